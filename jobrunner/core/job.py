@@ -1,0 +1,205 @@
+"""The nouns: a job's snapshot and what it is made of. All frozen; times are milliseconds UTC.
+
+A ``Snapshot`` is the whole of a job after a transition. What grows without bound (history,
+attempts that ended, old versions of artifacts, assets) is not in it: those rows are written once,
+beside it, and read by whoever asks.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from jobrunner.core.workflow import Kind, Trigger
+
+
+class Actor(Struct, frozen=True):
+    """Who is asking: a token's name with its role, or a part of the engine."""
+
+    name: str
+    role: Trigger
+
+    def roles(self, job: "Snapshot") -> frozenset[str]:
+        """Everything this actor counts as here: an owner is a user whatever the token says, and a
+        user's token is nothing at all on a stranger's job."""
+        owner = self.name == job.user_id
+        if self.role == "user":
+            return frozenset({"user"} if owner else ())
+        return frozenset({self.role, "user"} if owner else {self.role})
+
+
+ENGINE = Actor("engine", "engine")
+TIMER = Actor("timer", "timer")
+STAGE = Actor("stage", "stage")
+
+
+class Failure(Struct, frozen=True, omit_defaults=True):
+    """Why something failed; ``stage`` is the state (or named stage) in which it did."""
+
+    code: str
+    message: str
+    stage: str = ""
+    retryable: bool = True
+    retry_after_s: float = 0
+    detail: str = ""
+
+
+class Attempt(Struct, frozen=True, omit_defaults=True):
+    """One execution of an active state's stage.
+
+    ``due`` waits for a slot, a claim or its backoff (``not_before``); ``running`` is held by
+    ``holder``; ``parked`` awaits a callback; ``ended`` has an outcome. ``number`` counts within the
+    job's state and run, ``serial`` over the whole job.
+    """
+
+    serial: int
+    state: str
+    stage: str
+    run_id: str
+    number: int
+    status: Literal["due", "running", "parked", "ended"]
+    opened_at: int
+    not_before: int = 0
+    started_at: int | None = None
+    ended_at: int | None = None
+    holder: str = ""
+    outcome: str = ""
+    failure: Failure | None = None
+    awaits: str = ""
+    epoch: int = 0
+
+
+class Lock(Struct, frozen=True, omit_defaults=True):
+    """The right of one run to work on the job in one scope.
+
+    Holder ``stage`` is void when its epoch is; ``external`` survives a restart until its lease."""
+
+    scope: str
+    run_id: str
+    holder: Literal["stage", "external"]
+    epoch: int
+    lease_until: int | None = None
+
+
+Purpose = Literal["run_at", "retry", "backoff", "deadline", "limit", "lease", "heartbeat", "lapse"]
+
+
+class Timer(Struct, frozen=True):
+    """A message to be delivered at a time. A job has at most one of each purpose."""
+
+    purpose: Purpose
+    due_at: int
+
+
+class Artifact(Struct, frozen=True, omit_defaults=True):
+    """The current version of a named value. ``asset`` names the file behind it, if it is ours."""
+
+    name: str
+    version: int
+    value: Any
+    created_at: int
+    by: str = ""
+    run_id: str = ""
+    asset: str = ""
+
+
+class Asset(Struct, frozen=True, omit_defaults=True):
+    """A file in the job's library."""
+
+    id: str
+    asset_type: str
+    url: str
+    storage_path: str = ""
+    file_size: int | None = None
+    sha256: str = ""
+    created_at: int = 0
+
+
+class Run(Struct, frozen=True, omit_defaults=True):
+    """From creation or an explicit command until the job settles, ends or waits for a person.
+
+    ``opened_by``: ``birth``, the name of a command, or ``callback`` for an orchestrator's own."""
+
+    id: str
+    opened_by: str
+    started_at: int
+    live: bool = True
+
+
+class Snapshot(Struct, frozen=True, omit_defaults=True):
+    """The whole of a job. ``row`` is its integer key inside the store (0: not stored yet).
+
+    ``version`` counts decided changes, ``beat`` the reports of progress since the last of them.
+    ``line_at`` is set while the job waits for a slot in the house, since when.
+    ``attempts`` and ``retry_count`` count within the current state and run.
+    ``charged`` is how the money of the current run stands.
+    """
+
+    id: str
+    workflow: str
+    digest: str
+    job_type: str
+    user_id: str
+    status: str
+    kind: Kind
+    created_at: int
+    updated_at: int
+    row: int = 0
+    version: int = 1
+    beat: int = 0
+    progress: int = 0
+    progress_message: str | None = None
+    params: Any = msgspec.UNSET
+    result: Any = None
+    artifacts: dict[str, Artifact] = {}
+    asset_types: dict[str, int] = {}
+    run: Run | None = None
+    attempt: Attempt | None = None
+    attempts: int = 0
+    serial: int = 0
+    retry_count: int = 0
+    locks: tuple[Lock, ...] = ()
+    timers: tuple[Timer, ...] = ()
+    line_at: int | None = None
+    failure_code: str | None = None
+    failure_message: str | None = None
+    failed_stage: str | None = None
+    correlation_id: str | None = None
+    idempotency_key: str | None = None
+    priority: int = 0
+    labels: dict[str, str] = {}
+    notify_url: str | None = None
+    cost: int = 0
+    credits: Literal["none", "held", "captured", "released", "charged", "refunded"] = "none"
+    entered_at: int = 0
+    started_at: int | None = None
+    completed_at: int | None = None
+    scheduled_at: int | None = None
+    heartbeat_at: int | None = None
+    next_attempt_at: int | None = None
+    deadline_at: int | None = None
+    run_at: int | None = None
+    last_event_at: int | None = None
+    stuck: str | None = None
+    deaths: int = 0
+    marks: dict[str, Any] = {}
+
+    @property
+    def run_id(self) -> str:
+        return self.run.id if self.run else ""
+
+    @property
+    def live(self) -> bool:
+        """A run is open: somebody, or the engine itself, is to take this job on."""
+        return self.run is not None and self.run.live
+
+    def lock(self, scope: str) -> Lock | None:
+        return next((lock for lock in self.locks if lock.scope == scope), None)
+
+    def timer(self, purpose: str) -> Timer | None:
+        return next((timer for timer in self.timers if timer.purpose == purpose), None)
+
+    def value(self, artifact: str) -> Any:
+        """An artifact's current value, or None."""
+        found = self.artifacts.get(artifact)
+        return found.value if found else None

@@ -1,0 +1,210 @@
+"""Everything that may arrive in a job's mailbox, and what travels with it.
+
+A message says what somebody wants or what has happened, never what should follow from it. Ids
+and jitter that an answer may need come in the ``Moment``, so that deciding stays repeatable.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from jobrunner.core.job import Actor, Asset, Failure, Purpose, Snapshot
+
+
+class Moment(Struct, frozen=True):
+    """What the outside lends to one decision: the time, a fresh id, a number in [0, 1), the epoch."""
+
+    now: int
+    id: str = ""
+    jitter: float = 0.5
+    epoch: int = 1
+
+
+class Report(Struct, frozen=True, omit_defaults=True):
+    """What may accompany a move: results, files, progress, or why it failed."""
+
+    artifacts: dict[str, Any] = {}
+    assets: tuple[Asset, ...] = ()
+    result: Any = None
+    progress: int | None = None
+    message: str | None = None
+    failure_code: str | None = None
+    failure_message: str | None = None
+    failed_stage: str | None = None
+    retryable: bool = True
+    correlation_id: str | None = None
+    run_id: str | None = None
+
+    @property
+    def reports_failure(self) -> bool:
+        return bool(self.failure_code or self.failure_message)
+
+
+class Event(Struct, frozen=True):
+    """The identity of a callback: ``digest`` covers everything it says, as parsed values."""
+
+    id: str
+    digest: str
+    occurred_at: int
+
+
+class Submit(Struct, frozen=True, tag=True):
+    """Make a job. ``params`` is what the client sent, already checked, with defaults filled in."""
+
+    actor: Actor
+    workflow: str
+    job_type: str
+    params: dict[str, Any]
+    job_id: str
+    key: str | None = None
+    body_digest: str = ""
+    priority: int = 0
+    run_at: int | None = None
+    labels: dict[str, str] = {}
+    notify_url: str | None = None
+    correlation_id: str = ""
+    draining: bool = False
+    overloaded: bool = False
+
+
+class Move(Struct, frozen=True, tag=True):
+    """Take the edge to ``to``: by hand (``event`` is None) or by a status callback."""
+
+    actor: Actor
+    to: str
+    report: Report = Report()
+    expected_version: int | None = None
+    reason: str | None = None
+    event: Event | None = None
+
+
+class Do(Struct, frozen=True, tag=True):
+    """A command by its name, with its decoded fields."""
+
+    actor: Actor
+    command: str
+    fields: dict[str, Any] = {}
+    expected_version: int | None = None
+    reason: str | None = None
+
+
+class Edit(Struct, frozen=True, tag=True):
+    """A person's new version of an artifact."""
+
+    actor: Actor
+    name: str
+    value: Any
+    base_version: int | None = None
+    expected_version: int | None = None
+
+
+class Claim(Struct, frozen=True, tag=True):
+    """An outside worker wants to work on this job now."""
+
+    actor: Actor
+    lease_s: float = 60
+
+
+class Beat(Struct, frozen=True, tag=True):
+    """Progress from whoever works on the job; without a figure it is a heartbeat."""
+
+    actor: Actor
+    progress: int | None = None
+    message: str | None = None
+    run_id: str | None = None
+
+
+class Start(Struct, frozen=True, tag=True):
+    """The dispatcher has a slot for this job."""
+
+
+class Ended(Struct, frozen=True, tag=True):
+    """An attempt in the house is over. ``to`` is the outcome's name: ``done``, ``partial``,
+    ``failed`` (see ``failure``), ``rejected``, ``parked`` (see ``awaits``), ``interrupted``."""
+
+    serial: int
+    outcome: str
+    report: Report = Report()
+    failure: Failure | None = None
+    awaits: str = ""
+    await_s: float = 0
+
+
+class Fired(Struct, frozen=True, tag=True):
+    """A timer of this job is due."""
+
+    purpose: Purpose
+    due_at: int
+
+
+class Recovered(Struct, frozen=True, tag=True):
+    """The process that ran this job's attempt is gone. ``alone``: it was the only one open then,
+    soon after a start."""
+
+    alone: bool = False
+
+
+class Stop(Struct, frozen=True, tag=True):
+    """End the running attempt as a permanent failure."""
+
+    actor: Actor
+    reason: str | None = None
+
+
+class SetAside(Struct, frozen=True, tag=True):
+    """The job's actor keeps failing, or its parameters no longer decode: hands off until released."""
+
+    why: str
+
+
+class Release(Struct, frozen=True, tag=True):
+    """A person looked at a job that was put aside: it may go on."""
+
+    actor: Actor
+    reason: str | None = None
+
+
+class Advance(Struct, frozen=True, tag=True):
+    """Look whether the engine itself should take this job on; nothing else has happened."""
+
+
+class Supersede(Struct, frozen=True, tag=True):
+    """A newer submission took this job's key; it walks the path its recipe declares."""
+
+    by: str
+
+
+Message = (
+    Move | Do | Edit | Claim | Beat | Start | Ended | Fired | Recovered | Stop | SetAside | Release
+    | Advance | Supersede
+)
+
+
+class SeenEvent(Struct, frozen=True):
+    """An event id that was accepted before, with the digest of what it said."""
+
+    id: str
+    digest: str
+
+
+class Known(Struct, frozen=True):
+    """What a key leads to: a job, or the tombstone of one (then ``snapshot`` is None)."""
+
+    job_id: str
+    body_digest: str
+    snapshot: Snapshot | None
+
+
+class Facts(Struct, frozen=True):
+    """What the store knew when the decision was made. A field left out was not asked for.
+
+    ``ended`` maps an artifact or asset id to whether its file is there and as recorded."""
+
+    known: Known | None = None
+    derived: Known | None = None
+    balance: int | None = None
+    open_jobs: int = 0
+    last_minute: int = 0
+    last_day: int = 0
+    event: SeenEvent | None = None
+    verified: frozenset[str] = frozenset()

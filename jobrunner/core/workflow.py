@@ -1,0 +1,346 @@
+"""The declaration of a workflow: states, edges, commands and policies, as data.
+
+Everything in this file is a frozen struct that encodes to JSON, so that a declaration can be
+stored by its digest, published over HTTP, drawn, and compared with an older one. Behaviour that
+is not expressible as a field (a prompt guard, the freezing of a plan) is a *name with arguments*;
+the functions behind the names travel beside the data in a ``Definition``.
+
+Numbers with a time in them end in ``_s`` (seconds). 0 switches a limit off.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+Kind = Literal["waiting", "queued", "active", "settled", "final"]
+Trigger = Literal["user", "admin", "workflow", "stage", "timer", "engine"]
+Role = Literal["user", "workflow", "admin"]
+Money = Literal["hold", "capture", "release", "charge", "refund"]
+
+EXTERNAL = "external"
+ANY = "*"
+
+
+class Declared(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The common shape of all parts of a declaration."""
+
+
+class Call(Declared):
+    """A registered pure function, by name, with arguments."""
+
+    name: str
+    args: dict[str, Any] = {}
+
+
+class Guard(Declared):
+    """A check before an edge: yes, a refusal, or another path instead.
+
+    ``on`` limits it to some triggers (empty: all). With ``otherwise`` a refusal is not answered but
+    walked: the job goes along that path, taking ``code`` as its failure code where it fails.
+    """
+
+    call: Call
+    on: tuple[Trigger, ...] = ()
+    otherwise: tuple[str, ...] = ()
+    code: str = ""
+
+
+class Audit(Declared):
+    """A durable record written when an edge is taken."""
+
+    event: str
+    fields: dict[str, Any] = {}
+
+
+class Edge(Declared):
+    """A declared move. ``source`` is a state's name, or ``*`` for every non-final state."""
+
+    source: str
+    target: str
+    by: tuple[Trigger, ...]
+    guards: tuple[Guard, ...] = ()
+    money: Money | None = None
+    audit: Audit | None = None
+
+
+class Retry(Declared):
+    """Where retries of an active state live, how many there are, and where they end.
+
+    ``round_trip``  the failure takes the edge to ``failed[0]``; with budget left the job rests there
+                    until a timer takes it on to ``again``, else it walks the rest of ``failed``.
+    ``inside``      nothing but a new attempt; exhausted or permanent: walk ``failed``.
+    ``self_edge``   each new attempt is a logged edge from the state to itself; then as ``inside``.
+
+    ``max`` counts attempts in all, per run.
+    """
+
+    mode: Literal["round_trip", "inside", "self_edge"]
+    failed: tuple[str, ...]
+    again: str = ""
+    max: int = 3
+    base_s: float = 1
+    factor: float = 2
+    cap_s: float = 30
+    jitter: float = 0.1
+
+
+class Deadline(Declared):
+    """How long a state may last before the engine leaves it.
+
+    In an active state it counts from the start of the attempt, while nobody in the house works on
+    it (external, or parked). An empty ``path`` means: the attempt fails, retryably, STAGE_TIMEOUT.
+    """
+
+    after_s: float
+    path: tuple[str, ...] = ()
+
+
+class State(Declared):
+    """One node of a workflow.
+
+    stage        by job type (``*`` for the rest) the stage bound to it, or ``external``
+    onward       by job type, where the engine itself takes a job that stands here: a ``queued``
+                 state into the active one behind it, a ``waiting`` one if it declares to pass on
+    limit_s      the time limit of one attempt in the house; heartbeat_s the silence it may keep
+    same         what a repeat of this status means: refused, a success without a write, a report
+                 of progress, or a new try of the same stage
+    entry        where a job's progress stands on entering (None: as it was)
+    ends         how logs and clients name the end that this state is
+    fails        failure fields that a report entering here must carry; marks a failure state
+    remarks      a report entering here may carry failure fields though it is no failure
+    checkpoint   the artifact that, verified, lets a new run start behind this state
+    person       False on a waiting state that needs nobody: the run stays alive in it
+    on_demand    a stage that a command may start here, which leaves the job where it is
+    review       False: entering it with this reason keeps a dead letter off the review list
+    """
+
+    name: str
+    kind: Kind
+    stage: dict[str, str] = {}
+    onward: dict[str, str] = {}
+    deadline: Deadline | None = None
+    limit_s: float = 0
+    heartbeat_s: float = 0
+    retry: Retry | None = None
+    same: Literal["refused", "noop", "progress", "retry"] = "refused"
+    entry: int | None = None
+    ends: Literal["", "completed", "partial", "failed", "canceled", "rejected", "expired"] = ""
+    fails: tuple[str, ...] = ()
+    remarks: bool = False
+    checkpoint: str = ""
+    produces: str = ""
+    person: bool = True
+    on_demand: str = ""
+    dead_letter: bool = False
+
+
+class Lock(Declared):
+    """A right to work on a job: taken on entering one of ``guarded``, kept in ``held``, freed on
+    leaving both. ``lapse_s`` after the last sign of life from outside, a run that rests in ``held``
+    without being guarded is closed."""
+
+    scope: str
+    guarded: tuple[str, ...]
+    held: tuple[str, ...] = ()
+    lapse_s: float = 0
+
+
+class Command(Declared):
+    """A named request. ``walks`` maps the states it is allowed in to the path it takes (which may
+    be empty); ``satisfied`` lists the states in which its goal is already met.
+
+    identity     a function that recognises a repeat by the command's own identity, before all
+    action       a function that adds what the fields mean (artifacts, answer) before the walk
+    status       what HTTP answers; ``status_from`` overrides it by the state it started in
+    opens_run    a fresh run with a fresh budget
+    aliases      other paths that lead here (``POST /api/…/{id}/…``)
+    """
+
+    name: str
+    walks: dict[str, tuple[str, ...]]
+    satisfied: tuple[str, ...] = ()
+    roles: tuple[Role, ...] = ("user",)
+    fields: str = ""
+    identity: Call | None = None
+    guards: tuple[Guard, ...] = ()
+    action: Call | None = None
+    status: int = 200
+    status_from: dict[str, int] = {}
+    opens_run: bool = False
+    money: Money | None = None
+    on_demand: bool = False
+    aliases: tuple[str, ...] = ()
+    audited: bool = False
+
+
+class Editable(Declared):
+    """An artifact that people may write with ``PUT …/artifacts/{name}``: where, and what it walks.
+    Elsewhere it is refused with ``locked``."""
+
+    name: str
+    walks: dict[str, tuple[str, ...]]
+    locked: str = "JOB_LOCKED"
+    action: Call | None = None
+
+
+class Recipe(Declared):
+    """How a submission is recognised as one that was made before.
+
+    derive       the registered function that lists the parts of a derived key; None: none
+    client       what a client's own key is: the ``only`` one, used ``instead`` of the derived one,
+                 or ``additional`` to it
+    freed        statuses in which a key is free again; the old job then walks ``supersede``
+    """
+
+    derive: Call | None = None
+    client: Literal["only", "instead", "additional"] = "only"
+    freed: tuple[str, ...] = ()
+    supersede: tuple[str, ...] = ()
+    max_length: int = 255
+
+
+class JobType(Declared):
+    """One kind of submission to a workflow: its params struct (by registered name) and its price."""
+
+    name: str
+    params: str
+    price: int = 0
+
+
+class Birth(Declared):
+    """What is checked and moved when a job is made."""
+
+    guards: tuple[Guard, ...] = ()
+    money: Money | None = None
+
+
+class Quota(Declared):
+    """Submissions of one user to one workflow; 0 switches a limit off."""
+
+    open_jobs: int = 0
+    per_minute: int = 0
+    per_day: int = 0
+
+
+class Route(Declared):
+    """An extra door, as data: a submission or a command under a path of the workflow's own.
+
+    ``body`` names a registered struct, ``read`` the function that turns it into params, ``answer``
+    the pure function that shapes what is said back; ``wait_s`` is how long it waits for the end.
+    """
+
+    method: Literal["POST", "PUT"]
+    path: str
+    job_type: str = ""
+    command: str = ""
+    body: str = ""
+    read: str = ""
+    answer: str = ""
+    wait_s: float = 0
+    status: int = 200
+
+
+class Workflow(Declared):
+    """The declared lifecycle of a kind of job. ``codes`` are the error codes it adds, with their
+    HTTP status; ``foreign`` is what a stranger's job answers; ``failed_stages`` limits what a
+    report may name as the stage that failed."""
+
+    name: str
+    version: str
+    initial: str
+    states: tuple[State, ...]
+    edges: tuple[Edge, ...]
+    job_types: tuple[JobType, ...]
+    commands: tuple[Command, ...] = ()
+    editables: tuple[Editable, ...] = ()
+    birth: Birth = Birth()
+    recipe: Recipe = Recipe()
+    locks: tuple[Lock, ...] = ()
+    routes: tuple[Route, ...] = ()
+    quota: Quota = Quota()
+    lease_s: float = 1800
+    foreign: Literal[403, 404] = 404
+    failed_stages: tuple[str, ...] = ()
+    codes: dict[str, int] = {}
+    settings: dict[str, Any] = {}
+
+
+class Definition:
+    """A workflow with the functions and structs that its names stand for, indexed for use.
+
+    ``functions`` and ``structs`` are looked up by the names used in the data; a name that does not
+    resolve is a fault of ``check``.
+    """
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        structs: Mapping[str, type[Struct]] | None = None,
+    ) -> None:
+        self.workflow = workflow
+        self.functions = dict(functions or {})
+        self.structs = dict(structs or {})
+
+    @cached_property
+    def digest(self) -> str:
+        """Identifies this declaration: every job pins the one it was born under."""
+        return sha256(msgspec.json.encode(self.workflow, order="sorted")).hexdigest()
+
+    @cached_property
+    def states(self) -> dict[str, State]:
+        return {state.name: state for state in self.workflow.states}
+
+    @cached_property
+    def commands(self) -> dict[str, Command]:
+        return {command.name: command for command in self.workflow.commands}
+
+    @cached_property
+    def editables(self) -> dict[str, Editable]:
+        return {editable.name: editable for editable in self.workflow.editables}
+
+    @cached_property
+    def job_types(self) -> dict[str, JobType]:
+        return {job_type.name: job_type for job_type in self.workflow.job_types}
+
+    @cached_property
+    def table(self) -> dict[str, dict[str, Edge]]:
+        """State → target → edge, with wildcards expanded: a missing key *is* the illegal move.
+        A pair named outright wins over a wildcard."""
+        table: dict[str, dict[str, Edge]] = {name: {} for name in self.states}
+        for edge in sorted(self.workflow.edges, key=lambda edge: edge.source != ANY):
+            for source in self._sources(edge):
+                table.setdefault(source, {})[edge.target] = edge
+        return table
+
+    def targets(self, status: str) -> list[str]:
+        """Where a job may go from here, self edges included, sorted."""
+        return sorted(self.table.get(status, {}))
+
+    def stage_of(self, status: str, job_type: str) -> str:
+        """The stage bound to an active state for this type of job; ``external`` when none is."""
+        stage = self.states[status].stage
+        return stage.get(job_type, stage.get(ANY, EXTERNAL))
+
+    def in_house(self, status: str, job_type: str) -> bool:
+        return self.states[status].kind == "active" and self.stage_of(status, job_type) != EXTERNAL
+
+    def onward_of(self, status: str, job_type: str) -> str:
+        """Where the engine takes a job that stands here, or an empty string."""
+        onward = self.states[status].onward
+        return onward.get(job_type, onward.get(ANY, ""))
+
+    def lock_guarding(self, status: str) -> Lock | None:
+        return next((lock for lock in self.workflow.locks if status in lock.guarded), None)
+
+    def call(self, call: Call, *arguments: Any) -> Any:
+        return self.functions[call.name](*arguments, **call.args)
+
+    def _sources(self, edge: Edge) -> list[str]:
+        if edge.source != ANY:
+            return [edge.source]
+        return [state.name for state in self.workflow.states if state.kind != "final"]

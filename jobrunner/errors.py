@@ -1,0 +1,103 @@
+"""The one tree of errors, branched by who must act.
+
+    JobrunnerError
+      Refused         the caller asked for something that cannot be: told once, nothing written
+      StageFault      a plugin misbehaved: it costs one attempt, or its own workflow
+      Misconfigured   the operator must change a file or a setting before the service starts
+      StorageError    the operator must look at the disk
+        StorageFull     a plain no: rolled back, reads go on
+        OutcomeUnknown  a commit that may or may not have happened: stop, and recover from disk
+
+Bugs are not in the tree: they crash into the supervisor.
+
+A refusal is data before it is an exception: the pure core *returns* it, the actors raise it at
+whoever is waiting, and one function in ``http`` renders it. Its code is stable and its status
+follows from the code. Workflows may add codes of their own; the engine knows none of them.
+"""
+
+from typing import Any
+
+STATUS_OF_CODE: dict[str, int] = {
+    "VALIDATION_ERROR": 400,
+    "UNAUTHORIZED": 401,
+    "INSUFFICIENT_CREDITS": 402,
+    "FORBIDDEN": 403,
+    "NOT_FOUND": 404,
+    "UNKNOWN_COMMAND": 404,
+    "METHOD_NOT_ALLOWED": 405,
+    "ILLEGAL_TRANSITION": 409,
+    "TERMINAL_STATE": 409,
+    "JOB_VERSION_CONFLICT": 409,
+    "JOB_ALREADY_RUNNING": 409,
+    "JOB_NOT_SETTLED": 409,
+    "JOB_LOCKED": 409,
+    "STALE_RUN": 409,
+    "ALREADY_EXISTS": 409,
+    "ARTIFACT_VERSION_CONFLICT": 409,
+    "CALLBACK_OUT_OF_ORDER": 409,
+    "EVENT_ID_PAYLOAD_MISMATCH": 409,
+    "RESULT_MISSING": 409,
+    "JOB_GONE": 410,
+    "BODY_TOO_LARGE": 413,
+    "UNSUPPORTED_MEDIA_TYPE": 415,
+    "INVALID_PARAMS": 422,
+    "UNKNOWN_WORKFLOW": 422,
+    "UNKNOWN_JOB_TYPE": 422,
+    "QUOTA_EXCEEDED": 429,
+    "OVERLOADED": 503,
+    "DRAINING": 503,
+    "STORAGE_FULL": 503,
+    "WORKFLOW_UNAVAILABLE": 503,
+}
+
+
+class JobrunnerError(Exception):
+    """Every error that this project raises on purpose."""
+
+
+class Refused(JobrunnerError):
+    """The caller asked for something that cannot be.
+
+    ``extra`` holds what the code needs beside its text (``current_status``, ``run_id`` …) and
+    becomes members of the problem body.
+    """
+
+    def __init__(self, code: str, detail: str, *, status: int = 0, **extra: Any) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail
+        self.status = status or STATUS_OF_CODE.get(code, 409)
+        self.extra = extra
+
+    def __repr__(self) -> str:
+        return f"Refused({self.code}, {self.detail!r}, {self.extra!r})"
+
+
+class StageFault(JobrunnerError):
+    """A plugin misbehaved; ``code`` says how and becomes the attempt's failure code."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail
+
+
+class Misconfigured(JobrunnerError):
+    """The service cannot start like this. ``faults`` lists everything that is wrong, not only
+    the first thing."""
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+class StorageError(JobrunnerError):
+    """The file that holds everything did not do what it was asked."""
+
+
+class StorageFull(StorageError):
+    """No room: the write did not happen. Reads go on, and the next write may succeed."""
+
+
+class OutcomeUnknown(StorageError):
+    """A commit failed in a way that leaves open whether it happened. Only the disk knows."""
