@@ -4,7 +4,8 @@
       Refused         the caller asked for something that cannot be: told once, nothing written
       StageFault      a plugin misbehaved: it costs one attempt, or its own workflow
       Misconfigured   the operator must change a file or a setting before the service starts
-      StorageError    the operator must look at the disk
+      Unreachable     the operator must start the service, or say where it listens
+    StorageError    the operator must look at the disk
         StorageFull     a plain no: rolled back, reads go on
         OutcomeUnknown  a commit that may or may not have happened: stop, and recover from disk
 
@@ -89,6 +90,10 @@ class Misconfigured(JobrunnerError):
     def __init__(self, *faults: str) -> None:
         super().__init__("\n".join(faults))
         self.faults = faults
+
+
+class Unreachable(JobrunnerError):
+    """Nobody answers where the service should be, or somebody else does."""
 
 
 class StorageError(JobrunnerError):

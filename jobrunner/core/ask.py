@@ -24,7 +24,8 @@ from jobrunner.core.workflow import Definition
 class Ask(Struct, frozen=True):
     """``job`` is the snapshot as the decision stands so far, with artifacts, assets and results of
     this very request already in it; at birth it is None and ``params`` are the submission's.
-    ``target`` is where a guarded edge leads; ``fields`` are a command's."""
+    ``before`` is the job as it was when the request came; ``target`` is where a guarded edge leads;
+    ``fields`` are a command's."""
 
     definition: Definition
     job: Snapshot | None
@@ -37,6 +38,7 @@ class Ask(Struct, frozen=True):
     fields: dict[str, Any] = {}
     target: str = ""
     fresh: str = ""
+    before: Snapshot | None = None
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -131,8 +131,9 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
 
     ``version`` counts decided changes, ``beat`` the reports of progress since the last of them.
     ``line_at`` is set while the job waits for a slot in the house, since when.
-    ``attempts`` and ``retry_count`` count within the current state and run.
-    ``charged`` is how the money of the current run stands.
+    ``tries`` counts, by active state and within the run, executions and failures that a retry
+    answers to; ``worked`` is the active state that was entered last.
+    ``credits`` is how the money of the current run stands.
     """
 
     id: str
@@ -155,9 +156,9 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     asset_types: dict[str, int] = {}
     run: Run | None = None
     attempt: Attempt | None = None
-    attempts: int = 0
     serial: int = 0
-    retry_count: int = 0
+    tries: dict[str, tuple[int, int]] = {}
+    worked: str = ""
     locks: tuple[Lock, ...] = ()
     timers: tuple[Timer, ...] = ()
     line_at: int | None = None
@@ -187,6 +188,16 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     @property
     def run_id(self) -> str:
         return self.run.id if self.run else ""
+
+    @property
+    def attempts(self) -> int:
+        """Executions, in this run, of the state that was last worked in."""
+        return self.tries.get(self.worked, (0, 0))[0]
+
+    @property
+    def retry_count(self) -> int:
+        """Failures there that a retry answered to, the last one included."""
+        return self.tries.get(self.worked, (0, 0))[1]
 
     @property
     def live(self) -> bool:

@@ -29,14 +29,14 @@ class Declared(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """The common shape of all parts of a declaration."""
 
 
-class Call(Declared):
+class Call(Declared, frozen=True):
     """A registered pure function, by name, with arguments."""
 
     name: str
     args: dict[str, Any] = {}
 
 
-class Guard(Declared):
+class Guard(Declared, frozen=True):
     """A check before an edge: yes, a refusal, or another path instead.
 
     ``on`` limits it to some triggers (empty: all). With ``otherwise`` a refusal is not answered but
@@ -49,14 +49,14 @@ class Guard(Declared):
     code: str = ""
 
 
-class Audit(Declared):
+class Audit(Declared, frozen=True):
     """A durable record written when an edge is taken."""
 
     event: str
     fields: dict[str, Any] = {}
 
 
-class Edge(Declared):
+class Edge(Declared, frozen=True):
     """A declared move. ``source`` is a state's name, or ``*`` for every non-final state."""
 
     source: str
@@ -67,7 +67,7 @@ class Edge(Declared):
     audit: Audit | None = None
 
 
-class Retry(Declared):
+class Retry(Declared, frozen=True):
     """Where retries of an active state live, how many there are, and where they end.
 
     ``round_trip``  the failure takes the edge to ``failed[0]``; with budget left the job rests there
@@ -88,7 +88,7 @@ class Retry(Declared):
     jitter: float = 0.1
 
 
-class Deadline(Declared):
+class Deadline(Declared, frozen=True):
     """How long a state may last before the engine leaves it.
 
     In an active state it counts from the start of the attempt, while nobody in the house works on
@@ -99,12 +99,14 @@ class Deadline(Declared):
     path: tuple[str, ...] = ()
 
 
-class State(Declared):
+class State(Declared, frozen=True):
     """One node of a workflow.
 
     stage        by job type (``*`` for the rest) the stage bound to it, or ``external``
     onward       by job type, where the engine itself takes a job that stands here: a ``queued``
                  state into the active one behind it, a ``waiting`` one if it declares to pass on
+    done         where an active state leads when its stage is done; likewise ``partial`` and
+                 ``rejected`` (empty: such an outcome is a permanent failure)
     limit_s      the time limit of one attempt in the house; heartbeat_s the silence it may keep
     same         what a repeat of this status means: refused, a success without a write, a report
                  of progress, or a new try of the same stage
@@ -113,15 +115,19 @@ class State(Declared):
     fails        failure fields that a report entering here must carry; marks a failure state
     remarks      a report entering here may carry failure fields though it is no failure
     checkpoint   the artifact that, verified, lets a new run start behind this state
+    produces     the artifact that, verified, makes the stage of this active state superfluous
     person       False on a waiting state that needs nobody: the run stays alive in it
     on_demand    a stage that a command may start here, which leaves the job where it is
-    review       False: entering it with this reason keeps a dead letter off the review list
+    dead_letter  entering it puts the job on the list of given-up work
     """
 
     name: str
     kind: Kind
     stage: dict[str, str] = {}
     onward: dict[str, str] = {}
+    done: str = ""
+    partial: str = ""
+    rejected: str = ""
     deadline: Deadline | None = None
     limit_s: float = 0
     heartbeat_s: float = 0
@@ -138,7 +144,7 @@ class State(Declared):
     dead_letter: bool = False
 
 
-class Lock(Declared):
+class Lock(Declared, frozen=True):
     """A right to work on a job: taken on entering one of ``guarded``, kept in ``held``, freed on
     leaving both. ``lapse_s`` after the last sign of life from outside, a run that rests in ``held``
     without being guarded is closed."""
@@ -149,7 +155,7 @@ class Lock(Declared):
     lapse_s: float = 0
 
 
-class Command(Declared):
+class Command(Declared, frozen=True):
     """A named request. ``walks`` maps the states it is allowed in to the path it takes (which may
     be empty); ``satisfied`` lists the states in which its goal is already met.
 
@@ -177,7 +183,7 @@ class Command(Declared):
     audited: bool = False
 
 
-class Editable(Declared):
+class Editable(Declared, frozen=True):
     """An artifact that people may write with ``PUT …/artifacts/{name}``: where, and what it walks.
     Elsewhere it is refused with ``locked``."""
 
@@ -187,7 +193,7 @@ class Editable(Declared):
     action: Call | None = None
 
 
-class Recipe(Declared):
+class Recipe(Declared, frozen=True):
     """How a submission is recognised as one that was made before.
 
     derive       the registered function that lists the parts of a derived key; None: none
@@ -203,7 +209,7 @@ class Recipe(Declared):
     max_length: int = 255
 
 
-class JobType(Declared):
+class JobType(Declared, frozen=True):
     """One kind of submission to a workflow: its params struct (by registered name) and its price."""
 
     name: str
@@ -211,14 +217,14 @@ class JobType(Declared):
     price: int = 0
 
 
-class Birth(Declared):
+class Birth(Declared, frozen=True):
     """What is checked and moved when a job is made."""
 
     guards: tuple[Guard, ...] = ()
     money: Money | None = None
 
 
-class Quota(Declared):
+class Quota(Declared, frozen=True):
     """Submissions of one user to one workflow; 0 switches a limit off."""
 
     open_jobs: int = 0
@@ -226,7 +232,7 @@ class Quota(Declared):
     per_day: int = 0
 
 
-class Route(Declared):
+class Route(Declared, frozen=True):
     """An extra door, as data: a submission or a command under a path of the workflow's own.
 
     ``body`` names a registered struct, ``read`` the function that turns it into params, ``answer``
@@ -244,7 +250,7 @@ class Route(Declared):
     status: int = 200
 
 
-class Workflow(Declared):
+class Workflow(Declared, frozen=True):
     """The declared lifecycle of a kind of job. ``codes`` are the error codes it adds, with their
     HTTP status; ``foreign`` is what a stranger's job answers; ``failed_stages`` limits what a
     report may name as the stage that failed."""
@@ -336,9 +342,6 @@ class Definition:
 
     def lock_guarding(self, status: str) -> Lock | None:
         return next((lock for lock in self.workflow.locks if status in lock.guarded), None)
-
-    def call(self, call: Call, *arguments: Any) -> Any:
-        return self.functions[call.name](*arguments, **call.args)
 
     def _sources(self, edge: Edge) -> list[str]:
         if edge.source != ANY:

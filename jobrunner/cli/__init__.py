@@ -1,0 +1,82 @@
+"""The command line: nouns with verbs, over the running service or over its file.
+
+The rules of this room:
+
+1. It starts quickly. Every noun is a module that is imported when it is used, and what is slow to
+   import (HTTP, the store, the plugins) is imported by the command that needs it.
+2. ``job`` speaks to the running service. ``token``, ``credit`` and ``db`` work on the file while
+   the service is down and go through its admin routes while it is up: whoever holds the file's
+   lock answers.
+3. Stdout carries what a command prints and nothing else, so that it can be piped: ``-o ids`` feeds
+   ``-``. Complaints go to stderr, one line each.
+4. The exit code says what happened: 0 done, 1 failed, 2 wrong usage, 3 not allowed, 4 not found.
+
+The idea: a command is one question and one printing of its answer. Deliberately absent: prompts,
+colours in what is printed, state of its own, and any rule of the service itself.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from cyclopts import App, CycloptsError
+
+from jobrunner.errors import JobrunnerError, Refused
+
+__all__ = ["app", "main", "run"]
+
+DONE, FAILED, USAGE, NOT_ALLOWED, NOT_FOUND = 0, 1, 2, 3, 4
+INTERRUPTED = 130
+CODE_OF_STATUS = {401: NOT_ALLOWED, 403: NOT_ALLOWED, 404: NOT_FOUND, 410: NOT_FOUND}
+
+
+def _version() -> str:
+    try:
+        return version("jobrunner")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+app = App(
+    name="jobrunner",
+    help="A durable job service for one machine.",
+    version=_version,
+    result_action="return_value",
+)
+app.command("jobrunner.cli.serving:serve")
+app.command("jobrunner.cli.serving:openapi")
+app.command("jobrunner.cli.jobs:app", name="job")
+app.command("jobrunner.cli.workflows:app", name="workflow")
+app.command("jobrunner.cli.tokens:app", name="token")
+app.command("jobrunner.cli.credits:app", name="credit")
+app.command("jobrunner.cli.database:app", name="db")
+app.command("jobrunner.cli.settings:app", name="config")
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """One command, and its exit code."""
+    try:
+        code = app(arguments, exit_on_error=False, print_error=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else DONE
+    except CycloptsError as fault:
+        return _complain(str(fault), USAGE)
+    except Refused as refused:
+        return _complain(str(refused), CODE_OF_STATUS.get(refused.status, FAILED))
+    except JobrunnerError as error:
+        return _complain(str(error), FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read the output has gone; the interpreter would say so again
+        return FAILED
+
+
+def _complain(text: str, code: int) -> int:
+    print(text, file=sys.stderr)
+    return code

@@ -1,0 +1,108 @@
+"""Options that several commands share, and the small forms that their values have."""
+
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from cyclopts import CycloptsError, Parameter
+
+from jobrunner.config import Config, load
+
+Output = Literal["table", "json", "ids"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Where:
+    """Every command knows its settings."""
+
+    config: Path | None = None
+    "The config file; else config.toml of the working folder, else the defaults."
+
+    def load(self) -> Config:
+        return load(self.config, os.environ)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Asking(Where):
+    """Commands that may speak to the running service."""
+
+    url: Annotated[str | None, Parameter(env_var="JOBRUNNER_URL")] = None
+    "Where the service listens; else as the config file says."
+
+    token: Annotated[str | None, Parameter(env_var="JOBRUNNER_TOKEN")] = None
+    "Who is asking; else the token in admin.token beside the database."
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Listing(Asking):
+    """Commands that print rows."""
+
+    output: Annotated[Output, Parameter(alias="-o")] = "table"
+    "How rows are printed."
+
+
+def _no_option(_: Any, values: Any) -> None:
+    for value in [values] if isinstance(values, str) else values:
+        if value.startswith("-") and value != "-":
+            raise ValueError(f'Unknown option: "{value}".')
+
+
+Ids = Annotated[list[str], Parameter(allow_leading_hyphen=True, validator=_no_option)]
+
+
+def spelled_out(ids: Iterable[str]) -> list[str]:
+    """The ids with ``-`` replaced by what stdin lists, one a line."""
+    every: list[str] = []
+    for one in ids:
+        every += sys.stdin.read().split() if one == "-" else [one]
+    return every
+
+
+def pairs(texts: Iterable[str]) -> dict[str, str]:
+    """``name=value``, several times."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise CycloptsError(msg=f"{text!r} is not of the form name=value")
+        found[name] = value
+    return found
+
+
+def parameters(params: str | None, single: Iterable[str]) -> dict[str, Any]:
+    """``--params`` as JSON, ``@file`` or ``@-`` for stdin; each ``--param`` lies over it, as JSON
+    where it reads as JSON and as text where it does not."""
+    whole = _json(_text(params)) if params else {}
+    if not isinstance(whole, dict):
+        raise CycloptsError(msg="--params must be a JSON object")
+    return whole | {name: _json_or_text(value) for name, value in pairs(single).items()}
+
+
+def _text(params: str) -> str:
+    if not params.startswith("@"):
+        return params
+    try:
+        return sys.stdin.read() if params == "@-" else Path(params[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CycloptsError(msg=f"--params {params}: {error}") from None
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise CycloptsError(msg=f"--params is not JSON: {error}") from None
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text

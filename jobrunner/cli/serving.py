@@ -1,0 +1,32 @@
+"""The service itself, and what it offers."""
+
+import importlib.util
+import sys
+
+import anyio
+
+from jobrunner.cli.options import Asking, Where
+
+
+def serve(*, where: Where = Where()) -> None:  # noqa: B008 - frozen
+    """Run the service until SIGTERM or SIGINT; then drain."""
+    from jobrunner import app
+    from jobrunner.log import Log, bridge
+
+    config = where.load()
+    log = Log(sys.stderr)
+    bridge(log)
+    uvloop = importlib.util.find_spec("uvloop") is not None
+    try:
+        anyio.run(app.serve, config, log, backend_options={"use_uvloop": uvloop})
+    finally:
+        log.close()
+
+
+async def openapi(*, asking: Asking = Asking()) -> None:  # noqa: B008 - frozen
+    """Print the running service's OpenAPI document."""
+    from jobrunner.cli import printing
+    from jobrunner.cli.service import service
+
+    async with service(asking) as running:
+        printing.json(await running.get("/openapi.json"))

@@ -1,0 +1,396 @@
+"""The settings: ``config.toml``, overlaid by ``JOBRUNNER_SECTION__KEY``, as one frozen struct.
+
+Every key has a default, so no file is needed. Everything that is wrong is told at once, each
+fault with the key, the value and what is allowed. A size is a number of bytes or a text like
+"256KiB"; a duration a number of seconds or a text like "30m".
+
+What stands under ``[workflows.NAME]`` is only read here; whether the states and job types it
+names exist is known to ``overrides``, once the declarations are loaded.
+"""
+
+import difflib
+import ipaddress
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from jobrunner.errors import Misconfigured
+
+PREFIX = "JOBRUNNER_"
+
+Size = Annotated[int, Meta(ge=1, le=2**53, description='a size: bytes, or text like "256KiB"')]
+Duration = Annotated[
+    float, Meta(ge=0, le=10**9, description='a duration: seconds, or text like "30m"')
+]
+Port = Annotated[int, Meta(ge=0, le=65535, description="a port, 0 to 65535; 0 takes a free one")]
+Count = Annotated[int, Meta(ge=1, description="a whole number from 1")]
+Amount = Annotated[int, Meta(ge=0, description="a whole number from 0")]
+Factor = Annotated[float, Meta(ge=1, description="a number from 1")]
+Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
+Text = Annotated[str, Meta(min_length=1, description="text that is not empty")]
+Texts = Annotated[tuple[Text, ...], Meta(description="a list of texts")]
+Mode = Annotated[Literal["tokens", "none"], Meta(description='"tokens" or "none"')]
+Anything = Annotated[Any, Meta(description="any value")]
+
+
+class Server(Struct, frozen=True):
+    """``max_body`` and ``max_upload`` in bytes."""
+
+    host: Text = "127.0.0.1"
+    port: Port = 8080
+    max_body: Size = 256 * 1024
+    max_upload: Size = 2 * 1024**3
+    drain_seconds: Duration = 30
+
+
+class Store(Struct, frozen=True):
+    """Paths are relative to the working folder."""
+
+    path: Text = "data/jobrunner.db"
+    assets: Text = "data/assets"
+
+
+class Auth(Struct, frozen=True):
+    mode: Mode = "tokens"
+
+
+class Limits(Struct, frozen=True):
+    active_jobs: Count = 64
+    queued_jobs: Count = 100_000
+    per_user_active: Count = 8
+
+
+class Credits(Struct, frozen=True):
+    initial: Amount = 25
+
+
+class Downloads(Struct, frozen=True):
+    """``allow_hosts`` empty: any public host. ``allow_private``: addresses with a port."""
+
+    allow_hosts: Texts = ()
+    allow_private: Texts = ()
+    max_size: Size = 1024**3
+
+
+class Plugins(Struct, frozen=True):
+    enabled: Texts = ("*",)
+    path: Text = "plugins.d"
+
+
+class RetrySettings(Struct, frozen=True):
+    """What is None stays as the workflow declares it; so in all structs below."""
+
+    max: Count | None = None
+    base: Duration | None = None
+    factor: Factor | None = None
+    cap: Duration | None = None
+    jitter: Share | None = None
+
+
+class QuotaSettings(Struct, frozen=True):
+    open_jobs: Amount | None = None
+    per_minute: Amount | None = None
+    per_day: Amount | None = None
+
+
+class WorkflowSettings(Struct, frozen=True):
+    """``stages`` has the flat form: ``*``, ``STATE`` or ``STATE.job_type``."""
+
+    stages: dict[str, Text] = {}
+    retry: dict[str, RetrySettings] = {}
+    deadline: dict[str, Duration] = {}
+    limit: dict[str, Duration] = {}
+    quota: QuotaSettings = QuotaSettings()
+    prices: dict[str, Amount] = {}
+    lease: Duration | None = None
+    settings: dict[str, Anything] = {}
+
+
+class Config(Struct, frozen=True):
+    server: Server = Server()
+    store: Store = Store()
+    auth: Auth = Auth()
+    limits: Limits = Limits()
+    resources: dict[str, Amount] = msgspec.field(default_factory=lambda: {"gpu": 1})
+    credits: Credits = Credits()
+    downloads: Downloads = Downloads()
+    plugins: Plugins = Plugins()
+    workflows: dict[str, WorkflowSettings] = {}
+
+    def workflow(self, name: str) -> WorkflowSettings:
+        """What is set for one workflow; a name from the environment is compared folded."""
+        by_fold = {fold(key): settings for key, settings in self.workflows.items()}
+        return self.workflows.get(name) or by_fold.get(fold(name)) or WorkflowSettings()
+
+
+class Given(Struct, frozen=True):
+    """A value from the environment: text, whatever the key wants, and the variable it came from."""
+
+    text: str
+    variable: str
+
+
+def load(path: Path | None, environ: Mapping[str, str]) -> Config:
+    """Read ``path``, or without one ``config.toml`` of the working folder if it is there.
+
+    Raises: Misconfigured, with every fault.
+    """
+    faults: list[str] = []
+    tree = _file(path, faults)
+    _overlay(tree, environ, faults)
+    config = _read(Config, tree, "", faults)
+    if not faults:
+        faults += _contradictions(config)
+    if faults:
+        raise Misconfigured(*faults)
+    assert isinstance(config, Config)
+    return config
+
+
+def fold(name: str) -> str:
+    """How names are compared when they come from the environment."""
+    return name.lower().replace("-", "_")
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """A hint that ends a fault: the known name that was probably meant, or all of them."""
+    by_fold = {fold(candidate): candidate for candidate in known}
+    close = difflib.get_close_matches(fold(name), list(by_fold), n=1)
+    if close:
+        return f"did you mean {by_fold[close[0]]!r}?"
+    return f"known: {', '.join(sorted(known))}" if known else "there are none here"
+
+
+def _file(path: Path | None, faults: list[str]) -> dict[str, Any]:
+    chosen = path or Path("config.toml")
+    if path is None and not chosen.exists():
+        return {}
+    try:
+        return tomllib.loads(chosen.read_text(encoding="utf-8"))
+    except OSError as error:
+        faults.append(f"{chosen}: cannot be read: {error.strerror}")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        faults.append(f"{chosen}: is not TOML: {error}")
+    return {}
+
+
+# ---------------------------------------------------------------- the environment
+
+
+def _overlay(tree: dict[str, Any], environ: Mapping[str, str], faults: list[str]) -> None:
+    taken: dict[tuple[str, ...], str] = {}
+    for variable, text in sorted(environ.items()):
+        keys = _keys(variable, faults)
+        if not keys:
+            continue
+        other = taken.setdefault(keys, variable)
+        if other == variable:
+            _put(tree, keys, Given(text, variable), faults)
+        else:
+            faults.append(f"{variable}: means the same key as {other}; keep one of them")
+
+
+def _keys(variable: str, faults: list[str]) -> tuple[str, ...]:
+    """The folded path a variable stands for; empty when it is none of the settings."""
+    if not variable.upper().startswith(PREFIX):
+        return ()
+    name = variable[len(PREFIX) :]
+    keys = tuple(fold(key) for key in name.split("__"))
+    if len(keys) > 1:
+        return keys
+    for section, kind in get_type_hints(Config).items():
+        if isinstance(kind, type) and keys[0] in getattr(kind, "__struct_fields__", ()):
+            cure = f"{PREFIX}{section.upper()}__{keys[0].upper()}"
+            faults.append(f"{variable}: names no section; did you mean {cure}?")
+    return ()
+
+
+def _put(tree: dict[str, Any], keys: tuple[str, ...], given: Given, faults: list[str]) -> None:
+    """Set one key, following names that the file spelled with capitals or dashes."""
+    spot: Any = tree
+    for depth, key in enumerate(keys):
+        if not isinstance(spot, dict):
+            inside = ".".join(keys[:depth])
+            faults.append(f"{given.variable}: {inside} has a value already and holds no keys")
+            return
+        spellings = [name for name in spot if fold(name) == key]
+        if len(spellings) > 1:
+            both = " and ".join(map(repr, spellings))
+            faults.append(f"{given.variable}: matches both {both} in the file; rename one")
+            return
+        spelling = spellings[0] if spellings else key
+        if depth == len(keys) - 1:
+            spot[spelling] = given
+        else:
+            spot = spot.setdefault(spelling, {})
+
+
+# ---------------------------------------------------------------- from values to structs
+
+
+def _read(kind: Any, raw: Any, path: str, faults: list[str]) -> Any:
+    """``raw`` as ``kind``; what does not fit is noted and None returned in its place."""
+    kind = _without_none(kind)
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return _read_struct(kind, raw, path, faults)
+    if get_origin(kind) is dict:
+        return _read_table(get_args(kind)[1], raw, path, faults)
+    return _read_value(kind, raw, path, faults)
+
+
+def _without_none(kind: Any) -> Any:
+    optional = NoneType in get_args(kind)
+    return next(part for part in get_args(kind) if part is not NoneType) if optional else kind
+
+
+def _read_struct(kind: type[Struct], raw: Any, path: str, faults: list[str]) -> Any:
+    if not _is_table(raw, path, faults):
+        return None
+    hints = get_type_hints(kind, include_extras=True)
+    for key in raw:
+        if key not in hints:
+            origin = f" (from {raw[key].variable})" if isinstance(raw[key], Given) else ""
+            hint = nearest(key, list(hints))
+            faults.append(f"{_join(path, key)}: no such key; {hint}{origin}")
+    if kind is WorkflowSettings and isinstance(raw.get("stages"), dict):
+        raw = raw | {"stages": _flat(raw["stages"])}
+    return kind(
+        **{
+            key: _read(hint, raw[key], _join(path, key), faults)
+            for key, hint in hints.items()
+            if key in raw
+        }
+    )
+
+
+def _read_table(kind: Any, raw: Any, path: str, faults: list[str]) -> Any:
+    if not _is_table(raw, path, faults):
+        return None
+    defaults = Config().resources if path == "resources" else {}
+    return defaults | {key: _read(kind, raw[key], _join(path, key), faults) for key in raw}
+
+
+def _is_table(raw: Any, path: str, faults: list[str]) -> bool:
+    if isinstance(raw, dict):
+        return True
+    faults.append(_fault(path, raw, "a table of keys"))
+    return False
+
+
+def _flat(stages: dict[str, Any]) -> dict[str, Any]:
+    """TOML reads an unquoted ``processing.tts`` as a table in a table; it means the same."""
+    flat: dict[str, Any] = {}
+    for key, value in stages.items():
+        nested = value if isinstance(value, dict) else {}
+        flat |= {f"{key}.{job_type}": stage for job_type, stage in nested.items()}
+        if not nested:
+            flat[key] = value
+    return flat
+
+
+def _read_value(kind: Any, raw: Any, path: str, faults: list[str]) -> Any:
+    allowed = _allowed(kind)
+    try:
+        value = _plain(kind, raw)
+        if kind in (Size, Duration) and isinstance(value, str):
+            value = _measure(value, SIZES if kind is Size else DURATIONS, whole=kind is Size)
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, ValueError):
+        faults.append(_fault(path, raw, allowed))
+        return None
+
+
+def _allowed(kind: Any) -> str:
+    return next(
+        note.description
+        for note in getattr(kind, "__metadata__", ())
+        if isinstance(note, Meta) and note.description
+    )
+
+
+def _plain(kind: Any, raw: Any) -> Any:
+    """Without any text that still stands for a value, however deep it hides."""
+    if isinstance(raw, Given):
+        return _from_text(kind, raw.text)
+    if isinstance(raw, dict):
+        return {key: _plain(Anything, value) for key, value in raw.items()}
+    return raw
+
+
+def _from_text(kind: Any, text: str) -> Any:
+    """What a variable's text says: itself where text is wanted, else a value as TOML writes it."""
+    if kind in (Text, Mode):
+        return text
+    if kind is Texts and not text.lstrip().startswith("["):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+SIZES = {"": 1, "b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "tb": 1000**4}
+SIZES |= {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "tib": 1024**4}
+DURATIONS = {"": 1, "ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _measure(text: str, units: Mapping[str, float], *, whole: bool) -> float:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
+    if not match or match[2].lower() not in units:
+        raise ValueError(text)
+    value = float(match[1]) * units[match[2].lower()]
+    return int(value) if whole else value
+
+
+def _fault(path: str, raw: Any, allowed: str) -> str:
+    if isinstance(raw, Given):
+        return f"{path} = {raw.text!r}: must be {allowed} (from {raw.variable})"
+    return f"{path} = {raw!r}: must be {allowed}"
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+# ---------------------------------------------------------------- what fits alone but not together
+
+
+def _contradictions(config: Config) -> list[str]:
+    faults = [
+        f"downloads.allow_private = {address!r}: must be an address with a port, "
+        'like "127.0.0.1:9000" or "[::1]:9000"'
+        for address in config.downloads.allow_private
+        if not _is_address(address)
+    ]
+    if config.auth.mode == "none" and not is_loopback(config.server.host):
+        faults.append(
+            f"auth.mode = 'none': with server.host = {config.server.host!r} everybody would be an "
+            'admin; it is allowed on loopback only ("127.0.0.1")'
+        )
+    if os.path.abspath(config.store.path) == os.path.abspath(config.store.assets):
+        faults.append(f"store.assets = {config.store.assets!r}: must not be store.path itself")
+    return faults
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _is_address(text: str) -> bool:
+    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):(\d{1,5})", text)
+    if not match or not 0 < int(match[3]) <= 65535:
+        return False
+    try:
+        return bool(ipaddress.ip_address(match[1] or match[2]))
+    except ValueError:
+        return False

@@ -1,0 +1,115 @@
+"""What the requests from outside have in common: how a draft begins, the refusals that several
+of them may give, and how a finished one is answered."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from jobrunner.core.attempts import OUR_STAGE, renew
+from jobrunner.core.decision import AuditRecord, Decision, EventRow, NoOp
+from jobrunner.core.draft import Draft
+from jobrunner.core.failures import named
+from jobrunner.core.job import Failure, Snapshot
+from jobrunner.core.messages import Event, Facts, Moment, Move, Report
+from jobrunner.core.reports import apply_report
+from jobrunner.core.workflow import EXTERNAL, Definition, Trigger
+from jobrunner.errors import Refused
+
+Verdict = Decision | NoOp | Refused
+
+
+def begin(
+    definition: Definition, job: Snapshot, message: Any, facts: Facts, moment: Moment, opener: str
+) -> Draft:
+    reason = getattr(message, "reason", None)
+    return Draft(definition, job, job, message.actor, facts, moment, message, opener, reason)
+
+
+def stale_version(job: Snapshot, expected: int | None) -> Refused | None:
+    """Somebody else was faster than a caller who said what it had seen."""
+    if expected is None or expected == job.version:
+        return None
+    return Refused(
+        "JOB_VERSION_CONFLICT",
+        f"the job is at version {job.version}, not {expected}; read it again",
+        current_version=job.version,
+        current_status=job.status,
+    )
+
+
+def stale_run(job: Snapshot, run_id: str | None) -> Refused | None:
+    if not run_id or run_id == job.run_id:
+        return None
+    return Refused("STALE_RUN", f"run {run_id} is over", run_id=job.run_id or None)
+
+
+def working_here(draft: Draft, role: Trigger) -> Refused | None:
+    attempt = draft.job.attempt
+    if role != "workflow" or attempt is None or attempt.stage == EXTERNAL:
+        return None
+    if attempt.status == "parked":
+        return None
+    return Refused(
+        "JOB_ALREADY_RUNNING",
+        f"the stage of {attempt.state} runs in this service",
+        run_id=attempt.run_id,
+    )
+
+
+def read_report(draft: Draft, report: Report) -> None:
+    draft.report = report
+    apply_report(draft, report)
+    if report.reports_failure:
+        draft.failure = named(
+            draft,
+            Failure(
+                report.failure_code or "FAILED",
+                report.failure_message or "",
+                report.failed_stage or "",
+                report.retryable,
+            ),
+        )
+
+
+def note(draft: Draft, progress: int | None, text: str | None) -> None:
+    changes: dict[str, Any] = {"heartbeat_at": draft.now}
+    if progress is not None:
+        changes["progress"] = progress
+    if text is not None:
+        changes["progress_message"] = text
+    draft.set(**changes)
+    attempt = draft.job.attempt
+    if attempt is not None and attempt.holder != OUR_STAGE:
+        renew(draft)
+
+
+def satisfied(draft: Draft) -> NoOp:
+    answer = {"run_id": draft.job.run_id} if draft.job.run else {}
+    return NoOp("satisfied", draft.job, {**answer, "replayed": True})
+
+
+def answered(draft: Draft, event: Event | None = None) -> Decision:
+    if event is not None:
+        draft.event = EventRow(event.id, event.digest, event.occurred_at)
+        draft.set(last_event_at=event.occurred_at)
+        renew(draft)
+        draft.hops = [replace(hop, event_id=event.id) for hop in draft.hops]
+    if draft.job.run is not None:
+        draft.answer.setdefault("run_id", draft.job.run_id)
+    draft.answer.setdefault("replayed", False)
+    if isinstance(draft.message, Move) and draft.actor.role == "admin":
+        fields = {"from": source_of(draft), "to": draft.message.to, "reason": draft.reason}
+        draft.audits.append(AuditRecord("job.transition", draft.actor.name, fields))
+    return draft.tear_out()
+
+
+def source_of(draft: Draft) -> str:
+    return draft.before.status if draft.before else ""
+
+
+def invalid(path: str, message: str) -> Refused:
+    return Refused("VALIDATION_ERROR", message, errors=[{"path": path, "message": message}])
+
+
+def forbidden(detail: str) -> Refused:
+    return Refused("FORBIDDEN", detail)

@@ -1,0 +1,169 @@
+"""Attempts: executions of the stage of an active state, one open at a time.
+
+An attempt is opened (``due``), held (``running``, by our own stage host or by an outside worker),
+perhaps ``parked``, and ended with an outcome. It is numbered within its state and run; its serial
+number counts over the job's life, so that a late result is always recognised.
+"""
+
+from typing import Any
+
+import msgspec
+
+from jobrunner.core.decision import StartStage, StopStage
+from jobrunner.core.draft import Draft
+from jobrunner.core.job import Attempt, Failure, Lock
+from jobrunner.core.workflow import EXTERNAL, Retry
+
+OUR_STAGE = "stage"
+CLAIM_LEASE_S = 60
+
+
+def open_attempt(draft: Draft, state: str, not_before: int = 0) -> Attempt:
+    """The next attempt, due now or after its backoff; in the house it gets in line."""
+    job = draft.job
+    stage = draft.definition.stage_of(state, job.job_type) if state == job.status else ""
+    stage = draft.definition.states[state].on_demand or stage or EXTERNAL
+    executions, failures = job.tries.get(state, (0, 0))
+    attempt = Attempt(
+        serial=job.serial + 1,
+        state=state,
+        stage=stage,
+        run_id=job.run_id,
+        number=executions + 1,
+        status="due",
+        opened_at=draft.now,
+        not_before=not_before,
+    )
+    draft.attempts[attempt.serial] = attempt
+    draft.set(
+        attempt=attempt,
+        serial=attempt.serial,
+        worked=state,
+        tries={**job.tries, state: (executions + 1, failures)},
+    )
+    _line_up(draft, attempt)
+    return attempt
+
+
+def hold(draft: Draft, holder: str, lease: bool = False) -> Attempt:
+    """Somebody starts on the open attempt: our stage host, or an outside worker with a lease."""
+    job = draft.job
+    assert job.attempt is not None, f"job {job.id} has no attempt to hold"
+    attempt = amend(
+        draft,
+        status="running",
+        holder=holder,
+        started_at=draft.now,
+        epoch=draft.moment.epoch,
+        not_before=0,
+    )
+    draft.disarm("backoff")
+    draft.decide(line_at=None, next_attempt_at=None, heartbeat_at=draft.now)
+    if holder == OUR_STAGE:
+        _limit(draft, attempt)
+        draft.effects.append(StartStage(attempt))
+    elif lease:
+        draft.arm("lease", draft.now + int(CLAIM_LEASE_S * 1000))
+        renew(draft)
+    return attempt
+
+
+def renew(draft: Draft) -> None:
+    """A sign of life from outside: the claim and the locks of its run last longer."""
+    if draft.job.timer("lease"):
+        draft.arm("lease", draft.now + int(CLAIM_LEASE_S * 1000))
+    until = draft.now + int(draft.definition.workflow.lease_s * 1000)
+    draft.set(locks=tuple(_renewed(lock, until) for lock in draft.job.locks))
+
+
+def park(draft: Draft, awaits: str, await_s: float) -> None:
+    """The stage waits for a callback: no slot, no task, only a deadline."""
+    amend(draft, status="parked", awaits=awaits)
+    draft.disarm("limit", "heartbeat")
+    deadline = draft.state.deadline
+    seconds = await_s or (deadline.after_s if deadline else 0)
+    if seconds:
+        _set_deadline(draft, seconds)
+    draft.decided = True
+
+
+def end(draft: Draft, outcome: str, failure: Failure | None = None) -> None:
+    """The open attempt is over; its clocks stop."""
+    if draft.job.attempt is None:
+        return
+    amend(draft, status="ended", outcome=outcome, ended_at=draft.now, failure=failure)
+    draft.disarm("limit", "lease", "heartbeat", "backoff", "deadline")
+    draft.decide(attempt=None, line_at=None, next_attempt_at=None, deadline_at=None)
+
+
+def quit_attempt(draft: Draft) -> None:
+    """The state is being left under an attempt: whoever runs it in the house must stop."""
+    attempt = draft.job.attempt
+    if attempt is None:
+        return
+    if attempt.holder == OUR_STAGE and attempt.status == "running":
+        draft.effects.append(StopStage(attempt.serial))
+    end(draft, draft.outcome or ("failed" if draft.failure else "left"), draft.failure)
+
+
+def amend(draft: Draft, **changes: Any) -> Attempt:
+    """The open attempt, changed."""
+    assert draft.job.attempt is not None
+    attempt = msgspec.structs.replace(draft.job.attempt, **changes)
+    draft.attempts[attempt.serial] = attempt
+    draft.set(attempt=attempt)
+    return attempt
+
+
+def count_failure(draft: Draft, state: str) -> int:
+    """One more failure of this state in this run; how many there are now."""
+    executions, failures = draft.job.tries.get(state, (0, 0))
+    draft.set(tries={**draft.job.tries, state: (executions, failures + 1)})
+    return failures + 1
+
+
+def backoff_s(retry: Retry, failures: int, jitter: float, at_least_s: float = 0) -> float:
+    """min(cap, base × factor^(n−1)) ± jitter, raised to what the provider asked for."""
+    exponent = min(failures - 1, 63)
+    delay_s = min(retry.cap_s, retry.base_s * retry.factor**exponent)
+    return max(delay_s * (1 + retry.jitter * (2 * jitter - 1)), at_least_s)
+
+
+def _line_up(draft: Draft, attempt: Attempt) -> None:
+    later = attempt.not_before > draft.now
+    if later:
+        draft.arm("backoff", attempt.not_before)
+        draft.set(next_attempt_at=attempt.not_before)
+    if attempt.stage == EXTERNAL:
+        _external_deadline(draft)
+    elif not later:
+        draft.set(line_at=draft.now)
+
+
+def _external_deadline(draft: Draft) -> None:
+    deadline = draft.definition.states[draft.job.status].deadline
+    if deadline is not None and deadline.after_s:
+        _set_deadline(draft, deadline.after_s)
+
+
+def _set_deadline(draft: Draft, seconds: float) -> None:
+    due_at = draft.now + int(seconds * 1000)
+    draft.arm("deadline", due_at)
+    draft.set(deadline_at=due_at)
+
+
+def _limit(draft: Draft, attempt: Attempt) -> None:
+    state = draft.definition.states[attempt.state]
+    if state.limit_s:
+        draft.arm("limit", draft.now + int(state.limit_s * 1000))
+    draft.set(
+        locks=tuple(
+            Lock(lock.scope, lock.run_id, "stage", draft.moment.epoch) for lock in draft.job.locks
+        )
+    )
+
+
+def _renewed(lock: Lock, until: int) -> Lock:
+    if lock.holder != "external":
+        return lock
+    return Lock(lock.scope, lock.run_id, lock.holder, lock.epoch, max(until, lock.lease_until or 0))

@@ -1,0 +1,191 @@
+"""How a submission becomes a job, or turns out to be one already.
+
+The key is looked up before anything is refused: a network retry of the submission that took the
+last credit, or came before the drain, gets its job back and not an excuse.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from jobrunner.core.ask import Ask
+from jobrunner.core.decision import Decision, KeyRow, LogEvent, NoOp, QuotaAssert
+from jobrunner.core.draft import Draft
+from jobrunner.core.guards import consult
+from jobrunner.core.inside import supersede
+from jobrunner.core.job import Run, Snapshot
+from jobrunner.core.messages import Facts, Known, Moment, Submit, Supersede
+from jobrunner.core.money import move_money
+from jobrunner.core.moves import enter, go_on, hop, postponed, rests
+from jobrunner.core.workflow import Definition, Quota
+from jobrunner.errors import Refused
+
+Digest = Callable[[bytes], str]
+
+
+def born(
+    definition: Definition, submit: Submit, facts: Facts, moment: Moment, keys: tuple[KeyRow, ...]
+) -> Decision | NoOp | Refused:
+    """``keys`` are those of ``keys_of``, in the order of ``facts.known`` and ``facts.derived``."""
+    freed: list[Snapshot] = []
+    for known in (facts.known, facts.derived):
+        if known is None:
+            continue
+        if not _is_free(definition, known):
+            return _replay(known, submit)
+        if known.snapshot is not None and known.snapshot not in freed:
+            freed.append(known.snapshot)
+    if refused := _door(definition, submit, facts):
+        return refused
+    return _make(definition, submit, facts, moment, keys, freed)
+
+
+def derived_parts(definition: Definition, submit: Submit, now: int) -> list[Any] | None:
+    """What the recipe makes a key of, or None where a client's own key is all there is."""
+    recipe = definition.workflow.recipe
+    if recipe.derive is None or (submit.key is not None and recipe.client == "instead"):
+        return None
+    parts: list[Any] = consult(recipe.derive, _ask(definition, submit, Facts(), now))
+    return parts
+
+
+def keys_of(parts: list[Any] | None, submit: Submit, digest: Digest) -> tuple[KeyRow | None, ...]:
+    """The client's key and the derived one, as rows: canonical JSON leaves no two readings."""
+    client = None
+    if submit.key is not None:
+        text = msgspec.json.encode(["client", submit.key])
+        client = KeyRow(digest(text), submit.body_digest, submit.key)
+    derived = None
+    if parts is not None:
+        text = msgspec.json.encode(["derived", *parts], order="deterministic")
+        derived = KeyRow(digest(text), submit.body_digest, text.decode())
+    return client, derived
+
+
+def _is_free(definition: Definition, known: Known) -> bool:
+    status = known.snapshot.status if known.snapshot else ""
+    return status in definition.workflow.recipe.freed
+
+
+def _replay(known: Known, submit: Submit) -> NoOp | Refused:
+    if known.snapshot is None:
+        return Refused(
+            "JOB_GONE", f"the job of this key, {known.job_id}, was deleted", job_id=known.job_id
+        )
+    answer: dict[str, Any] = {"replayed": True}
+    if submit.key is not None and known.body_digest != submit.body_digest:
+        answer["idempotency_mismatch"] = True
+    log = LogEvent("job.replayed", answer)
+    return NoOp("replayed", known.snapshot, answer, (log,))
+
+
+def _door(definition: Definition, submit: Submit, facts: Facts) -> Refused | None:
+    """Drain or overload, the declared guards, the quota; the balance is the ledger's to refuse."""
+    if submit.draining:
+        return Refused("DRAINING", "the service is about to stop; try again in a moment")
+    if submit.overloaded:
+        return Refused("OVERLOADED", "too many jobs are due now; try again later")
+    for guard in definition.workflow.birth.guards:
+        refused: Refused | None = consult(guard.call, _ask(definition, submit, facts, 0))
+        if refused is not None:
+            return refused
+    return _over_quota(definition.workflow.quota, facts)
+
+
+def _over_quota(quota: Quota, facts: Facts) -> Refused | None:
+    for name, limit, current in (
+        ("open jobs", quota.open_jobs, facts.open_jobs),
+        ("jobs a minute", quota.per_minute, facts.last_minute),
+        ("jobs a day", quota.per_day, facts.last_day),
+    ):
+        if limit and current >= limit:
+            return Refused(
+                "QUOTA_EXCEEDED",
+                f"{current} of {limit} {name} are used up",
+                limit=limit,
+                current=current,
+            )
+    return None
+
+
+def _make(
+    definition: Definition,
+    submit: Submit,
+    facts: Facts,
+    moment: Moment,
+    keys: tuple[KeyRow, ...],
+    freed: list[Snapshot],
+) -> Decision | Refused:
+    draft = _newborn(definition, submit, facts, moment)
+    draft.also = tuple(_superseded(definition, old, submit, moment) for old in freed)
+    draft.keys = tuple(_taken_from(key, facts, freed) for key in keys)
+    draft.quota = _quota_assert(definition.workflow.quota)
+    draft.log("job.created", job_type=submit.job_type, credits_cost=draft.job.cost)
+    if refused := move_money(draft, definition.workflow.birth.money):
+        return refused
+    state = definition.states[definition.workflow.initial]
+    draft.hops.append(hop(draft, None, state.name, "user"))
+    enter(draft, state, None)
+    if postponed(draft) and submit.run_at is not None:
+        draft.arm("run_at", submit.run_at)
+    if refused := go_on(draft):
+        return refused
+    draft.answer = {"replayed": False}
+    return draft.tear_out()
+
+
+def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Moment) -> Draft:
+    state = definition.states[definition.workflow.initial]
+    run = Run(moment.id, "birth", moment.now, live=not rests(state))
+    job = Snapshot(
+        id=submit.job_id,
+        workflow=submit.workflow,
+        digest=definition.digest,
+        job_type=submit.job_type,
+        user_id=submit.actor.name,
+        status=state.name,
+        kind=state.kind,
+        created_at=moment.now,
+        updated_at=moment.now,
+        params=submit.params,
+        idempotency_key=submit.key,
+        priority=submit.priority,
+        labels=submit.labels,
+        notify_url=submit.notify_url,
+        correlation_id=submit.correlation_id or None,
+        cost=definition.job_types[submit.job_type].price,
+        run_at=submit.run_at,
+        run=run if run.live else None,
+    )
+    return Draft(definition, None, job, submit.actor, facts, moment, submit, "birth")
+
+
+def _superseded(definition: Definition, old: Snapshot, submit: Submit, moment: Moment) -> Decision:
+    decided = supersede(definition, old, Supersede(submit.job_id), Facts(), moment)
+    assert isinstance(decided, Decision), f"superseding {old.id}: {decided!r}"
+    return decided
+
+
+def _taken_from(key: KeyRow, facts: Facts, freed: list[Snapshot]) -> KeyRow:
+    held = {known.job_id for known in (facts.known, facts.derived) if known is not None}
+    old = next((job.id for job in freed if job.id in held), "")
+    return KeyRow(key.digest, key.body_digest, key.parts, old)
+
+
+def _quota_assert(quota: Quota) -> QuotaAssert | None:
+    if not (quota.open_jobs or quota.per_minute or quota.per_day):
+        return None
+    return QuotaAssert(quota.open_jobs, quota.per_minute, quota.per_day)
+
+
+def _ask(definition: Definition, submit: Submit, facts: Facts, now: int) -> Ask:
+    return Ask(
+        definition=definition,
+        job=None,
+        message=submit,
+        actor=submit.actor,
+        params=submit.params,
+        facts=facts,
+        now=now,
+    )

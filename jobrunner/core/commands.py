@@ -1,0 +1,195 @@
+"""Commands, and the artifacts that people write.
+
+A command may walk no, one or several edges in one commit. Two kinds of repeat are told apart: the
+same command again by its own identity (a client's request id), and a goal that is met already.
+"""
+
+from typing import Any
+
+from jobrunner.core.answers import (
+    Verdict,
+    answered,
+    begin,
+    forbidden,
+    read_report,
+    satisfied,
+    source_of,
+    stale_version,
+)
+from jobrunner.core.ask import Act, Replay
+from jobrunner.core.attempts import open_attempt
+from jobrunner.core.decision import AuditRecord, NoOp
+from jobrunner.core.draft import Draft
+from jobrunner.core.failures import named
+from jobrunner.core.guards import consult
+from jobrunner.core.job import Failure, Run, Snapshot
+from jobrunner.core.messages import Do, Edit, Facts, Moment
+from jobrunner.core.money import move_money
+from jobrunner.core.moves import go_on, question, walk
+from jobrunner.core.reports import add_artifacts
+from jobrunner.core.workflow import Command, Definition, Trigger
+from jobrunner.errors import Refused
+
+
+def command(
+    definition: Definition, job: Snapshot, message: Do, facts: Facts, moment: Moment
+) -> Verdict:
+    """A named request: perhaps already met, else checked, carried out and walked."""
+    declared = definition.commands.get(message.command)
+    if declared is None:
+        return Refused(
+            "UNKNOWN_COMMAND", f"{definition.workflow.name} has no command {message.command!r}"
+        )
+    if not message.actor.roles(job) & set(declared.roles):
+        return forbidden(f"command {declared.name!r} is for {', '.join(declared.roles)}")
+    draft = begin(definition, job, message, facts, moment, declared.name)
+    draft.fields = message.fields
+    if declared.identity is not None and (known := consult(declared.identity, question(draft))):
+        return _replayed(draft, known)
+    if refused := stale_version(job, message.expected_version):
+        return refused
+    if job.status in declared.satisfied:
+        return satisfied(draft)
+    if job.status not in declared.walks:
+        return _not_from_here(draft, declared)
+    return _carry_out(draft, declared)
+
+
+def edit(
+    definition: Definition, job: Snapshot, message: Edit, facts: Facts, moment: Moment
+) -> Verdict:
+    """A person's new version of an artifact."""
+    editable = definition.editables.get(message.name)
+    if editable is None or not message.actor.roles(job) & {"user", "admin"}:
+        return forbidden(f"artifact {message.name!r} is not for you to write")
+    if refused := stale_version(job, message.expected_version):
+        return refused
+    if job.status not in editable.walks:
+        return Refused(
+            editable.locked,
+            f"{message.name} cannot be changed in {job.status}",
+            current_status=job.status,
+        )
+    if refused := _stale_base(job, message):
+        return refused
+    draft = begin(definition, job, message, facts, moment, "edit")
+    add_artifacts(draft, {message.name: message.value}, always=True)
+    if editable.action is not None:
+        acted = consult(editable.action, question(draft))
+        if isinstance(acted, Refused):
+            return acted
+        add_artifacts(draft, acted.report.artifacts)
+    draft.decided = True
+    if refused := walk(draft, editable.walks[job.status], "user") or go_on(draft):
+        return refused
+    return answered(draft)
+
+
+def _carry_out(draft: Draft, declared: Command) -> Verdict:
+    for guard in declared.guards:
+        if refused := consult(guard.call, question(draft)):
+            assert isinstance(refused, Refused), f"guard {guard.call.name} answered {refused!r}"
+            return refused
+    act = _act(draft, declared)
+    if not isinstance(act, Act):
+        return act if isinstance(act, Refused) else _replayed(draft, act)
+    _begin(draft, declared, act)
+    if refused := _proceed(draft, declared, act):
+        return refused
+    draft.status = act.status or declared.status_from.get(source_of(draft), declared.status)
+    draft.answer.update(act.answer)
+    if declared.audited or draft.actor.role == "admin":
+        fields = {"command": declared.name, **draft.fields}
+        draft.audits.append(AuditRecord(f"job.{declared.name}", draft.actor.name, fields))
+    return answered(draft)
+
+
+def _act(draft: Draft, declared: Command) -> Act | Replay | Refused:
+    if declared.action is None:
+        return Act()
+    acted: Act | Replay | Refused = consult(declared.action, question(draft))
+    return acted
+
+
+def _begin(draft: Draft, declared: Command, act: Act) -> None:
+    draft.decided = True
+    if declared.opens_run and draft.job.run is not None:
+        run = draft.job.run
+        draft.set(run=Run(run.id, run.opened_by, run.started_at, live=False))
+    if act.marks:
+        draft.set(marks={**draft.job.marks, **act.marks})
+    read_report(draft, act.report)
+    if {"failure_code", "failure_message"} & draft.fields.keys():
+        fields = draft.fields
+        draft.failure = named(
+            draft,
+            Failure(
+                fields.get("failure_code") or "FAILED",
+                fields.get("failure_message") or "",
+                fields.get("failed_stage") or "",
+                retryable=False,
+            ),
+        )
+
+
+def _proceed(draft: Draft, declared: Command, act: Act) -> Refused | None:
+    path = act.path if act.path is not None else declared.walks[draft.job.status]
+    trigger: Trigger = "admin" if draft.actor.role == "admin" else _as(draft, declared)
+    if refused := walk(draft, path, trigger) or move_money(draft, declared.money):
+        return refused
+    if act.start or (declared.on_demand and act.path is None and not path):
+        _start_on_demand(draft)
+    return go_on(draft)
+
+
+def _as(draft: Draft, declared: Command) -> Trigger:
+    roles = draft.actor.roles(draft.job)
+    return "user" if "user" in roles and "user" in declared.roles else draft.actor.role
+
+
+def _start_on_demand(draft: Draft) -> None:
+    if draft.job.attempt is None:
+        if draft.job.run is None or not draft.job.run.live:
+            draft.set(run=Run(draft.moment.id, draft.opener, draft.now, live=False), tries={})
+        open_attempt(draft, draft.job.status)
+
+
+def _replayed(draft: Draft, known: Any) -> NoOp | Refused:
+    if isinstance(known, Refused):
+        return known
+    answer = {"replayed": known.replayed, **known.answer}
+    if draft.job.run is not None:
+        answer.setdefault("run_id", draft.job.run_id)
+    return NoOp("replayed", draft.job, answer, status=known.status)
+
+
+def _not_from_here(draft: Draft, declared: Command) -> Refused:
+    job, final = draft.job, draft.state.kind == "final"
+    return Refused(
+        "TERMINAL_STATE" if final else "ILLEGAL_TRANSITION",
+        f"{declared.name!r} is not possible in {job.status!r}; it is from "
+        f"{', '.join(map(repr, declared.walks))}",
+        current_status=job.status,
+        attempted_status=_goal(declared),
+        allowed_next_statuses=draft.definition.targets(job.status),
+    )
+
+
+def _goal(declared: Command) -> str | None:
+    """Where a command leads from most of its states, for the words of its refusal."""
+    paths = [path for path in declared.walks.values() if path]
+    return paths[0][-1] if paths else None
+
+
+def _stale_base(job: Snapshot, message: Edit) -> Refused | None:
+    found = job.artifacts.get(message.name)
+    current = found.version if found else 0
+    if message.base_version is None or message.base_version == current:
+        return None
+    return Refused(
+        "ARTIFACT_VERSION_CONFLICT",
+        f"{message.name} is at version {current}; read it again",
+        name=message.name,
+        base_version=message.base_version,
+        current_version=current,
+    )

@@ -1,0 +1,83 @@
+"""The one function that says what follows from a message. Total: every pair of a state and a
+message moves, is a no-op with a name, or is refused with a code."""
+
+from collections.abc import Callable
+from typing import Any
+
+from jobrunner.core import commands, inside, outside, requests
+from jobrunner.core.access import foreign
+from jobrunner.core.answers import Verdict
+from jobrunner.core.birth import born, derived_parts, keys_of
+from jobrunner.core.job import Snapshot
+from jobrunner.core.messages import (
+    Advance,
+    Beat,
+    Claim,
+    Do,
+    Edit,
+    Ended,
+    Facts,
+    Fired,
+    Message,
+    Moment,
+    Move,
+    Recovered,
+    Release,
+    SetAside,
+    Start,
+    Stop,
+    Supersede,
+)
+from jobrunner.core.workflow import Definition
+from jobrunner.errors import Refused
+
+DECIDES: dict[type, Callable[..., Verdict]] = {
+    Move: requests.move,
+    Do: commands.command,
+    Edit: commands.edit,
+    Claim: outside.claim,
+    Beat: outside.beat,
+    Start: inside.start,
+    Ended: inside.ended,
+    Fired: inside.fired,
+    Recovered: inside.recovered,
+    Stop: inside.stop,
+    SetAside: inside.set_aside,
+    Release: inside.release,
+    Advance: inside.advance,
+    Supersede: inside.supersede,
+}
+
+
+def decide(
+    definition: Definition, job: Snapshot, message: Message, facts: Facts, moment: Moment
+) -> Verdict:
+    """What follows from ``message`` for ``job``: see the room's essay."""
+    actor: Any = getattr(message, "actor", None)
+    if actor is not None and (refused := foreign(definition, job, actor)):
+        return refused
+    return DECIDES[type(message)](definition, job, message, facts, moment)
+
+
+def needs_event(message: Message) -> str | None:
+    """The event id that the store must be asked about first, if there is one."""
+    return message.event.id if isinstance(message, Move) and message.event else None
+
+
+def needs_balance(definition: Definition, job: Snapshot, message: Message) -> bool:
+    """Whether the decision may have to take credits: only then is the ledger read."""
+    if job.cost == 0 or not isinstance(message, Do | Move):
+        return False
+    return any(edge.money in ("hold", "charge") for edge in definition.workflow.edges)
+
+
+__all__ = [
+    "Refused",
+    "Verdict",
+    "born",
+    "decide",
+    "derived_parts",
+    "keys_of",
+    "needs_balance",
+    "needs_event",
+]

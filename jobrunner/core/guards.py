@@ -1,0 +1,64 @@
+"""Guards that any workflow may name without bringing them along."""
+
+from collections.abc import Callable
+from typing import Any
+
+from jobrunner.core.ask import Ask
+from jobrunner.core.workflow import Call
+from jobrunner.errors import Refused
+
+
+def output_stored(ask: Ask, assets_only: bool = False) -> Refused | None:
+    """There is something to show for it: a file, or (unless ``assets_only``) a result."""
+    job = ask.snapshot
+    if job.asset_types or (job.result is not None and not assets_only):
+        return None
+    wanted = "an asset" if assets_only else "an asset or a result"
+    return Refused(
+        "RESULT_MISSING", f"{ask.target} needs {wanted}, in this report or stored before"
+    )
+
+
+def artifact_present(ask: Ask, name: str, code: str, detail: str) -> Refused | None:
+    """A named artifact is stored, in this request or before."""
+    return (
+        None
+        if ask.snapshot.value(name) is not None
+        else Refused(code, detail, **_status(ask, code))
+    )
+
+
+def artifact_of_run(ask: Ask, name: str, code: str, detail: str) -> Refused | None:
+    """A named artifact was stored by the run that is open now, or is said again in this report."""
+    job = ask.snapshot
+    found = job.artifacts.get(name)
+    if found is not None and (found.run_id == job.run_id or name in ask.report.artifacts):
+        return None
+    return Refused(code, detail, **_status(ask, code))
+
+
+def verified(ask: Ask, artifact: str) -> Refused | None:
+    """The artifact's file is there and as recorded; an outside value counts as given."""
+    found = ask.snapshot.artifacts.get(artifact)
+    if found is not None and (not found.asset or found.asset in ask.facts.verified):
+        return None
+    return Refused("RESULT_MISSING", f"{ask.target} needs {artifact}, stored and verified")
+
+
+def _status(ask: Ask, code: str) -> dict[str, Any]:
+    status = ask.definition.workflow.codes.get(code)
+    return {"status": status} if status else {}
+
+
+BUILT_IN: dict[str, Callable[..., Any]] = {
+    "output_stored": output_stored,
+    "artifact_present": artifact_present,
+    "artifact_of_run": artifact_of_run,
+    "verified": verified,
+}
+
+
+def consult(call: Call, ask: Ask) -> Any:
+    """The answer of a registered function, the workflow's own before ours."""
+    function = ask.definition.functions.get(call.name) or BUILT_IN[call.name]
+    return function(ask, **call.args)

@@ -1,0 +1,52 @@
+"""Credits on an edge. What a kind does to balance and hold is arithmetic of the ledger; what is
+decided here is only whether it may happen now, and that it happens once a run."""
+
+from typing import Literal
+
+from jobrunner.core.decision import LedgerEntry
+from jobrunner.core.draft import Draft
+from jobrunner.core.workflow import Money
+from jobrunner.errors import Refused
+
+Standing = Literal["none", "held", "captured", "released", "charged", "refunded"]
+
+AFTER: dict[Money, Standing] = {
+    "hold": "held",
+    "capture": "captured",
+    "release": "released",
+    "charge": "charged",
+    "refund": "refunded",
+}
+NEEDS: dict[Money, frozenset[Standing]] = {
+    "hold": frozenset({"none", "released", "captured"}),
+    "capture": frozenset({"held"}),
+    "release": frozenset({"held"}),
+    "charge": frozenset({"none", "refunded"}),
+    "refund": frozenset({"charged"}),
+}
+
+
+def move_money(draft: Draft, kind: Money | None) -> Refused | None:
+    """Adds the ledger entry that an edge declares; a cost of 0 moves nothing."""
+    job = draft.job
+    if kind is None or job.cost == 0:
+        return None
+    assert job.credits in NEEDS[kind], f"{kind} of job {job.id} while its credits are {job.credits}"
+    if kind in ("hold", "charge") and (short := _too_little(draft)):
+        return short
+    draft.ledger.append(LedgerEntry(kind, job.cost, job.user_id, job.run_id, draft.reason or ""))
+    draft.log(f"credits.{AFTER[kind]}", amount=job.cost)
+    draft.set(credits=AFTER[kind])
+    return None
+
+
+def _too_little(draft: Draft) -> Refused | None:
+    balance = draft.facts.balance
+    if balance is None or balance >= draft.job.cost:
+        return None
+    return Refused(
+        "INSUFFICIENT_CREDITS",
+        f"this costs {draft.job.cost} credits and {balance} are left; ask for more credits",
+        balance=balance,
+        required=draft.job.cost,
+    )

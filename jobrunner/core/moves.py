@@ -1,0 +1,327 @@
+"""Taking an edge: what is checked before it, what leaving and entering a state bring along.
+
+One step, in this order: table, guards, lock, leaving, run, money, entering. A path is several
+steps in one decision. When a path is walked, ``go_on`` looks whether the engine itself takes the
+job further in the same commit.
+"""
+
+from jobrunner.core.ask import Ask
+from jobrunner.core.attempts import open_attempt, quit_attempt
+from jobrunner.core.decision import AuditRecord, DeadLetter, Hop
+from jobrunner.core.draft import Draft
+from jobrunner.core.guards import consult
+from jobrunner.core.job import Failure, Lock, Run
+from jobrunner.core.money import move_money
+from jobrunner.core.workflow import Edge, Guard, State, Trigger
+from jobrunner.errors import Refused
+
+OF_A_STATE = ("deadline", "limit", "lease", "heartbeat", "backoff", "retry", "lapse")
+
+
+def walk(draft: Draft, path: tuple[str, ...], trigger: Trigger) -> Refused | None:
+    """Along a path, or nowhere: the first refusal ends it. A guard may divert the rest of it."""
+    for target in path:
+        if refused := step(draft, target, trigger):
+            return refused
+        if draft.job.status != target:
+            break
+    return None
+
+
+def step(draft: Draft, target: str, trigger: Trigger) -> Refused | None:
+    """One edge."""
+    edge = draft.definition.table[draft.job.status].get(target)
+    if edge is None:
+        return illegal(draft, target)
+    for guard in edge.guards:
+        if refused := _ask(draft, guard, target, trigger):
+            return _divert(draft, guard, refused) if _diverts(draft, guard) else refused
+    if refused := _locked(draft, target):
+        return refused
+    return _take(draft, edge, target, trigger)
+
+
+def go_on(draft: Draft) -> Refused | None:
+    """Where the engine itself takes the job from here, as far as that goes at once."""
+    while target := _next(draft):
+        if refused := step(draft, target, "engine"):
+            return refused
+    return None
+
+
+def pulse(draft: Draft, trigger: Trigger) -> None:
+    """An edge from a state to itself that only says: still at it. Clocks start afresh."""
+    status = draft.job.status
+    draft.decide(heartbeat_at=draft.now, entered_at=draft.now)
+    draft.hops.append(hop(draft, status, status, trigger))
+    draft.log("job.transition", from_status=status, to_status=status)
+    if draft.job.timer("deadline"):
+        _clock(draft, draft.state)
+
+
+def illegal(draft: Draft, target: str) -> Refused:
+    """An undeclared pair; both states are named, and what would have been possible."""
+    status, targets = draft.job.status, draft.definition.targets(draft.job.status)
+    code = "TERMINAL_STATE" if draft.state.kind == "final" else "ILLEGAL_TRANSITION"
+    return Refused(
+        code,
+        f"cannot go from {status!r} to {target!r}; from here: {', '.join(targets) or 'nowhere'}",
+        current_status=status,
+        attempted_status=target,
+        allowed_next_statuses=targets,
+    )
+
+
+def question(draft: Draft, target: str = "") -> Ask:
+    """What a registered function is asked about the draft as it stands."""
+    params = draft.job.params if isinstance(draft.job.params, dict) else {}
+    return Ask(
+        definition=draft.definition,
+        job=draft.job,
+        message=draft.message,
+        actor=draft.actor,
+        params=params,
+        facts=draft.facts,
+        now=draft.now,
+        report=draft.report,
+        fields=draft.fields,
+        target=target,
+        fresh=draft.moment.id,
+        before=draft.before,
+    )
+
+
+def _ask(draft: Draft, guard: Guard, target: str, trigger: Trigger) -> Refused | None:
+    if guard.on and trigger not in guard.on:
+        return None
+    if guard.otherwise and draft.diverted:
+        return None
+    refused: Refused | None = consult(guard.call, question(draft, target))
+    return refused
+
+
+def _diverts(draft: Draft, guard: Guard) -> bool:
+    return bool(guard.otherwise) and not draft.diverted
+
+
+def _divert(draft: Draft, guard: Guard, refused: Refused) -> Refused | None:
+    """The refusal is walked instead of answered."""
+    draft.diverted = True
+    draft.failure = Failure(
+        guard.code or refused.code, refused.detail, stage=draft.job.status, retryable=False
+    )
+    return walk(draft, guard.otherwise, "engine")
+
+
+def _locked(draft: Draft, target: str) -> Refused | None:
+    lock = draft.definition.lock_guarding(target)
+    held = draft.job.lock(lock.scope) if lock else None
+    if held is None or not draft.job.live or held.run_id == draft.job.run_id:
+        return None
+    return Refused(
+        "JOB_ALREADY_RUNNING", f"run {held.run_id} is working on this job", run_id=held.run_id
+    )
+
+
+def _take(draft: Draft, edge: Edge, target: str, trigger: Trigger) -> Refused | None:
+    source = draft.job.status
+    to = draft.definition.states[target]
+    _leave(draft)
+    _open_run(draft, to)
+    if refused := move_money(draft, edge.money):
+        return refused
+    if edge.audit is not None:
+        draft.audits.append(AuditRecord(edge.audit.event, draft.actor.name, edge.audit.fields))
+        draft.log(edge.audit.event, **edge.audit.fields)
+    draft.decided = True
+    draft.hops.append(hop(draft, source, target, trigger))
+    draft.log("job.transition", from_status=source, to_status=target)
+    enter(draft, to, source)
+    return None
+
+
+def hop(draft: Draft, source: str | None, target: str, trigger: Trigger) -> Hop:
+    event_id = draft.event.event_id if draft.event else None
+    by_hand = trigger in ("user", "admin", "workflow")
+    actor = draft.actor.name if by_hand else trigger
+    return Hop(source, target, trigger, actor, draft.reason, draft.job.run_id, event_id)
+
+
+def _leave(draft: Draft) -> None:
+    quit_attempt(draft)
+    draft.disarm(*OF_A_STATE)
+    job = draft.job
+    if job.line_at is not None or job.next_attempt_at is not None or job.deadline_at is not None:
+        draft.set(line_at=None, next_attempt_at=None, deadline_at=None)
+
+
+def _open_run(draft: Draft, to: State) -> None:
+    """A run opens where work is to be done; it closes where a person is waited for, or nobody."""
+    if draft.job.live or rests(to):
+        return
+    run = Run(draft.moment.id, draft.opener, draft.now)
+    draft.set(run=run, tries={}, worked="", deaths=0)
+
+
+def rests(state: State) -> bool:
+    """No run is open here: the job has ended, or waits for a person."""
+    return state.kind in ("settled", "final") or (state.kind == "waiting" and state.person)
+
+
+def enter(draft: Draft, state: State, source: str | None) -> None:
+    """Stamps, run, locks, clocks and line of a state that was just entered."""
+    _revive(draft, state, source)
+    draft.set(status=state.name, kind=state.kind, entered_at=draft.now)
+    if state.entry is not None:
+        draft.set(progress=state.entry)
+    _settle_locks(draft, state)
+    if rests(state) and draft.job.run is not None and draft.job.run.live:
+        run = draft.job.run
+        draft.set(run=Run(run.id, run.opened_by, run.started_at, live=False))
+    if state.kind == "queued":
+        _queue(draft)
+    if state.kind == "active":
+        _work(draft, state, source)
+    else:
+        _clock(draft, state)
+    if state.kind in ("settled", "final"):
+        _end(draft, state)
+    _take_failure(draft, state)
+
+
+def _revive(draft: Draft, state: State, source: str | None) -> None:
+    if source is None or draft.definition.states[source].kind != "settled":
+        return
+    draft.set(
+        completed_at=None,
+        failure_code=None,
+        failure_message=None,
+        failed_stage=None,
+        result=None,
+        progress=0,
+        progress_message=None,
+        scheduled_at=None,
+    )
+
+
+def _settle_locks(draft: Draft, state: State) -> None:
+    """Scopes that the state lies outside of are freed; one that guards it is taken or kept."""
+    locks = {lock.scope: lock for lock in draft.definition.workflow.locks}
+    kept = {
+        held.scope: held
+        for held in draft.job.locks
+        if state.name in locks[held.scope].guarded + locks[held.scope].held
+    }
+    guarding = draft.definition.lock_guarding(state.name)
+    if guarding is not None:
+        kept[guarding.scope] = _lock(draft, guarding.scope, state.name)
+    if draft.job.locks or kept:
+        draft.set(locks=tuple(kept.values()))
+
+
+def _lock(draft: Draft, scope: str, status: str) -> Lock:
+    if draft.definition.in_house(status, draft.job.job_type):
+        return Lock(scope, draft.job.run_id, "stage", draft.moment.epoch)
+    lease_s = draft.definition.workflow.lease_s
+    until = draft.now + int(lease_s * 1000) if lease_s else None
+    return Lock(scope, draft.job.run_id, "external", draft.moment.epoch, until)
+
+
+def _queue(draft: Draft) -> None:
+    if draft.job.scheduled_at is None:
+        draft.set(scheduled_at=draft.now)
+    behind = draft.definition.onward_of(draft.job.status, draft.job.job_type)
+    if behind and draft.definition.in_house(behind, draft.job.job_type) and not postponed(draft):
+        draft.set(line_at=draft.now)
+
+
+def postponed(draft: Draft) -> bool:
+    """The client asked for a later start, and it is not later yet."""
+    return draft.job.run_at is not None and draft.job.run_at > draft.now
+
+
+def _work(draft: Draft, state: State, source: str | None) -> None:
+    run = draft.job.run
+    came = draft.definition.states[source].kind if source else ""
+    if came == "queued" or (run is not None and run.started_at == draft.now):
+        draft.set(started_at=draft.now)
+    draft.set(heartbeat_at=draft.now)
+    open_attempt(draft, state.name, draft.not_before)
+
+
+def _clock(draft: Draft, state: State) -> None:
+    """The deadline of a state in which nobody works, and the lapse of a run that may be dead."""
+    if state.deadline is not None and state.deadline.after_s:
+        due_at = draft.now + int(state.deadline.after_s * 1000)
+        draft.arm("deadline", due_at)
+        draft.set(deadline_at=due_at)
+    lock = next((one for one in draft.definition.workflow.locks if state.name in one.held), None)
+    if lock is not None and lock.lapse_s and draft.job.live:
+        if not _passes_on(draft, state):
+            draft.arm("lapse", draft.now + int(lock.lapse_s * 1000))
+
+
+def _end(draft: Draft, state: State) -> None:
+    draft.set(completed_at=draft.now, timers=(), line_at=None, run_at=None)
+    ending = draft.job
+    if state.ends in ("completed", "partial"):
+        draft.log(
+            "job.completed",
+            status=state.name,
+            asset_types=ending.asset_types,
+            artifacts=sorted(ending.artifacts),
+        )
+    if state.ends == "canceled":
+        draft.log("job.canceled")
+
+
+def _take_failure(draft: Draft, state: State) -> None:
+    """A failure state carries why; so may one that only remarks on it."""
+    failure = draft.failure
+    failing = bool(state.fails) or state.ends in ("failed", "expired", "rejected")
+    if failure is not None and (failing or state.remarks):
+        draft.set(
+            failure_code=failure.code,
+            failure_message=failure.message,
+            failed_stage=failure.stage or None,
+            correlation_id=draft.job.correlation_id or draft.job.run_id or draft.job.id,
+        )
+    if state.dead_letter:
+        why = draft.reason if draft.reason in ("exhausted", "superseded") else "permanent"
+        known = failure or Failure(
+            draft.job.failure_code or "",
+            draft.job.failure_message or "",
+            draft.job.failed_stage or "",
+        )
+        draft.dead_letters.append(DeadLetter(why, known, hidden=why == "superseded"))
+    if failing and state.ends == "failed":
+        _log_failure(draft)
+
+
+def _log_failure(draft: Draft) -> None:
+    job = draft.job
+    draft.log(
+        "job.failed",
+        failure_code=job.failure_code,
+        failure_message=job.failure_message,
+        failed_stage=job.failed_stage,
+        correlation_id=job.correlation_id,
+        refund=job.cost if job.credits in ("refunded", "released") else 0,
+    )
+
+
+def _next(draft: Draft) -> str:
+    state, job = draft.state, draft.job
+    target = draft.definition.onward_of(state.name, job.job_type)
+    if not target or postponed(draft) or job.stuck:
+        return ""
+    if state.kind == "queued":
+        return "" if draft.definition.states[target].kind == "active" else target
+    return target if _passes_on(draft, state) else ""
+
+
+def _passes_on(draft: Draft, state: State) -> bool:
+    target = draft.definition.onward_of(state.name, draft.job.job_type)
+    if state.kind != "waiting" or not target:
+        return False
+    return draft.job.live and draft.definition.in_house(target, draft.job.job_type)

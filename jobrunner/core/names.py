@@ -1,0 +1,318 @@
+"""Whether everything that a declaration names is there: states, pairs, types, functions, structs,
+codes, routes. Found here, a slip of the pen is told as one; later rules would tell its echoes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from inspect import signature
+from itertools import combinations
+from typing import Any
+
+from msgspec import Struct
+
+from jobrunner.core.fault import Fault, meant
+from jobrunner.core.guards import BUILT_IN
+from jobrunner.core.workflow import ANY, Call, Definition, Guard, Route, State, Workflow
+from jobrunner.errors import STATUS_OF_CODE
+
+Taken = frozenset[tuple[str, str]]
+
+
+class Mention(Struct, frozen=True):
+    """A name, and the place in the declaration where it stands."""
+
+    where: str
+    name: str
+
+
+def misnamed(definition: Definition) -> Iterator[Fault]:
+    """Faults that make it pointless to look any further: what is meant is not clear."""
+    workflow = definition.workflow
+    yield from _twice(workflow)
+    for mention in state_mentions(workflow):
+        if mention.name not in definition.states:
+            text = f"{mention.where} names the state {mention.name!r}, which is not declared"
+            yield Fault("unknown-state", f"{text}; {meant(mention.name, definition.states)}",
+                        (mention.where, f"here: there is no state {mention.name}"))
+    if not workflow.job_types:
+        yield Fault("job-type", "no job type is declared, so nothing can be submitted; declare one",
+                    (f"workflow {workflow.name}", "here: a submission has no type to be of"))
+
+
+def unresolved(definition: Definition, taken: Taken) -> Iterator[Fault]:
+    """Names that stand for functions, structs, types, stages, codes and paths."""
+    yield from _job_types(definition)
+    yield from _functions(definition)
+    yield from _structs(definition)
+    yield from _codes(definition.workflow)
+    yield from _failed_stages(definition.workflow)
+    yield from _routes(definition, taken)
+
+
+# ---------------------------------------------------------------- names used twice
+
+
+def _twice(workflow: Workflow) -> Iterator[Fault]:
+    lists = {
+        "state": [state.name for state in workflow.states],
+        "command": [command.name for command in workflow.commands],
+        "editable": [editable.name for editable in workflow.editables],
+        "job type": [job_type.name for job_type in workflow.job_types],
+        "edge": [f"{edge.source} -> {edge.target}" for edge in workflow.edges],
+        "lock scope": [lock.scope for lock in workflow.locks],
+    }
+    for noun, names in lists.items():
+        for name, count in Counter(names).items():
+            if count > 1:
+                yield Fault("duplicate", f"{noun} {name} is declared {count} times; keep one",
+                            (f"{noun} {name}", f"here: which of the {count} is meant?"))
+
+
+# ---------------------------------------------------------------- states
+
+
+def state_mentions(workflow: Workflow) -> Iterator[Mention]:
+    """Everywhere that a state is named."""
+    yield Mention("the initial state", workflow.initial)
+    for state in workflow.states:
+        yield from _in_state(state)
+    for edge in workflow.edges:
+        place = f"edge {edge.source} -> {edge.target}"
+        yield from _all(place, [name for name in (edge.source, edge.target) if name != ANY])
+        if edge.target == ANY:
+            yield Mention(place, edge.target)
+        yield from _in_guards(place, edge.guards)
+    yield from _in_commands(workflow)
+    for lock in workflow.locks:
+        yield from _all(f"lock {lock.scope}", lock.guarded + lock.held)
+    yield from _in_guards("birth", workflow.birth.guards)
+    yield from _all("recipe.freed", workflow.recipe.freed)
+    yield from _all("recipe.supersede", workflow.recipe.supersede)
+
+
+def _all(where: str, names: Iterable[str]) -> Iterator[Mention]:
+    return (Mention(where, name) for name in names)
+
+
+def _in_state(state: State) -> Iterator[Mention]:
+    place = f"state {state.name}"
+    yield from _all(f"{place}: onward", state.onward.values())
+    outcomes = (("done", state.done), ("partial", state.partial), ("rejected", state.rejected))
+    for field, target in outcomes:
+        if target:
+            yield Mention(f"{place}: {field}", target)
+    if state.deadline is not None:
+        yield from _all(f"{place}: deadline", state.deadline.path)
+    if state.retry is not None:
+        yield from _all(f"{place}: retry.failed", state.retry.failed)
+        if state.retry.again:
+            yield Mention(f"{place}: retry.again", state.retry.again)
+
+
+def _in_guards(place: str, guards: tuple[Guard, ...]) -> Iterator[Mention]:
+    for guard in guards:
+        yield from _all(f"{place}: guard {guard.call.name}: otherwise", guard.otherwise)
+
+
+def _in_commands(workflow: Workflow) -> Iterator[Mention]:
+    for command in workflow.commands:
+        place = f"command {command.name}"
+        yield from _walks(place, command.walks)
+        yield from _all(f"{place}: satisfied", command.satisfied)
+        yield from _all(f"{place}: status_from", command.status_from)
+        yield from _in_guards(place, command.guards)
+    for editable in workflow.editables:
+        yield from _walks(f"editable {editable.name}", editable.walks)
+
+
+def _walks(place: str, walks: dict[str, tuple[str, ...]]) -> Iterator[Mention]:
+    for status, path in walks.items():
+        yield from _all(f"{place}: walks", (status, *path))
+
+
+# ---------------------------------------------------------------- job types and stages
+
+
+def _job_types(definition: Definition) -> Iterator[Fault]:
+    workflow = definition.workflow
+    for job_type in workflow.job_types:
+        if job_type.price < 0:
+            yield Fault("job-type", f"{job_type.name} has the price {job_type.price}; make it 0 or "
+                        "more", (f"job type {job_type.name}", "here: a job would pay its owner"))
+    known = {ANY, *definition.job_types}
+    for state in workflow.states:
+        for field, names in (("stage", state.stage), ("onward", state.onward)):
+            for name in names:
+                if name not in known:
+                    place = f"state {state.name}: {field}"
+                    yield Fault("job-type", f"{place} names the job type {name!r}; "
+                                f"{meant(name, definition.job_types)}",
+                                (place, f"here: no job is of type {name}"))
+
+
+def _failed_stages(workflow: Workflow) -> Iterator[Fault]:
+    known = {state.name for state in workflow.states}
+    for state in workflow.states:
+        known |= {state.on_demand, *state.stage.values()}
+    for name in workflow.failed_stages:
+        if name not in known:
+            yield Fault("unknown-stage", f"failed_stages names {name!r}, neither a state nor a "
+                        f"stage; {meant(name, known - {''})}",
+                        ("failed_stages", f"here: nothing called {name} can fail"))
+
+
+# ---------------------------------------------------------------- functions and structs
+
+
+def _functions(definition: Definition) -> Iterator[Fault]:
+    known = {**BUILT_IN, **definition.functions}
+    for where, call, arguments in _calls(definition.workflow):
+        function = known.get(call.name)
+        if function is None:
+            yield Fault("unknown-function", f"{where} names the function {call.name!r}, which was "
+                        f"not brought along; {meant(call.name, known)}",
+                        (where, f"here: {call.name} would be asked, and there is no such function"))
+        elif problem := _misfit(function, call, arguments):
+            yield Fault("arguments", f"{where}: {call.name} cannot be called like this: {problem}",
+                        (where, f"here: {call.name}({', '.join(sorted(call.args))}) breaks"))
+
+
+def _calls(workflow: Workflow) -> Iterator[tuple[str, Call, int]]:
+    """Every function named: where, how, and how many positional arguments it is given."""
+    for where, guard in _guards(workflow):
+        yield where, guard.call, 1
+    for command in workflow.commands:
+        for call in (command.identity, command.action):
+            if call is not None:
+                yield f"command {command.name}", call, 1
+    for editable in workflow.editables:
+        if editable.action is not None:
+            yield f"editable {editable.name}", editable.action, 1
+    if workflow.recipe.derive is not None:
+        yield "recipe.derive", workflow.recipe.derive, 1
+    for route in workflow.routes:
+        place = f"route {route.method} {route.path}"
+        if route.read:
+            yield place, Call(route.read), 1
+        if route.answer:
+            yield place, Call(route.answer), 3
+
+
+def _guards(workflow: Workflow) -> Iterator[tuple[str, Guard]]:
+    places = [("birth", workflow.birth.guards)]
+    places += [(f"command {command.name}", command.guards) for command in workflow.commands]
+    places += [(f"edge {edge.source} -> {edge.target}", edge.guards) for edge in workflow.edges]
+    for place, guards in places:
+        yield from ((place, guard) for guard in guards)
+
+
+def _misfit(function: Callable[..., Any], call: Call, arguments: int) -> str:
+    try:
+        signature(function).bind(*range(arguments), **call.args)
+    except TypeError as problem:
+        return str(problem)
+    except ValueError:
+        return ""
+    return ""
+
+
+def _structs(definition: Definition) -> Iterator[Fault]:
+    for where, name, wanted in _struct_names(definition.workflow):
+        if name not in definition.structs and (name or wanted):
+            text = f"{where} names the struct {name!r}, which was not brought along"
+            yield Fault("unknown-struct", f"{text}; {meant(name, definition.structs)}",
+                        (where, "here: what is sent could not be read"))
+
+
+def _struct_names(workflow: Workflow) -> Iterator[tuple[str, str, bool]]:
+    for job_type in workflow.job_types:
+        yield f"job type {job_type.name}", job_type.params, True
+    for command in workflow.commands:
+        yield f"command {command.name}", command.fields, False
+    for route in workflow.routes:
+        yield f"route {route.method} {route.path}", route.body, False
+
+
+# ---------------------------------------------------------------- codes
+
+
+def _codes(workflow: Workflow) -> Iterator[Fault]:
+    known = {**workflow.codes, **STATUS_OF_CODE}
+    for code, status in workflow.codes.items():
+        if not 400 <= status < 500:
+            yield Fault("code", f"code {code} has the status {status}; a refusal is a 4xx",
+                        (f"codes: {code}", f"here: a caller would be told {status}"))
+        elif known[code] != status:
+            yield Fault("code", f"code {code} means {known[code]} everywhere; choose another name",
+                        (f"codes: {code}", f"here: {status} for one, {known[code]} for the rest"))
+    for where, code in _used_codes(workflow):
+        if code not in known:
+            yield Fault("code", f"{where} refuses with {code!r}, which has no status; add it to "
+                        f"the workflow's codes, or {meant(code, known)}",
+                        (where, f"here: {code} is told, and nobody knows with which status"))
+
+
+def _used_codes(workflow: Workflow) -> Iterator[tuple[str, str]]:
+    """A diverting guard's code is a failure code, which is free."""
+    for where, guard in _guards(workflow):
+        code = guard.code or guard.call.args.get("code", "")
+        if code and not guard.otherwise:
+            yield f"{where}: guard {guard.call.name}", str(code)
+    for editable in workflow.editables:
+        yield f"editable {editable.name}: locked", editable.locked
+
+
+# ---------------------------------------------------------------- routes
+
+
+def _routes(definition: Definition, taken: Taken) -> Iterator[Fault]:
+    workflow = definition.workflow
+    for route in workflow.routes:
+        yield from _route(definition, route)
+    doors = list(_doors(workflow))
+    for method, path, where in doors:
+        for core_method, core_path in sorted(taken):
+            if method == core_method and _same_door(path, core_path):
+                yield Fault("route", f"{where} opens {method} {path}, which is the service's own "
+                            f"{core_path}; choose another path",
+                            (where, f"here: {method} {path} would never reach it"))
+    for (method, path, where), (other_method, other_path, other) in combinations(doors, 2):
+        if method == other_method and _same_door(path, other_path):
+            yield Fault("route", f"{where} and {other} both open {method} {path}; keep one",
+                        (where, f"here: {method} {path} may mean {other}"))
+
+
+def _route(definition: Definition, route: Route) -> Iterator[Fault]:
+    place = f"route {route.method} {route.path}"
+    problems = []
+    if route.job_type and route.job_type not in definition.job_types:
+        problems.append(f"there is no job type {route.job_type!r}")
+    if route.command and route.command not in definition.commands:
+        problems.append(f"there is no command {route.command!r}")
+    if route.job_type and route.command:
+        problems.append("it is either a submission or a command, not both")
+    if route.command and "{id}" not in route.path:
+        problems.append("a command needs {id} in its path")
+    if not route.path.startswith("/"):
+        problems.append("its path must begin with /")
+    for problem in problems:
+        yield Fault("route", f"{place}: {problem}", (place, "here: a call could not be answered"))
+
+
+def _doors(workflow: Workflow) -> Iterator[tuple[str, str, str]]:
+    for route in workflow.routes:
+        yield route.method, route.path, f"route {route.method} {route.path}"
+    for command in workflow.commands:
+        yield "POST", f"/jobs/{{id}}/{command.name}", f"command {command.name}"
+        for alias in command.aliases:
+            yield "POST", alias.removeprefix("POST "), f"command {command.name}"
+
+
+def _same_door(one: str, other: str) -> bool:
+    """Two patterns that a path could fit both of. A core pattern that takes any command's name
+    is no shadow of the commands themselves."""
+    if "{command}" in other:
+        return False
+    pairs = list(zip(one.strip("/").split("/"), other.strip("/").split("/"), strict=False))
+    same_length = one.strip("/").count("/") == other.strip("/").count("/")
+    return same_length and all(a == b or "{" in a or "{" in b for a, b in pairs)

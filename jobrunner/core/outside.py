@@ -1,0 +1,104 @@
+"""Outside workers: taking a job or an attempt, and telling how it goes."""
+
+from jobrunner.core.answers import (
+    Verdict,
+    answered,
+    begin,
+    forbidden,
+    note,
+    stale_run,
+    working_here,
+)
+from jobrunner.core.attempts import hold
+from jobrunner.core.decision import LogEvent, NoOp
+from jobrunner.core.draft import Draft
+from jobrunner.core.job import Snapshot
+from jobrunner.core.messages import Beat, Claim, Facts, Moment
+from jobrunner.core.moves import illegal, postponed, step
+from jobrunner.core.workflow import EXTERNAL, Definition
+from jobrunner.errors import Refused
+
+
+def claim(
+    definition: Definition, job: Snapshot, message: Claim, facts: Facts, moment: Moment
+) -> Verdict:
+    """An outside worker takes the job from its queue, or an attempt that nobody holds."""
+    if not message.actor.roles(job) & {"workflow", "admin"}:
+        return forbidden("claims are for role workflow")
+    draft = begin(definition, job, message, facts, moment, "claim")
+    if job.stuck:
+        return _put_aside(job)
+    if job.kind == "queued" and not postponed(draft):
+        if refused := _pick_up(draft):
+            return refused
+    attempt = draft.job.attempt
+    if draft.diverted:
+        return answered(draft)
+    if attempt is None or not _free(draft):
+        return _taken(draft)
+    hold(draft, message.actor.name, lease=True)
+    lease = draft.job.timer("lease")
+    draft.answer["lease_until"] = lease.due_at if lease else None
+    draft.answer["attempt"] = attempt.number
+    return answered(draft)
+
+
+def beat(
+    definition: Definition, job: Snapshot, message: Beat, facts: Facts, moment: Moment
+) -> Verdict:
+    """Progress, or a bare sign of life, from whoever works on the job."""
+    if not message.actor.roles(job) & {"workflow", "admin", "stage"}:
+        return forbidden("progress is for role workflow")
+    if job.kind != "active":
+        ignored = LogEvent("job.progress_ignored", {"status": job.status})
+        return NoOp("progress_ignored", job, logs=(ignored,))
+    draft = begin(definition, job, message, facts, moment, "progress")
+    if refused := stale_run(job, message.run_id) or working_here(draft, message.actor.role):
+        return refused
+    note(draft, message.progress, message.message)
+    return answered(draft)
+
+
+def _pick_up(draft: Draft) -> Refused | None:
+    """Along the queue's declared way into the active state behind it."""
+    while draft.state.kind == "queued":
+        target = draft.definition.onward_of(draft.job.status, draft.job.job_type)
+        if not target:
+            return illegal(draft, draft.job.status)
+        if draft.definition.in_house(target, draft.job.job_type):
+            return _taken(draft)
+        if refused := step(draft, target, "workflow"):
+            return refused
+        if draft.diverted:
+            break
+    return None
+
+
+def _free(draft: Draft) -> bool:
+    attempt = draft.job.attempt
+    if attempt is None or attempt.status != "due" or attempt.stage != EXTERNAL:
+        return False
+    return attempt.not_before <= draft.now
+
+
+def _taken(draft: Draft) -> Refused:
+    job = draft.job
+    if draft.state.kind == "final":
+        return illegal(draft, job.status)
+    if job.attempt is None and job.kind != "queued":
+        return Refused(
+            "ILLEGAL_TRANSITION",
+            f"there is nothing to take over in {job.status!r}",
+            current_status=job.status,
+            attempted_status=None,
+            allowed_next_statuses=draft.definition.targets(job.status),
+        )
+    return Refused(
+        "JOB_ALREADY_RUNNING",
+        "somebody works on this job, or it is not due yet",
+        run_id=job.run_id or None,
+    )
+
+
+def _put_aside(job: Snapshot) -> Refused:
+    return Refused("JOB_LOCKED", f"the job is put aside: {job.stuck}", stuck=job.stuck)

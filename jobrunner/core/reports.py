@@ -1,0 +1,54 @@
+"""What a report brings along: artifacts with versions, files, results, progress.
+
+It is taken in before the edge is walked, so that guards look at the job as it would be.
+"""
+
+from typing import Any
+
+from jobrunner.core.draft import Draft
+from jobrunner.core.job import Artifact
+from jobrunner.core.messages import Report
+
+
+def apply_report(draft: Draft, report: Report) -> None:
+    """Only what is given is written; nothing that is missing clears anything."""
+    add_artifacts(draft, report.artifacts)
+    _add_assets(draft, report)
+    changes: dict[str, Any] = {}
+    if report.result is not None:
+        changes["result"] = report.result
+    if report.progress is not None:
+        changes["progress"] = report.progress
+    if report.message is not None:
+        changes["progress_message"] = report.message
+    if report.correlation_id:
+        changes["correlation_id"] = report.correlation_id
+    if changes:
+        draft.set(**changes)
+
+
+def add_artifacts(draft: Draft, values: dict[str, Any], always: bool = False) -> None:
+    """A new value is a new version; the same value again is none, unless a person saved it."""
+    for name, value in values.items():
+        current = draft.job.artifacts.get(name)
+        if value is None or (current is not None and current.value == value and not always):
+            continue
+        artifact = Artifact(
+            name,
+            current.version + 1 if current else 1,
+            value,
+            draft.now,
+            draft.actor.name,
+            draft.job.run_id,
+        )
+        draft.artifacts.append(artifact)
+        draft.decide(artifacts={**draft.job.artifacts, name: artifact})
+
+
+def _add_assets(draft: Draft, report: Report) -> None:
+    for asset in report.assets:
+        draft.assets.append(asset)
+        counts = draft.job.asset_types
+        known = counts.get(asset.asset_type, 0)
+        draft.decide(asset_types={**counts, asset.asset_type: known + 1})
+        draft.log("asset.created", asset_id=asset.id, asset_type=asset.asset_type)

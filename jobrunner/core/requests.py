@@ -1,0 +1,181 @@
+"""A move to a named status: by an operator's hand, or by a callback that carries an event id.
+
+The order of the checks is contract; it decides which of two faults a caller is told. Nothing is
+written on the way to a refusal.
+"""
+
+from jobrunner.core.answers import (
+    Verdict,
+    answered,
+    begin,
+    forbidden,
+    invalid,
+    note,
+    read_report,
+    satisfied,
+    stale_run,
+    stale_version,
+    working_here,
+)
+from jobrunner.core.attempts import hold
+from jobrunner.core.decision import LogEvent, NoOp
+from jobrunner.core.draft import Draft
+from jobrunner.core.failures import reenter, round_trip
+from jobrunner.core.job import Snapshot
+from jobrunner.core.messages import Event, Facts, Moment, Move, Report
+from jobrunner.core.moves import go_on, illegal, step
+from jobrunner.core.workflow import EXTERNAL, Definition, Trigger
+from jobrunner.errors import Refused
+
+
+def move(
+    definition: Definition, job: Snapshot, message: Move, facts: Facts, moment: Moment
+) -> Verdict:
+    """One declared edge, asked for by its target."""
+    trigger = message.actor.role
+    if refused := _body(definition, message):
+        return refused
+    if message.event is not None and (known := _known_event(job, message.event, facts)):
+        return known
+    if refused := stale_version(job, message.expected_version):
+        return refused
+    draft = begin(definition, job, message, facts, moment, _opener(message))
+    if message.to == job.status:
+        return _repeat(draft, message)
+    if refused := _allowed(draft, message):
+        return refused
+    if refused := _contended(draft, message) or _complete(draft, message):
+        return refused
+    read_report(draft, message.report)
+    if refused := _move(draft, message.to, trigger) or go_on(draft):
+        return refused
+    _held_by_mover(draft, message)
+    return answered(draft, message.event)
+
+
+def _opener(message: Move) -> str:
+    return "callback" if message.actor.role == "workflow" else "transition"
+
+
+def _body(definition: Definition, message: Move) -> Refused | None:
+    """What is wrong with the request whatever the job."""
+    if message.to not in definition.states:
+        return invalid("status", f"{message.to!r} is no status of {definition.workflow.name}")
+    progress = message.report.progress
+    if progress is not None and not 0 <= progress <= 100:
+        return invalid("progress", f"{progress} is not between 0 and 100")
+    return _complete_report(definition, message) if message.event is not None else None
+
+
+def _complete(draft: Draft, message: Move) -> Refused | None:
+    return _complete_report(draft.definition, message)
+
+
+def _complete_report(definition: Definition, message: Move) -> Refused | None:
+    """A failure state wants to know why."""
+    state, report = definition.states[message.to], message.report
+    missing = [field for field in state.fails if not getattr(report, field)]
+    if missing:
+        return invalid(missing[0], f"{state.name} needs {', '.join(missing)}")
+    allowed = definition.workflow.failed_stages
+    if state.fails and allowed and report.failed_stage and report.failed_stage not in allowed:
+        return invalid("failed_stage", f"{report.failed_stage!r}: one of {', '.join(allowed)}")
+    return None
+
+
+def _known_event(job: Snapshot, event: Event, facts: Facts) -> NoOp | Refused | None:
+    if facts.event is not None:
+        return _repeated_event(job, event, facts)
+    if job.last_event_at is not None and event.occurred_at < job.last_event_at:
+        return Refused(
+            "CALLBACK_OUT_OF_ORDER",
+            "this happened before the last callback that was accepted",
+            latest_applied_occurred_at=job.last_event_at,
+            current_status=job.status,
+        )
+    return None
+
+
+def _repeated_event(job: Snapshot, event: Event, facts: Facts) -> NoOp | Refused:
+    assert facts.event is not None
+    if facts.event.digest != event.digest:
+        return Refused(
+            "EVENT_ID_PAYLOAD_MISMATCH",
+            f"event {event.id} was accepted before, saying other things",
+            event_id=event.id,
+        )
+    answer = {
+        "job_id": job.id,
+        "event_id": event.id,
+        "replayed": True,
+        "current_status": job.status,
+        "latest_applied_occurred_at": job.last_event_at,
+    }
+    log = LogEvent("callback.replayed", {"event_id": event.id})
+    return NoOp("event_replayed", job, answer, (log,))
+
+
+def _repeat(draft: Draft, message: Move) -> Verdict:
+    """The job stands there already: what that means is the state's own policy."""
+    same, job = draft.state.same, draft.job
+    if same == "refused":
+        return illegal(draft, message.to)
+    if same == "noop":
+        return satisfied(draft)
+    if not message.actor.roles(job) & {"workflow", "admin"}:
+        return forbidden(f"{job.status} is reported on by role workflow")
+    if refused := _contended(draft, message):
+        return refused
+    read_report(draft, message.report)
+    if same == "progress":
+        return _progress(draft, message)
+    if message.report.reports_failure is False:
+        draft.failure = None
+    if refused := reenter(draft, message.actor.role):
+        return refused
+    _held_by_mover(draft, message)
+    return answered(draft, message.event)
+
+
+def _progress(draft: Draft, message: Move) -> Verdict:
+    report = message.report
+    if report == Report(run_id=report.run_id) and message.event is None:
+        return satisfied(draft)
+    note(draft, report.progress, report.message)
+    return answered(draft, message.event)
+
+
+def _allowed(draft: Draft, message: Move) -> Refused | None:
+    edge = draft.definition.table[draft.job.status].get(message.to)
+    if edge is None:
+        return illegal(draft, message.to)
+    roles = message.actor.roles(draft.job)
+    if "admin" in roles or roles & set(edge.by):
+        return None
+    return forbidden(f"{draft.job.status} -> {message.to} is not for role {message.actor.role}")
+
+
+def _contended(draft: Draft, message: Move) -> Refused | None:
+    """A report about an older run, or about work that this process is doing itself."""
+    if refused := stale_run(draft.job, message.report.run_id):
+        return refused
+    to = draft.definition.states[message.to]
+    if to.fails or to.ends in ("failed", "canceled"):
+        return None
+    return working_here(draft, message.actor.role)
+
+
+def _move(draft: Draft, target: str, trigger: Trigger) -> Refused | None:
+    retry = draft.state.retry
+    if retry is not None and retry.mode == "round_trip" and target == retry.failed[0]:
+        return round_trip(draft, retry, trigger)
+    return step(draft, target, trigger)
+
+
+def _held_by_mover(draft: Draft, message: Move) -> None:
+    """An orchestrator that moves a job into an outside stage is the one who works there."""
+    attempt = draft.job.attempt
+    if message.actor.role != "workflow" or attempt is None or attempt.status != "due":
+        return
+    if attempt.stage == EXTERNAL and attempt.not_before <= draft.now:
+        hold(draft, message.actor.name)

@@ -1,0 +1,27 @@
+"""The door: HTTP in, messages to the supervisor, snapshots out.
+
+The rules of this room:
+
+1. One table (``routes``) says what can be called, by whom, with what, and what may come back. The
+   server, the OpenAPI document, the 405s and the tests are made from it; nothing is said twice.
+2. A handler is a function of one ``Call`` that returns a ``Reply`` or raises ``errors.Refused``.
+   It reads through ``core.queries.Reader`` and writes through the supervisor. It decides nothing
+   about lifecycles, and it never sees the store.
+3. Everything that comes in is parsed once, into a frozen struct that refuses unknown fields, before
+   anybody acts on it. Nothing that a client sends is answered with a 5xx: those are ours alone
+   (no room, draining, a plugin that is not loaded, a bug).
+4. A job that is not the caller's reads like one that does not exist, byte for byte, unless its
+   workflow says otherwise.
+5. Every error is a problem document with a stable code and the correlation id of its request, and
+   it is made in one place (``problems``).
+
+The idea, in one line: *translate at the door, and nowhere else.* ``bodies`` and ``wire`` turn bytes
+into values, ``rendering`` turns values into bytes; between them there is only the core's language.
+
+Deliberately absent: sessions, cookies, forms, CORS, templates, and TLS (a reverse proxy has that).
+"""
+
+from jobrunner.http.door import Door, Settings
+from jobrunner.http.server import make_app, open_site
+
+__all__ = ["Door", "Settings", "make_app", "open_site"]

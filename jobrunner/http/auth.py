@@ -1,0 +1,73 @@
+"""Bearer tokens. Only the SHA-256 of a token is ever looked for, kept or compared.
+
+What was found is remembered for a while, in a small table that is emptied whenever a token is made
+or revoked: a revoked token is refused by the very next request.
+"""
+
+from typing import Literal
+
+from jobrunner.core.job import Actor
+from jobrunner.core.queries import Reader, Token
+from jobrunner.errors import Refused
+from jobrunner.ports import Clock, digest
+
+LOCAL = Actor("local", "admin")
+REMEMBERED_MAX = 4096
+TOKEN_MAX = 512
+
+
+class Keyring:
+    """Who a request comes from. ``mode`` none: whoever can reach the port is the admin."""
+
+    def __init__(self, reader: Reader, clock: Clock, mode: Literal["tokens", "none"]) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._mode = mode
+        self._known: dict[bytes, tuple[Actor, int | None]] = {}
+        self._generation = 0
+
+    async def actor_of(self, authorization: str | None) -> Actor:
+        """Raises: Refused UNAUTHORIZED."""
+        if self._mode == "none":
+            return LOCAL
+        key = digest(_token_in(authorization))
+        actor, expires_at = self._known.get(key) or await self._look_up(key)
+        if expires_at is not None and expires_at <= self._clock.now():
+            raise _unauthorized("the token has expired; ask an admin for a new one")
+        return actor
+
+    def forget(self) -> None:
+        """Tokens have changed: believe nothing that was read before now, nor what is being read."""
+        self._generation += 1
+        self._known.clear()
+
+    async def _look_up(self, key: bytes) -> tuple[Actor, int | None]:
+        generation = self._generation
+        found = _accepted(await self._reader.token(key))
+        if generation == self._generation:
+            if len(self._known) >= REMEMBERED_MAX:
+                self._known.clear()
+            self._known[key] = found
+        return found
+
+
+def _token_in(authorization: str | None) -> bytes:
+    scheme, _, token = (authorization or "").partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not token or len(token) > TOKEN_MAX:
+        raise _unauthorized("send the header Authorization: Bearer TOKEN")
+    return token.encode("utf-8", "surrogateescape")
+
+
+def _accepted(token: Token | None) -> tuple[Actor, int | None]:
+    if token is None:
+        raise _unauthorized("the token is not known here")
+    if token.revoked_at is not None:
+        raise _unauthorized("the token was revoked; ask an admin for a new one")
+    if token.role not in ("user", "workflow", "admin"):
+        raise _unauthorized(f"the token has a role this version does not know: {token.role!r}")
+    return Actor(token.name, token.role), token.expires_at  # type: ignore[arg-type]
+
+
+def _unauthorized(detail: str) -> Refused:
+    return Refused("UNAUTHORIZED", detail)

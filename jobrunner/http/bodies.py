@@ -1,0 +1,149 @@
+"""Bytes into values, or a refusal that says where it went wrong.
+
+The cheap questions come first (size, type, brackets counted, long numbers searched for), so that a
+body of the usual kind is looked at twice by C code and walked by nobody.
+"""
+
+import re
+from typing import Any, Protocol, TypeVar
+
+import anyio
+import msgspec
+from aiohttp import web
+
+from jobrunner.errors import Refused
+from jobrunner.http.door import JSON, Settings
+from jobrunner.http.problems import invalid
+
+NESTING_MAX = 64
+INTEGER_MAX = 2**53
+
+LONG_NUMBER = re.compile(rb"\d{16}")
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+INTEGER = re.compile(rb"-?\d{16,}(?![\d.eE])")
+NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+WHERE = re.compile(r"(?s)(.*?)(?: - at `\$(.*)`)?\Z")
+FIELD = re.compile(r"\AObject (?:missing required|contains unknown) field `(.*)`\Z")
+
+T = TypeVar("T", covariant=True)
+
+
+class Decodes(Protocol[T]):
+    def decode(self, raw: bytes, /) -> T: ...
+
+
+async def read(request: web.Request, settings: Settings) -> bytes:
+    """The whole body, under a limit of size and a limit of time.
+
+    Raises: Refused BODY_TOO_LARGE, BODY_TIMEOUT, UNSUPPORTED_MEDIA_TYPE.
+    """
+    if not request.body_exists:
+        return b""
+    if (request.content_length or 0) > settings.max_body:
+        raise too_large(settings.max_body)
+    raw = await _received(request, settings.read_timeout_s)
+    if raw:
+        _check_type(request)
+    return raw
+
+
+def decode(raw: bytes, decoder: Decodes[T]) -> T:
+    """Strictly as the decoder's struct has it.
+
+    Raises: Refused VALIDATION_ERROR.
+    """
+    try:
+        value = decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        check_shape(raw)
+        raise not_its_struct(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _not_json(raw, error) from None
+    check_shape(raw)
+    return value
+
+
+def check_shape(raw: bytes) -> None:
+    """Raises: Refused, when JSON that did decode nests too deep or counts too high."""
+    if raw.count(b"[") + raw.count(b"{") > NESTING_MAX and _too_deep(raw):
+        raise _nests()
+    if LONG_NUMBER.search(raw) and _too_big(raw):
+        raise invalid("a whole number is beyond ±2^53; send it as text", ("$", "number too big"))
+
+
+def fault_of(error: msgspec.ValidationError, root: str = "$") -> tuple[str, str]:
+    """Where in the body, seen from ``root``, and what is wrong there."""
+    match = WHERE.match(str(error))
+    assert match is not None
+    message, path = match[1], root + (match[2] or "")
+    named = FIELD.match(message)
+    return (f"{path}.{named[1]}" if named else path, message)
+
+
+def not_its_struct(error: msgspec.ValidationError) -> Refused:
+    path, message = fault_of(error)
+    return invalid(f"{path}: {message}", (path, message))
+
+
+def too_large(limit: int) -> Refused:
+    return Refused("BODY_TOO_LARGE", f"a body may have {limit} bytes here", max_bytes=limit)
+
+
+async def _received(request: web.Request, timeout_s: float) -> bytes:
+    """What has arrived already is taken without setting a clock."""
+    if request.content.is_eof():
+        return await request.read()
+    with anyio.move_on_after(timeout_s):
+        return await request.read()
+    raise Refused("BODY_TIMEOUT", f"the body did not arrive within {timeout_s:g} s")
+
+
+def _check_type(request: web.Request) -> None:
+    if request.content_type != JSON:
+        raise _unsupported(f"send Content-Type: {JSON}, not {request.content_type!r}")
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise _unsupported("send the body without a Content-Encoding")
+    if (request.charset or "utf-8").lower() not in ("utf-8", "utf8", "us-ascii"):
+        raise _unsupported(f"send JSON in UTF-8, not in {request.charset!r}")
+
+
+def _unsupported(detail: str) -> Refused:
+    return Refused("UNSUPPORTED_MEDIA_TYPE", detail)
+
+
+def _not_json(raw: bytes, error: Exception) -> Refused:
+    if isinstance(error, RecursionError):
+        return _nests()
+    said = str(error) if isinstance(error, msgspec.DecodeError) else "it is not UTF-8"
+    detail = f"the body is not JSON: {said}" if raw else "the body is empty; send a JSON object"
+    return invalid(detail, ("$", said))
+
+
+def _nests() -> Refused:
+    detail = f"the body nests deeper than {NESTING_MAX} levels"
+    return invalid(detail, ("$", detail))
+
+
+def _too_deep(raw: bytes) -> bool:
+    """Take the innermost brackets away, level by level: what is left was deeper."""
+    left = STRING.sub(b"", raw).translate(None, NOT_BRACKETS)
+    for _ in range(NESTING_MAX):
+        left = left.replace(b"[]", b"").replace(b"{}", b"")
+        if not left:
+            return False
+    return True
+
+
+def _too_big(raw: bytes) -> bool:
+    return any(
+        abs(int(match[0])) > INTEGER_MAX for match in INTEGER.finditer(STRING.sub(b'""', raw))
+    )
+
+
+def convert(value: Any, kind: type[T], root: str) -> T:
+    """As ``decode``, for values that came as text in a query. ``root`` names the place."""
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        path, message = fault_of(error, root)
+        raise invalid(f"{path}: {message}", (path, message)) from None

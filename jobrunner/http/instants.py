@@ -1,0 +1,38 @@
+"""Milliseconds inside, RFC 3339 outside: always UTC, always with three digits and a Z."""
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+
+
+@lru_cache(maxsize=4096)
+def text_of(instant: int) -> str:
+    return (EPOCH + timedelta(milliseconds=instant)).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def text_or_none(instant: int | None) -> str | None:
+    return None if instant is None else text_of(instant)
+
+
+def instant_of(moment: datetime) -> int:
+    """``moment`` has an offset: the structs in ``wire`` accept no other."""
+    return (moment - EPOCH) // MILLISECOND
+
+
+def timed(value: Any) -> Any:
+    """The same, with whole numbers under names that speak of an instant written as text."""
+    if isinstance(value, dict):
+        return {key: _timed(key, inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [timed(inner) for inner in value]
+    return value
+
+
+def _timed(key: str, value: Any) -> Any:
+    instant = key == "at" or key.endswith(("_at", "_until"))
+    if instant and isinstance(value, int) and not isinstance(value, bool):
+        return text_of(value)
+    return timed(value)

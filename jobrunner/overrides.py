@@ -1,0 +1,202 @@
+"""An operator's settings laid over a declaration: ``[workflows.NAME]`` of the config file.
+
+Pure: a Workflow goes in, another comes out, or the faults. The result is a declaration like any
+other: it is checked, stored by its digest and pinned by the jobs that are born under it.
+
+Names are looked up as they are written, then without regard to case and dashes, since a variable
+of the environment cannot spell them otherwise. From the general to the particular: ``*`` binds all
+active states, ``STATE`` all its job types, ``STATE.job_type`` one.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from jobrunner.config import Config, QuotaSettings, RetrySettings, WorkflowSettings, fold, nearest
+from jobrunner.core.workflow import (
+    ANY,
+    EXTERNAL,
+    Deadline,
+    JobType,
+    Quota,
+    Retry,
+    State,
+    Workflow,
+)
+
+V = TypeVar("V")
+
+
+def apply(workflow: Workflow, settings: WorkflowSettings) -> Workflow | tuple[str, ...]:
+    """The workflow as the operator wants it, or everything that does not fit it."""
+    names = Names(workflow)
+    changed = replace(
+        workflow,
+        states=_states(names, settings),
+        job_types=_priced(names, settings.prices),
+        quota=_quota(workflow.quota, settings.quota),
+        lease_s=workflow.lease_s if settings.lease is None else settings.lease,
+        settings=_merged(workflow.settings, settings.settings),
+    )
+    return tuple(names.faults) or changed
+
+
+def unknown_workflows(config: Config, names: Iterable[str]) -> tuple[str, ...]:
+    """Sections for workflows that nobody declares."""
+    known = sorted(names)
+    folded = {fold(name) for name in known}
+    return tuple(
+        f"workflows.{name}: no such workflow; {nearest(name, known)}"
+        for name in config.workflows
+        if fold(name) not in folded
+    )
+
+
+@dataclass
+class Names:
+    """What the declaration calls things, and what was found wrong on the way."""
+
+    workflow: Workflow
+    faults: list[str] = field(default_factory=list)
+
+    def state(self, section: str, name: str) -> State | None:
+        states = {state.name: state for state in self.workflow.states}
+        return self._find(section, name, "state", states)
+
+    def job_type(self, section: str, name: str) -> JobType | None:
+        job_types = {job_type.name: job_type for job_type in self.workflow.job_types}
+        return self._find(section, name, "job type", job_types)
+
+    def fault(self, section: str, name: str, text: str) -> None:
+        self.faults.append(f"workflows.{self.workflow.name}.{section}.{name}: {text}")
+
+    def _find(self, section: str, name: str, noun: str, known: Mapping[str, V]) -> V | None:
+        folded = {fold(candidate): value for candidate, value in known.items()}
+        found = known.get(name) or folded.get(fold(name))
+        if found is None:
+            self.fault(section, name, f"no such {noun}; {nearest(name, list(known))}")
+        return found
+
+
+def _states(names: Names, settings: WorkflowSettings) -> tuple[State, ...]:
+    states = {state.name: state for state in names.workflow.states}
+    _bind(names, settings.stages, states)
+    for name, after_s in settings.deadline.items():
+        _adjust(names, states, "deadline", name, after_s, _deadline)
+    for name, limit_s in settings.limit.items():
+        _adjust(names, states, "limit", name, limit_s, _limit)
+    for name, retry in settings.retry.items():
+        _adjust(names, states, "retry", name, retry, _retry)
+    return tuple(states.values())
+
+
+def _adjust(
+    names: Names, states: dict[str, State], section: str, name: str, value: Any, change: Any
+) -> None:
+    found = names.state(section, name)
+    if found is None:
+        return
+    changed = change(states[found.name], value)
+    if isinstance(changed, str):
+        names.fault(section, name, changed)
+    else:
+        states[found.name] = changed
+
+
+# ---------------------------------------------------------------- stages
+
+
+def _bind(names: Names, stages: Mapping[str, str], states: dict[str, State]) -> None:
+    for key in sorted(stages, key=lambda key: (key != ANY, key.count("."), key)):
+        if key == ANY:
+            active = [state for state in states.values() if state.kind == "active"]
+            states |= {s.name: replace(s, stage={ANY: stages[key]}) for s in active}
+        else:
+            _bind_one(names, key, stages[key], states)
+
+
+def _bind_one(names: Names, key: str, stage: str, states: dict[str, State]) -> None:
+    name, _, wanted = key.partition(".")
+    found = names.state("stages", name)
+    job_type = names.job_type("stages", wanted) if found and wanted else None
+    if found is None or (wanted and job_type is None):
+        return
+    state = states[found.name]
+    if state.kind == "active":
+        bound = state.stage | {job_type.name: stage} if job_type else {ANY: stage}
+        states[state.name] = replace(state, stage=bound)
+    elif state.on_demand and stage != EXTERNAL and not wanted:
+        states[state.name] = replace(state, on_demand=stage)
+    elif state.on_demand:
+        names.fault("stages", key, "runs on demand, for all job types and only in the house")
+    else:
+        names.fault("stages", key, f"is a {state.kind} state: no stage runs there")
+
+
+# ---------------------------------------------------------------- times and tries
+
+
+def _deadline(state: State, after_s: float) -> State | str:
+    """Without a path the deadline is the attempt's own limit, so both move together."""
+    if state.deadline and state.deadline.path:
+        return replace(state, deadline=replace(state.deadline, after_s=after_s))
+    if state.kind != "active":
+        return "declares no deadline: there is nowhere for it to lead"
+    return replace(state, limit_s=after_s, deadline=Deadline(after_s=after_s) if after_s else None)
+
+
+def _limit(state: State, limit_s: float) -> State | str:
+    if state.kind == "active" or state.on_demand:
+        return replace(state, limit_s=limit_s)
+    return f"is a {state.kind} state: no attempt runs there"
+
+
+def _retry(state: State, settings: RetrySettings) -> State | str:
+    if state.retry is None:
+        return "declares no retries to adjust"
+    return replace(state, retry=_tried(state.retry, settings))
+
+
+def _tried(retry: Retry, settings: RetrySettings) -> Retry:
+    given = {
+        "max": settings.max,
+        "base_s": settings.base,
+        "factor": settings.factor,
+        "cap_s": settings.cap,
+        "jitter": settings.jitter,
+    }
+    return replace(retry, **_without_none(given))
+
+
+# ---------------------------------------------------------------- money, quota, settings
+
+
+def _priced(names: Names, prices: Mapping[str, int]) -> tuple[JobType, ...]:
+    found = {name: names.job_type("prices", name) for name in prices}
+    by_name = {declared.name: prices[name] for name, declared in found.items() if declared}
+    return tuple(
+        replace(job_type, price=by_name.get(job_type.name, job_type.price))
+        for job_type in names.workflow.job_types
+    )
+
+
+def _quota(quota: Quota, settings: QuotaSettings) -> Quota:
+    given = {name: getattr(settings, name) for name in settings.__struct_fields__}
+    return replace(quota, **_without_none(given))
+
+
+def _without_none(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _merged(declared: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Table by table; a key that only differs by case or dashes is the declared one."""
+    merged = dict(declared)
+    for key, value in given.items():
+        name = next((known for known in declared if fold(known) == fold(key)), key)
+        name = key if key in declared else name
+        both = isinstance(value, dict) and isinstance(declared.get(name), dict)
+        merged[name] = _merged(declared[name], value) if both else value
+    return merged

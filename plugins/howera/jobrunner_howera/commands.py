@@ -1,0 +1,146 @@
+"""What the commands' fields mean, and how a command knows that it was met before.
+
+What a worker must know of a request is stored as an artifact (``regenerate_request``,
+``export_request``), so that it finds it wherever it runs. What only recognises a repeat is a mark.
+"""
+
+import hashlib
+import json
+from typing import Any
+
+from jobrunner import Act, Ask, Refused, Replay, Report, Snapshot
+
+REMEMBERED = 50
+ORCHESTRATED = ("callback", "transition")
+
+
+def known_run(ask: Ask) -> Replay | Refused | None:
+    """``run``, recognised: the pipeline is under way, by this command or by an orchestrator."""
+    job = ask.snapshot
+    if job.run is None or not job.live:
+        return None
+    if job.run.opened_by == "run":
+        return Replay()
+    if job.run.opened_by in ORCHESTRATED:
+        return _running(job, "an orchestrator is at work on this job")
+    return None
+
+
+def known_regenerate(ask: Ask) -> Replay | Refused | None:
+    """``regenerate``, recognised by the caller's own id; another one has to wait its turn."""
+    job = ask.snapshot
+    request = _requests(job).get(ask.fields.get("client_request_id") or "")
+    if request is not None:
+        same = request["digest"] == _digest(_wish(ask))
+        mismatch = {} if same else {"idempotency_mismatch": True}
+        return Replay(answer={"task_id": request["task_id"], **mismatch})
+    if job.status == "REGENERATING":
+        return Refused(
+            "REGENERATE_IN_PROGRESS",
+            "a part of this draft is being written anew; wait for it to end",
+            active_task_id=job.run_id,
+        )
+    return None
+
+
+def begin_regenerate(ask: Ask) -> Act | Refused:
+    """``regenerate``, carried out: the run it opens is the task."""
+    job, wish = ask.snapshot, _wish(ask)
+    current = draft_version(job)
+    base = wish["base_version"] or current
+    if base != current:
+        return _conflict(base, current)
+    task = {"task_id": ask.fresh, **wish, "base_version": base}
+    return Act(
+        report=Report(artifacts={"regenerate_request": task}),
+        marks=_remember(ask, wish),
+        answer={"task_id": ask.fresh},
+    )
+
+
+def known_export(ask: Ask) -> Replay | Refused | None:
+    """``export``, recognised: the same one is being made, or another one is."""
+    job = ask.snapshot
+    if job.status != "EXPORTING":
+        return None
+    if job.value("export_request") == {"run_id": job.run_id, **_order(ask)}:
+        return Replay()
+    return _running(job, "another export of this job is being made")
+
+
+def begin_export(ask: Ask) -> Act | Refused:
+    """``export``, carried out."""
+    order, current = _order(ask), draft_version(ask.snapshot)
+    if current and order["version"] is not None and order["version"] > current:
+        detail = f"there is no version {order['version']} of the draft; the current is {current}"
+        wrong = {"path": "version", "message": f"at most {current}"}
+        return Refused("VALIDATION_ERROR", detail, errors=[wrong])
+    request = {"run_id": ask.fresh, **order}
+    return Act(report=Report(artifacts={"export_request": request}))
+
+
+def fail(ask: Ask) -> Act:
+    """``fail``, carried out: an operator's word that this job will not come to an end."""
+    return Act(
+        report=Report(
+            failure_code=ask.fields["failure_code"],
+            failure_message=ask.fields["failure_message"],
+            failed_stage=ask.fields["failed_stage"],
+            retryable=False,
+        )
+    )
+
+
+def renew_draft(ask: Ask) -> Act:
+    """An edit of the draft: its address names the version that is being saved."""
+    job = ask.snapshot
+    address = f"/jobs/{job.id}/artifacts/draft?version={draft_version(job)}"
+    return Act(report=Report(artifacts={"draft_uri": address}))
+
+
+def draft_version(job: Snapshot) -> int:
+    """0 where there is no draft."""
+    found = job.artifacts.get("draft")
+    return found.version if found else 0
+
+
+def _running(job: Snapshot, why: str) -> Refused:
+    return Refused("JOB_ALREADY_RUNNING", why, run_id=job.run_id)
+
+
+def _conflict(base: int, current: int) -> Refused:
+    return Refused(
+        "ARTIFACT_VERSION_CONFLICT",
+        f"draft is at version {current}, not {base}; read it again",
+        name="draft",
+        base_version=base,
+        current_version=current,
+    )
+
+
+def _order(ask: Ask) -> dict[str, Any]:
+    return {"format": ask.fields["format"], "version": ask.fields.get("version")}
+
+
+def _wish(ask: Ask) -> dict[str, Any]:
+    return {name: ask.fields.get(name) for name in ("base_version", "selection", "instruction")}
+
+
+def _requests(job: Snapshot) -> dict[str, dict[str, str]]:
+    requests: dict[str, dict[str, str]] = job.marks.get("requests", {})
+    return requests
+
+
+def _remember(ask: Ask, wish: dict[str, Any]) -> dict[str, Any]:
+    """The latest requests by the caller's ids, the oldest forgotten."""
+    name = ask.fields.get("client_request_id")
+    if not name:
+        return {}
+    request = {"task_id": ask.fresh, "digest": _digest(wish)}
+    latest = list({**_requests(ask.snapshot), name: request}.items())[-REMEMBERED:]
+    return {"requests": dict(latest)}
+
+
+def _digest(value: Any) -> str:
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,71 @@
+"""What the commands may say. The published JSON Schemas are made of these."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+FailedStage = Literal[
+    "AUDIO_EXTRACTING", "TRANSCRIBING", "GENERATING", "REGENERATING", "EXPORTING"
+]
+Version = Annotated[int, Meta(ge=1)]
+
+
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    """A job is made without parameters; its video comes later."""
+
+
+class ConfirmUpload(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the video is."""
+
+    video_uri: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"\S")] | None,
+        Meta(
+            description="Kept exactly as given. May be left out after an upload through this"
+            " service: then it is the uploaded file.",
+            examples=["s3://videos/7f3a.mp4"],
+        ),
+    ] = None
+
+
+class Regenerate(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which part of the draft is to be written anew, and how."""
+
+    base_version: Annotated[
+        Version | None,
+        Meta(description="The version of `draft` that the caller looked at; default: the current"),
+    ] = None
+    selection: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=1000)] | dict[str, Any] | None,
+        Meta(description="The part meant, in terms the stage knows: a block id, a range."),
+    ] = None
+    instruction: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=4000)] | None,
+        Meta(description="What should become of it, in words."),
+    ] = None
+    client_request_id: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=128)] | None,
+        Meta(description="The same id again is the same task, and starts nothing."),
+    ] = None
+
+
+class Export(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the instruction is to be exported as."""
+
+    format: Annotated[
+        Literal["PDF", "MD_ZIP"], Meta(description="A document, or Markdown with its pictures.")
+    ]
+    version: Annotated[
+        Version | None, Meta(description="A version of `draft`; default: the current one.")
+    ] = None
+
+
+class Fail(Struct, frozen=True, forbid_unknown_fields=True):
+    """Why an operator gives up on a job."""
+
+    failure_code: Annotated[
+        str, Meta(min_length=1, max_length=128, description="Stable, for programs.")
+    ]
+    failure_message: Annotated[
+        str, Meta(min_length=1, max_length=4000, pattern=r"\S", description="For people.")
+    ]
+    failed_stage: Annotated[FailedStage, Meta(description="The stage that is to blame.")]

@@ -1,0 +1,258 @@
+"""Fifteen states, 42 allowed pairs, eight commands: the whole lifecycle as data."""
+
+from jobrunner import (
+    Call,
+    Command,
+    Deadline,
+    Editable,
+    Edge,
+    Guard,
+    JobType,
+    Lock,
+    Retry,
+    State,
+    Trigger,
+    Workflow,
+)
+
+MINUTE_S = 60
+
+STAGES = ("AUDIO_EXTRACTING", "TRANSCRIBING", "GENERATING", "REGENERATING", "EXPORTING")
+CLEANUP = Deadline(0, ("CANCELLED",))
+
+
+def _pipeline(name: str, done: str, produces: str, limit_s: float) -> State:
+    """A stage of the pipeline: every retry is an edge back to itself, and exhaustion is fatal."""
+    return State(
+        name,
+        "active",
+        same="retry",
+        done=done,
+        produces=produces,
+        limit_s=limit_s,
+        deadline=Deadline(limit_s),
+        retry=Retry("self_edge", failed=("FAILED",), max=3, base_s=1, factor=2, cap_s=30),
+    )
+
+
+def _from_the_editor(name: str, done: str, limit_s: float) -> State:
+    """Work begun in the editor, and back there if it fails."""
+    return State(
+        name,
+        "active",
+        done=done,
+        limit_s=limit_s,
+        deadline=Deadline(limit_s, ("EDITING",)),
+        retry=Retry("inside", failed=("EDITING",), max=3, base_s=1, factor=2, cap_s=30),
+    )
+
+
+STATES = (
+    State("CREATED", "waiting", deadline=CLEANUP),
+    State("UPLOADING", "waiting", deadline=CLEANUP),
+    State("UPLOADED", "waiting"),
+    _pipeline("AUDIO_EXTRACTING", "AUDIO_READY", "audio_uri", 30 * MINUTE_S),
+    State(
+        "AUDIO_READY",
+        "waiting",
+        person=False,
+        checkpoint="audio_uri",
+        onward={"*": "TRANSCRIBING"},
+    ),
+    _pipeline("TRANSCRIBING", "TRANSCRIPT_READY", "transcript_uri", 30 * MINUTE_S),
+    State(
+        "TRANSCRIPT_READY",
+        "waiting",
+        person=False,
+        checkpoint="transcript_uri",
+        onward={"*": "GENERATING"},
+    ),
+    _pipeline("GENERATING", "DRAFT_READY", "draft_uri", 15 * MINUTE_S),
+    State("DRAFT_READY", "waiting", checkpoint="draft_uri"),
+    State("EDITING", "waiting"),
+    _from_the_editor("REGENERATING", "EDITING", 5 * MINUTE_S),
+    _from_the_editor("EXPORTING", "DONE", 10 * MINUTE_S),
+    State("DONE", "final", entry=100, ends="completed"),
+    State(
+        "FAILED",
+        "final",
+        ends="failed",
+        fails=("failure_code", "failure_message", "failed_stage"),
+    ),
+    State("CANCELLED", "final", ends="canceled"),
+)
+OPEN = tuple(state.name for state in STATES if state.kind != "final")
+
+VIDEO_KEPT = Guard(Call("video_kept"))
+VIDEO_NAMED = Guard(
+    Call("video_recorded", {"code": "VALIDATION_ERROR", "status": 400}), on=("user",)
+)
+VIDEO_MISSING = Call("video_recorded", {"code": "VIDEO_MISSING", "status": 409})
+EXPORTED = Guard(
+    Call(
+        "artifact_of_run",
+        {
+            "name": "export_uri",
+            "code": "EXPORT_NOT_READY",
+            "detail": "DONE needs the export_uri of this export",
+        },
+    )
+)
+
+
+def _stored(artifact: str) -> Guard:
+    """Our own stage is not done before its file is there and reads back as recorded."""
+    return Guard(Call("verified", {"artifact": artifact}), on=("stage",))
+
+
+def _sound(artifact: str) -> Guard:
+    return Guard(
+        Call("sound", {"artifact": artifact}),
+        on=("engine", "user", "admin"),
+        otherwise=("FAILED",),
+        code="CORRUPT_INPUT",
+    )
+
+
+def _edge(source: str, target: str, *by: Trigger, guards: tuple[Guard, ...] = ()) -> Edge:
+    return Edge(source, target, by=by, guards=(VIDEO_KEPT, *guards))
+
+
+EDGES = (
+    _edge("CREATED", "UPLOADING", "user", "workflow"),
+    _edge("CREATED", "UPLOADED", "user", "workflow", guards=(VIDEO_NAMED,)),
+    _edge("UPLOADING", "UPLOADED", "user", "workflow", guards=(VIDEO_NAMED,)),
+    _edge(
+        "UPLOADED",
+        "AUDIO_EXTRACTING",
+        "user",
+        "workflow",
+        guards=(Guard(VIDEO_MISSING, on=("user",)),),
+    ),
+    _edge("AUDIO_EXTRACTING", "AUDIO_EXTRACTING", "stage", "timer", "engine", "workflow"),
+    _edge(
+        "AUDIO_EXTRACTING", "AUDIO_READY", "stage", "workflow", guards=(_stored("audio_uri"),)
+    ),
+    _edge(
+        "AUDIO_READY",
+        "TRANSCRIBING",
+        "engine",
+        "user",
+        "workflow",
+        guards=(_sound("audio_uri"),),
+    ),
+    _edge("TRANSCRIBING", "TRANSCRIBING", "stage", "timer", "engine", "workflow"),
+    _edge(
+        "TRANSCRIBING",
+        "TRANSCRIPT_READY",
+        "stage",
+        "workflow",
+        guards=(_stored("transcript_uri"),),
+    ),
+    _edge(
+        "TRANSCRIPT_READY",
+        "GENERATING",
+        "engine",
+        "user",
+        "workflow",
+        guards=(_sound("transcript_uri"),),
+    ),
+    _edge("GENERATING", "GENERATING", "stage", "timer", "engine", "workflow"),
+    _edge("GENERATING", "DRAFT_READY", "stage", "workflow", guards=(_stored("draft_uri"),)),
+    _edge("DRAFT_READY", "EDITING", "user", "workflow"),
+    _edge("EDITING", "REGENERATING", "user", "workflow"),
+    _edge("REGENERATING", "EDITING", "stage", "timer", "engine", "workflow"),
+    _edge("EDITING", "EXPORTING", "user", "workflow"),
+    _edge("EXPORTING", "DONE", "stage", "workflow", guards=(EXPORTED,)),
+    _edge("EXPORTING", "EDITING", "stage", "timer", "engine", "workflow"),
+    _edge("*", "CANCELLED", "user", "workflow", "timer"),
+    _edge("*", "FAILED", "stage", "timer", "engine", "workflow"),
+)
+
+COMMANDS = (
+    Command("start-upload", walks={"CREATED": ("UPLOADING",)}, satisfied=("UPLOADING",)),
+    Command(
+        "confirm-upload",
+        walks={"CREATED": ("UPLOADED",), "UPLOADING": ("UPLOADED",), "UPLOADED": ()},
+        fields="confirm_upload",
+        identity=Call("known_video"),
+        action=Call("record_video"),
+    ),
+    Command(
+        "run",
+        walks={
+            "UPLOADED": ("AUDIO_EXTRACTING",),
+            "AUDIO_READY": ("TRANSCRIBING",),
+            "TRANSCRIPT_READY": ("GENERATING",),
+            "DRAFT_READY": ("EDITING",),
+        },
+        roles=("user", "admin"),
+        identity=Call("known_run"),
+        guards=(Guard(VIDEO_MISSING),),
+        status=202,
+        status_from={"DRAFT_READY": 200},
+    ),
+    Command(
+        "cancel",
+        walks={status: ("CANCELLED",) for status in OPEN},
+        roles=("user", "admin"),
+    ),
+    Command("edit", walks={"DRAFT_READY": ("EDITING",)}, satisfied=("EDITING",)),
+    Command(
+        "regenerate",
+        walks={"EDITING": ("REGENERATING",)},
+        fields="regenerate",
+        identity=Call("known_regenerate"),
+        action=Call("begin_regenerate"),
+        status=202,
+    ),
+    Command(
+        "export",
+        walks={"EDITING": ("EXPORTING",)},
+        fields="export",
+        identity=Call("known_export"),
+        action=Call("begin_export"),
+        status=202,
+    ),
+    Command(
+        "fail",
+        walks={status: ("FAILED",) for status in OPEN},
+        roles=("admin",),
+        fields="fail",
+        action=Call("fail"),
+        audited=True,
+    ),
+)
+
+DRAFT = Editable(
+    "draft",
+    walks={"DRAFT_READY": ("EDITING",), "EDITING": (), "REGENERATING": ()},
+    action=Call("renew_draft"),
+)
+
+PIPELINE = Lock(
+    "pipeline",
+    guarded=("AUDIO_EXTRACTING", "TRANSCRIBING", "GENERATING", "EXPORTING"),
+    held=("AUDIO_READY", "TRANSCRIPT_READY"),
+    lapse_s=30 * MINUTE_S,
+)
+
+WORKFLOW = Workflow(
+    name="howera",
+    version="1",
+    initial="CREATED",
+    states=STATES,
+    edges=EDGES,
+    job_types=(JobType("video", params="nothing"),),
+    commands=COMMANDS,
+    editables=(DRAFT,),
+    locks=(PIPELINE, Lock("regenerate", guarded=("REGENERATING",))),
+    failed_stages=STAGES,
+    codes={
+        "VIDEO_MISSING": 409,
+        "VIDEO_URI_CONFLICT": 409,
+        "REGENERATE_IN_PROGRESS": 409,
+        "EXPORT_NOT_READY": 409,
+    },
+    settings={"auto_edit": False},
+)

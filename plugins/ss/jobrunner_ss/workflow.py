@@ -1,0 +1,150 @@
+"""Seven states, seven edges, five commands: the whole lifecycle as data."""
+
+from jobrunner import (
+    EXTERNAL,
+    Call,
+    Command,
+    Deadline,
+    Editable,
+    Edge,
+    Guard,
+    JobType,
+    Lock,
+    Recipe,
+    Retry,
+    State,
+    Workflow,
+)
+
+HOUR_S = 3600
+
+DRAFTED = Guard(
+    Call(
+        "artifact_present",
+        {"name": "draft", "code": "DRAFT_MISSING", "detail": "no draft is stored; send one"},
+    )
+)
+FROZEN = Guard(Call("frozen"))
+KEPT = Guard(Call("kept"))
+
+STATES = (
+    State(
+        "created",
+        "waiting",
+        same="noop",
+        on_demand=EXTERNAL,
+        done="draft_ready",
+        retry=Retry("inside", failed=(), max=3, base_s=1, factor=2, cap_s=30, jitter=0.1),
+    ),
+    State("draft_ready", "waiting", same="noop"),
+    State("confirmed", "waiting", same="noop"),
+    State("queued", "queued", same="noop", onward={"*": "running"}),
+    State(
+        "running",
+        "active",
+        same="noop",
+        done="succeeded",
+        limit_s=HOUR_S,
+        deadline=Deadline(HOUR_S),
+        entry=0,
+        retry=Retry("inside", failed=("failed",), max=3, base_s=1, factor=2, cap_s=30, jitter=0.1),
+    ),
+    State("succeeded", "final", same="noop", entry=100, ends="completed"),
+    State("failed", "settled", same="noop", ends="failed", fails=("failure_message",)),
+)
+
+EDGES = (
+    Edge("created", "draft_ready", by=("user", "stage", "workflow"), guards=(DRAFTED,)),
+    Edge("draft_ready", "confirmed", by=("user",), guards=(Guard(Call("answered")), KEPT)),
+    Edge("confirmed", "queued", by=("user",), guards=(FROZEN, KEPT)),
+    Edge(
+        "queued",
+        "running",
+        by=("engine", "workflow"),
+        guards=(
+            Guard(
+                Call("frozen"),
+                on=("engine", "workflow"),
+                otherwise=("running", "failed"),
+                code="PLAN_MISSING",
+            ),
+            Guard(Call("frozen"), on=("admin",)),
+        ),
+    ),
+    Edge("running", "succeeded", by=("stage", "workflow")),
+    Edge("running", "failed", by=("stage", "timer", "engine", "workflow")),
+    Edge("failed", "queued", by=("user", "admin"), guards=(FROZEN, KEPT)),
+)
+
+COMMANDS = (
+    Command(
+        "draft",
+        walks={"created": ("draft_ready",), "draft_ready": ()},
+        roles=("user", "workflow"),
+        fields="draft",
+        identity=Call("draft_locked"),
+        action=Call("store_draft"),
+    ),
+    Command(
+        "freeze-plan",
+        walks={"draft_ready": (), "confirmed": ()},
+        fields="freeze",
+        identity=Call("freeze_known"),
+        action=Call("freeze"),
+    ),
+    Command(
+        "confirm",
+        walks={"draft_ready": ("confirmed", "queued"), "confirmed": ("queued",)},
+        satisfied=("queued", "running", "succeeded"),
+        fields="confirm",
+        identity=Call("skip"),
+        action=Call("confirm"),
+    ),
+    Command(
+        "run",
+        walks={
+            "draft_ready": ("confirmed", "queued"),
+            "confirmed": ("queued",),
+            "failed": ("queued",),
+        },
+        satisfied=("queued", "running", "succeeded"),
+        roles=("user", "admin"),
+        action=Call("start"),
+        opens_run=True,
+    ),
+    Command(
+        "retry",
+        walks={"failed": ("queued",)},
+        satisfied=("queued", "running"),
+        roles=("user", "admin"),
+        opens_run=True,
+        aliases=("/api/admin/jobs/{id}/retry",),
+    ),
+)
+
+DRAFT = Editable(
+    "draft",
+    walks={"created": ("draft_ready",), "draft_ready": ()},
+    action=Call("unlocked"),
+)
+
+WORKFLOW = Workflow(
+    name="ss",
+    version="1",
+    initial="created",
+    states=STATES,
+    edges=EDGES,
+    job_types=(JobType("work", params="ss"),),
+    commands=COMMANDS,
+    editables=(DRAFT,),
+    recipe=Recipe(derive=Call("same_request"), client="additional"),
+    locks=(Lock("job", guarded=("running",)),),
+    codes={
+        "DRAFT_MISSING": 409,
+        "DRAFT_CONFIRM_BLOCKED": 400,
+        "PLAN_MISSING": 409,
+        "PLAN_FREEZE_NOT_ALLOWED": 409,
+        "PLAN_FREEZE_MISSING_REQUIRED": 400,
+        "PLAN_ALREADY_FROZEN_CONFLICT": 409,
+    },
+)
