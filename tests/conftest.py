@@ -1,4 +1,4 @@
-"""What all tests share: one event loop, and the plugins of this tree importable without installing."""
+"""What all tests share: one event loop, and this tree's plugins importable without installing."""
 
 import sys
 from pathlib import Path

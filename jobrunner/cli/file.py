@@ -1,32 +1,50 @@
-"""The store's file, while the service is down."""
+"""The store's file, while the service is down. What is done here is done by the ``operator``."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from jobrunner.cli.options import Asking
+from jobrunner.core.decision import Clash, Unit
 from jobrunner.errors import Misconfigured, Refused, Unreachable
+from jobrunner.ports import SystemClock, SystemIds
 
 if TYPE_CHECKING:
     from jobrunner.store import Store
 
+OPERATOR = "operator"
+CODE_OF_CLASH = {"missing": "NOT_FOUND", "exists": "ALREADY_EXISTS"}
+
+clock = SystemClock()
+ids = SystemIds(clock)
+
 
 @asynccontextmanager
 async def file_or_none(asking: Asking) -> AsyncIterator["Store | None"]:
-    """The opened store; None while the service holds its lock and answers for itself."""
+    """The opened store; None while the service holds its lock, or when an address was given: then
+    it answers for itself.
+
+    Raises: Misconfigured, where the file is held and nobody answers.
+    """
     from jobrunner.app import open_offline
 
     async with AsyncExitStack() as stack:
-        if asking.url is not None:
-            yield None
-            return
-        try:
-            store = await stack.enter_async_context(open_offline(asking.load()))
-        except Misconfigured:
-            if not await _answers(asking):
-                raise
-            store = None
+        store = None
+        if asking.url is None:
+            try:
+                store = await stack.enter_async_context(open_offline(asking.load()))
+            except Misconfigured:
+                if not await _answers(asking):
+                    raise
         yield store
+
+
+async def commit(store: "Store", unit: Unit) -> None:
+    """Raises: Refused, when what the unit needs is not there or is there already."""
+    outcome = await store.commit(unit)
+    if isinstance(outcome, Clash):
+        code = CODE_OF_CLASH.get(outcome.reason, "VALIDATION_ERROR")
+        raise Refused(code, outcome.detail or f"refused: {outcome.reason}")
 
 
 async def _answers(asking: Asking) -> bool:

@@ -106,3 +106,13 @@ def _json_or_text(text: str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
+
+
+def not_negative(_: Any, value: int | None) -> None:
+    if value is not None and value < 0:
+        raise ValueError("a whole number from 0")
+
+
+def positive(_: Any, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise ValueError("a whole number from 1")

@@ -1,7 +1,7 @@
 """The running service, asked over HTTP."""
 
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ from jobrunner.errors import Refused, Unreachable
 
 LOOPBACK_OF = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound
 PATIENCE = aiohttp.ClientTimeout(total=90, connect=5)
+NOT_MODIFIED = 304
+
+Query = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
 class Service:
@@ -25,23 +28,35 @@ class Service:
         self._session = session
         self._url = url
 
-    async def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
+    async def get(self, path: str, query: Query = ()) -> Any:
         return await self.ask("GET", path, query=query)
 
     async def post(self, path: str, body: Any) -> Any:
         return await self.ask("POST", path, body=body)
 
-    async def ask(
-        self, method: str, path: str, *, body: Any = None, query: Mapping[str, Any] | None = None
-    ) -> Any:
-        given = {name: str(value) for name, value in (query or {}).items() if value is not None}
+    async def ask(self, method: str, path: str, *, body: Any = None, query: Query = ()) -> Any:
+        return (await self._send(method, path, body, query, {}))[1]
+
+    async def newer(self, path: str, seen: str, wait_s: int) -> tuple[str, Any]:
+        """The job as soon as it is no longer what ``seen`` (its ETag) says; None if time is up."""
+        headers = {"If-None-Match": seen} if seen else {}
+        query = {"wait": wait_s, "progress": "true"} if seen else {}
+        return await self._send("GET", path, None, query, headers)
+
+    async def _send(
+        self, method: str, path: str, body: Any, query: Query, headers: dict[str, str]
+    ) -> tuple[str, Any]:
+        """The answer's ETag, and what it says."""
+        pairs = query.items() if isinstance(query, Mapping) else query
+        given = [(name, str(value)) for name, value in pairs if value is not None]
         data = None if body is None else msgspec.json.encode(body)
-        headers = {"Content-Type": "application/json"} if body is not None else {}
+        kind = {} if body is None else {"Content-Type": "application/json"}
         try:
             async with self._session.request(
-                method, self._url + path, params=given, data=data, headers=headers
+                method, self._url + path, params=given, data=data, headers=headers | kind
             ) as response:
-                return _read(response.status, await response.read())
+                found = _read(response.status, await response.read())
+                return response.headers.get("ETag", ""), found
         except (aiohttp.ClientConnectionError, TimeoutError) as error:
             raise Unreachable(f"no answer from {self._url} ({error}); is it running?") from None
 
@@ -78,6 +93,8 @@ def _admin_token(config: Config) -> str | None:
 
 
 def _read(status: int, data: bytes) -> Any:
+    if status == NOT_MODIFIED:
+        return None
     try:
         found = msgspec.json.decode(data) if data else {}
     except msgspec.DecodeError:

@@ -8,7 +8,7 @@ import anyio
 from jobrunner.cli.options import Asking, Where
 
 
-def serve(*, where: Where = Where()) -> None:  # noqa: B008 - frozen
+def serve(*, where: Where = Where()) -> None:
     """Run the service until SIGTERM or SIGINT; then drain."""
     from jobrunner import app
     from jobrunner.log import Log, bridge
@@ -23,7 +23,7 @@ def serve(*, where: Where = Where()) -> None:  # noqa: B008 - frozen
         log.close()
 
 
-async def openapi(*, asking: Asking = Asking()) -> None:  # noqa: B008 - frozen
+async def openapi(*, asking: Asking = Asking()) -> None:
     """Print the running service's OpenAPI document."""
     from jobrunner.cli import printing
     from jobrunner.cli.service import service

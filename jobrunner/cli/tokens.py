@@ -1,14 +1,15 @@
 """``token``: who may speak to the service."""
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import msgspec
 from cyclopts import App, Parameter
 
 from jobrunner.cli import printing
-from jobrunner.cli.file import OPERATOR, Moment, commit, file_or_none
-from jobrunner.cli.options import Asking, Listing
+from jobrunner.cli.file import OPERATOR, clock, commit, file_or_none, ids
+from jobrunner.cli.options import Asking, Listing, not_negative
 from jobrunner.core.decision import Grant, NewToken, RevokeToken
+from jobrunner.core.queries import Token
 from jobrunner.ports import digest
 
 if TYPE_CHECKING:
@@ -16,24 +17,91 @@ if TYPE_CHECKING:
 
 app = App(name="token", help="Who may speak to the service.")
 
-Role = Literal["user", "workflow", "admin"]
 COLUMNS = ("id", "name", "role", "created_at", "expires_at", "revoked_at")
+
+
+def _user_id(_: Any, name: str) -> None:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
+        raise ValueError("a name is 1 to 64 of a-z, 0-9, _ and -, starting with a letter or digit")
 
 
 @app.command
 async def create(
-    name: str,
+    name: Annotated[str, Parameter(validator=_user_id)],
     /,
     *,
-    role: Role = "user",
-    credits: Annotated[int | None, Parameter(validator=_not_negative)] = None,
-    asking: Asking = Asking(),  # noqa: B008 - frozen
+    role: Literal["user", "workflow", "admin"] = "user",
+    credits: Annotated[int | None, Parameter(validator=not_negative)] = None,
+    asking: Asking = Asking(),
 ) -> None:
-    """Make a token for NAME and print it; it is shown this once. A new user starts with CREDITS."""
+    """Make a token for NAME and print it, this once.
+
+    Parameters
+    ----------
+    name
+        Becomes the user id of the jobs that are submitted with it.
+    credits
+        What a new account starts with, instead of [credits] initial.
+    """
     async with file_or_none(asking) as store:
-        if store is None:
-            body = {"name": name, "role": role, "credits": credits}
-            given = {key: value for key, value in body.items() if value is not None}
-            print((await _asked(asking, "POST", "/admin/tokens", given))["token"])
+        if store is not None:
+            token = await _created(store, name, role, _initial(credits, asking))
         else:
-            print(await _created(store, asking, name, role, credits))
+            from jobrunner.cli.service import service
+
+            body: dict[str, Any] = {"name": name, "role": role}
+            body |= {} if credits is None else {"credits": credits}
+            async with service(asking) as running:
+                token = (await running.post("/admin/tokens", body))["token"]
+    print(token)
+
+
+@app.command(name="list")
+async def list_(*, listing: Listing = Listing()) -> None:
+    """List the tokens; what they say is not stored and cannot be shown."""
+    async with file_or_none(listing) as store:
+        if store is not None:
+            found = [_row(token) for token in await store.reader.tokens()]
+        else:
+            from jobrunner.cli.service import service
+
+            async with service(listing) as running:
+                found = (await running.get("/admin/tokens"))["tokens"]
+    printing.rows(found, COLUMNS, listing.output)
+
+
+@app.command
+async def revoke(which: str, /, *, asking: Asking = Asking()) -> None:
+    """Refuse a token from now on: by its id, or all of a NAME."""
+    async with file_or_none(asking) as store:
+        if store is not None:
+            await commit(store, RevokeToken(which, clock.now(), OPERATOR))
+        else:
+            from jobrunner.cli.service import part, service
+
+            async with service(asking) as running:
+                await running.ask("DELETE", f"/admin/tokens/{part(which)}")
+
+
+async def _created(store: "Store", name: str, role: str, initial: int) -> str:
+    token, now = ids.secret(), clock.now()
+    made = NewToken(ids.fresh(), name, role, digest(token.encode()), now, OPERATOR)
+    await commit(store, made)
+    if role == "user":
+        await commit(store, Grant(name, initial, "initial", OPERATOR, now, once=True))
+    return token
+
+
+def _initial(credits: int | None, asking: Asking) -> int:
+    return asking.load().credits.initial if credits is None else credits
+
+
+def _row(token: Token) -> dict[str, Any]:
+    return {
+        "id": token.id,
+        "name": token.name,
+        "role": token.role,
+        "created_at": printing.stamp(token.created_at),
+        "expires_at": printing.stamp(token.expires_at),
+        "revoked_at": printing.stamp(token.revoked_at),
+    }

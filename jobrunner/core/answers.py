@@ -6,9 +6,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from jobrunner.core.attempts import OUR_STAGE, renew
+from jobrunner.core.blame import named
 from jobrunner.core.decision import AuditRecord, Decision, EventRow, NoOp
 from jobrunner.core.draft import Draft
-from jobrunner.core.failures import named
 from jobrunner.core.job import Failure, Snapshot
 from jobrunner.core.messages import Event, Facts, Moment, Move, Report
 from jobrunner.core.reports import apply_report

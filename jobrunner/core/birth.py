@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from jobrunner.core.ask import Ask
 from jobrunner.core.decision import Decision, KeyRow, LogEvent, NoOp, QuotaAssert
@@ -117,8 +118,9 @@ def _make(
     keys: tuple[KeyRow, ...],
     freed: list[Snapshot],
 ) -> Decision | Refused:
-    draft = _newborn(definition, submit, facts, moment)
-    draft.also = tuple(_superseded(definition, old, submit, moment) for old in freed)
+    also = tuple(_superseded(definition, old, submit, moment) for old in freed)
+    draft = _newborn(definition, submit, _richer(facts, also), moment)
+    draft.also = also
     draft.keys = tuple(_taken_from(key, facts, freed) for key in keys)
     draft.quota = _quota_assert(definition.workflow.quota)
     draft.log("job.created", job_type=submit.job_type, credits_cost=draft.job.cost)
@@ -133,6 +135,17 @@ def _make(
         return refused
     draft.answer = {"replayed": False}
     return draft.tear_out()
+
+
+def _richer(facts: Facts, also: tuple[Decision, ...]) -> Facts:
+    """What superseded jobs give back can be spent at once: theirs is released first."""
+    back = sum(
+        entry.amount
+        for other in also
+        for entry in other.ledger
+        if entry.kind in ("release", "refund")
+    )
+    return facts if facts.balance is None else replace(facts, balance=facts.balance + back)
 
 
 def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Moment) -> Draft:

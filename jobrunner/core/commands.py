@@ -18,9 +18,9 @@ from jobrunner.core.answers import (
 )
 from jobrunner.core.ask import Act, Replay
 from jobrunner.core.attempts import open_attempt
+from jobrunner.core.blame import named
 from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.draft import Draft
-from jobrunner.core.failures import named
 from jobrunner.core.guards import consult
 from jobrunner.core.job import Failure, Run, Snapshot
 from jobrunner.core.messages import Do, Edit, Facts, Moment

@@ -6,6 +6,7 @@ except for the round trip, whose edge is the retry.
 """
 
 from jobrunner.core.attempts import backoff_s, count_failure, open_attempt, quit_attempt
+from jobrunner.core.blame import named
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Failure
 from jobrunner.core.moves import pulse, step, walk
@@ -49,30 +50,13 @@ def reenter(draft: Draft, trigger: Trigger) -> Refused | None:
     state, retry = draft.state, draft.state.retry
     assert retry is not None, f"{state.name} repeats without a retry policy"
     if draft.failure is None:
-        pulse(draft, trigger)
-        return None
+        return pulse(draft, trigger)
     failures = count_failure(draft, state.name) if draft.failure.retryable else retry.max
     if failures < retry.max:
         return _again(draft, state, retry, failures, trigger)
     if refused := step(draft, state.name, trigger):
         return refused
     return walk(draft, retry.failed, trigger)
-
-
-def named(draft: Draft, failure: Failure) -> Failure:
-    """A failure knows the stage it happened in, in the words the workflow allows."""
-    allowed = draft.definition.workflow.failed_stages
-    stage = failure.stage or draft.job.status
-    if allowed and stage not in allowed:
-        stage = _next_stage(draft, allowed)
-    return Failure(
-        failure.code,
-        failure.message,
-        stage,
-        failure.retryable,
-        failure.retry_after_s,
-        failure.detail,
-    )
 
 
 def _again(
@@ -118,16 +102,3 @@ def _come_back(draft: Draft, retry: Retry, failures: int) -> None:
 def _delay_s(draft: Draft, retry: Retry, failures: int) -> float:
     asked_s = draft.failure.retry_after_s if draft.failure else 0
     return backoff_s(retry, failures, draft.moment.jitter, asked_s)
-
-
-def _next_stage(draft: Draft, allowed: tuple[str, ...]) -> str:
-    """The stage that would have come next, for a job that fails at rest."""
-    table, seen, ahead = draft.definition.table, {draft.job.status}, [draft.job.status]
-    while ahead:
-        status = ahead.pop(0)
-        if status in allowed:
-            return status
-        fresh = [target for target in table.get(status, {}) if target not in seen]
-        seen.update(fresh)
-        ahead.extend(fresh)
-    return allowed[-1]

@@ -7,9 +7,10 @@ state that was left) is a no-op with a name.
 from collections.abc import Callable
 
 from jobrunner.core.attempts import OUR_STAGE, end, hold, open_attempt, park
+from jobrunner.core.blame import named
 from jobrunner.core.decision import AuditRecord, Decision, NoOp
 from jobrunner.core.draft import Draft
-from jobrunner.core.failures import fail, named
+from jobrunner.core.failures import fail
 from jobrunner.core.job import ENGINE, STAGE, TIMER, Failure, Run, Snapshot
 from jobrunner.core.messages import (
     Advance,

@@ -7,6 +7,7 @@ job further in the same commit.
 
 from jobrunner.core.ask import Ask
 from jobrunner.core.attempts import open_attempt, quit_attempt
+from jobrunner.core.blame import named
 from jobrunner.core.decision import AuditRecord, DeadLetter, Hop
 from jobrunner.core.draft import Draft
 from jobrunner.core.guards import consult
@@ -49,14 +50,18 @@ def go_on(draft: Draft) -> Refused | None:
     return None
 
 
-def pulse(draft: Draft, trigger: Trigger) -> None:
+def pulse(draft: Draft, trigger: Trigger) -> Refused | None:
     """An edge from a state to itself that only says: still at it. Clocks start afresh."""
     status = draft.job.status
+    for guard in draft.definition.table[status][status].guards:
+        if refused := _ask(draft, guard, status, trigger):
+            return refused
     draft.decide(heartbeat_at=draft.now, entered_at=draft.now)
     draft.hops.append(hop(draft, status, status, trigger))
     draft.log("job.transition", from_status=status, to_status=status)
     if draft.job.timer("deadline"):
         _clock(draft, draft.state)
+    return None
 
 
 def illegal(draft: Draft, target: str) -> Refused:
@@ -107,9 +112,8 @@ def _diverts(draft: Draft, guard: Guard) -> bool:
 def _divert(draft: Draft, guard: Guard, refused: Refused) -> Refused | None:
     """The refusal is walked instead of answered."""
     draft.diverted = True
-    draft.failure = Failure(
-        guard.code or refused.code, refused.detail, stage=draft.job.status, retryable=False
-    )
+    failure = Failure(guard.code or refused.code, refused.detail, retryable=False)
+    draft.failure = named(draft, failure)
     return walk(draft, guard.otherwise, "engine")
 
 

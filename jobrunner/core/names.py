@@ -25,6 +25,16 @@ class Mention(Struct, frozen=True):
     name: str
 
 
+class Door(Struct, frozen=True):
+    """A method and a path pattern under which a workflow can be called. ``built_in``: behind the
+    pattern that the service keeps for all commands."""
+
+    method: str
+    path: str
+    owner: str
+    built_in: bool = False
+
+
 def misnamed(definition: Definition) -> Iterator[Fault]:
     """Faults that make it pointless to look any further: what is meant is not clear."""
     workflow = definition.workflow
@@ -32,11 +42,17 @@ def misnamed(definition: Definition) -> Iterator[Fault]:
     for mention in state_mentions(workflow):
         if mention.name not in definition.states:
             text = f"{mention.where} names the state {mention.name!r}, which is not declared"
-            yield Fault("unknown-state", f"{text}; {meant(mention.name, definition.states)}",
-                        (mention.where, f"here: there is no state {mention.name}"))
+            yield Fault(
+                "unknown-state",
+                f"{text}; {meant(mention.name, definition.states)}",
+                (mention.where, f"here: there is no state {mention.name}"),
+            )
     if not workflow.job_types:
-        yield Fault("job-type", "no job type is declared, so nothing can be submitted; declare one",
-                    (f"workflow {workflow.name}", "here: a submission has no type to be of"))
+        yield Fault(
+            "job-type",
+            "no job type is declared, so nothing can be submitted; declare one",
+            (f"workflow {workflow.name}", "here: a submission has no type to be of"),
+        )
 
 
 def unresolved(definition: Definition, taken: Taken) -> Iterator[Fault]:
@@ -64,8 +80,11 @@ def _twice(workflow: Workflow) -> Iterator[Fault]:
     for noun, names in lists.items():
         for name, count in Counter(names).items():
             if count > 1:
-                yield Fault("duplicate", f"{noun} {name} is declared {count} times; keep one",
-                            (f"{noun} {name}", f"here: which of the {count} is meant?"))
+                yield Fault(
+                    "duplicate",
+                    f"{noun} {name} is declared {count} times; keep one",
+                    (f"{noun} {name}", f"here: which of the {count} is meant?"),
+                )
 
 
 # ---------------------------------------------------------------- states
@@ -137,17 +156,22 @@ def _job_types(definition: Definition) -> Iterator[Fault]:
     workflow = definition.workflow
     for job_type in workflow.job_types:
         if job_type.price < 0:
-            yield Fault("job-type", f"{job_type.name} has the price {job_type.price}; make it 0 or "
-                        "more", (f"job type {job_type.name}", "here: a job would pay its owner"))
+            yield Fault(
+                "job-type",
+                f"{job_type.name} has the price {job_type.price}; make it 0 or more",
+                (f"job type {job_type.name}", "here: a job would pay its owner"),
+            )
     known = {ANY, *definition.job_types}
     for state in workflow.states:
         for field, names in (("stage", state.stage), ("onward", state.onward)):
             for name in names:
                 if name not in known:
                     place = f"state {state.name}: {field}"
-                    yield Fault("job-type", f"{place} names the job type {name!r}; "
-                                f"{meant(name, definition.job_types)}",
-                                (place, f"here: no job is of type {name}"))
+                    yield Fault(
+                        "job-type",
+                        f"{place} names the job type {name!r}; {meant(name, definition.job_types)}",
+                        (place, f"here: no job is of type {name}"),
+                    )
 
 
 def _failed_stages(workflow: Workflow) -> Iterator[Fault]:
@@ -156,9 +180,12 @@ def _failed_stages(workflow: Workflow) -> Iterator[Fault]:
         known |= {state.on_demand, *state.stage.values()}
     for name in workflow.failed_stages:
         if name not in known:
-            yield Fault("unknown-stage", f"failed_stages names {name!r}, neither a state nor a "
-                        f"stage; {meant(name, known - {''})}",
-                        ("failed_stages", f"here: nothing called {name} can fail"))
+            yield Fault(
+                "unknown-stage",
+                f"failed_stages names {name!r}, neither a state nor a "
+                f"stage; {meant(name, known - {''})}",
+                ("failed_stages", f"here: nothing called {name} can fail"),
+            )
 
 
 # ---------------------------------------------------------------- functions and structs
@@ -169,18 +196,27 @@ def _functions(definition: Definition) -> Iterator[Fault]:
     for where, call, arguments in _calls(definition.workflow):
         function = known.get(call.name)
         if function is None:
-            yield Fault("unknown-function", f"{where} names the function {call.name!r}, which was "
-                        f"not brought along; {meant(call.name, known)}",
-                        (where, f"here: {call.name} would be asked, and there is no such function"))
+            yield Fault(
+                "unknown-function",
+                f"{where} names the function {call.name!r}, which was "
+                f"not brought along; {meant(call.name, known)}",
+                (where, f"here: {call.name} would be asked, and there is no such function"),
+            )
         elif problem := _misfit(function, call, arguments):
-            yield Fault("arguments", f"{where}: {call.name} cannot be called like this: {problem}",
-                        (where, f"here: {call.name}({', '.join(sorted(call.args))}) breaks"))
+            yield Fault(
+                "arguments",
+                f"{where}: {call.name} cannot be called like this: {problem}",
+                (where, f"here: {call.name}({', '.join(sorted(call.args))}) breaks"),
+            )
 
 
 def _calls(workflow: Workflow) -> Iterator[tuple[str, Call, int]]:
     """Every function named: where, how, and how many positional arguments it is given."""
     for where, guard in _guards(workflow):
         yield where, guard.call, 1
+    for state in workflow.states:
+        if state.sift is not None:
+            yield f"state {state.name}: sift", state.sift, 1
     for command in workflow.commands:
         for call in (command.identity, command.action):
             if call is not None:
@@ -220,8 +256,11 @@ def _structs(definition: Definition) -> Iterator[Fault]:
     for where, name, wanted in _struct_names(definition.workflow):
         if name not in definition.structs and (name or wanted):
             text = f"{where} names the struct {name!r}, which was not brought along"
-            yield Fault("unknown-struct", f"{text}; {meant(name, definition.structs)}",
-                        (where, "here: what is sent could not be read"))
+            yield Fault(
+                "unknown-struct",
+                f"{text}; {meant(name, definition.structs)}",
+                (where, "here: what is sent could not be read"),
+            )
 
 
 def _struct_names(workflow: Workflow) -> Iterator[tuple[str, str, bool]]:
@@ -240,16 +279,25 @@ def _codes(workflow: Workflow) -> Iterator[Fault]:
     known = {**workflow.codes, **STATUS_OF_CODE}
     for code, status in workflow.codes.items():
         if not 400 <= status < 500:
-            yield Fault("code", f"code {code} has the status {status}; a refusal is a 4xx",
-                        (f"codes: {code}", f"here: a caller would be told {status}"))
+            yield Fault(
+                "code",
+                f"code {code} has the status {status}; a refusal is a 4xx",
+                (f"codes: {code}", f"here: a caller would be told {status}"),
+            )
         elif known[code] != status:
-            yield Fault("code", f"code {code} means {known[code]} everywhere; choose another name",
-                        (f"codes: {code}", f"here: {status} for one, {known[code]} for the rest"))
+            yield Fault(
+                "code",
+                f"code {code} means {known[code]} everywhere; choose another name",
+                (f"codes: {code}", f"here: {status} for one, {known[code]} for the rest"),
+            )
     for where, code in _used_codes(workflow):
         if code not in known:
-            yield Fault("code", f"{where} refuses with {code!r}, which has no status; add it to "
-                        f"the workflow's codes, or {meant(code, known)}",
-                        (where, f"here: {code} is told, and nobody knows with which status"))
+            yield Fault(
+                "code",
+                f"{where} refuses with {code!r}, which has no status; add it to "
+                f"the workflow's codes, or {meant(code, known)}",
+                (where, f"here: {code} is told, and nobody knows with which status"),
+            )
 
 
 def _used_codes(workflow: Workflow) -> Iterator[tuple[str, str]]:
@@ -270,16 +318,23 @@ def _routes(definition: Definition, taken: Taken) -> Iterator[Fault]:
     for route in workflow.routes:
         yield from _route(definition, route)
     doors = list(_doors(workflow))
-    for method, path, where in doors:
-        for core_method, core_path in sorted(taken):
-            if method == core_method and _same_door(path, core_path):
-                yield Fault("route", f"{where} opens {method} {path}, which is the service's own "
-                            f"{core_path}; choose another path",
-                            (where, f"here: {method} {path} would never reach it"))
-    for (method, path, where), (other_method, other_path, other) in combinations(doors, 2):
-        if method == other_method and _same_door(path, other_path):
-            yield Fault("route", f"{where} and {other} both open {method} {path}; keep one",
-                        (where, f"here: {method} {path} may mean {other}"))
+    for door in doors:
+        for method, path in sorted(taken):
+            if door.method == method and _overlap(door, path):
+                yield Fault(
+                    "route",
+                    f"{door.owner} opens {method} {door.path}, which is the "
+                    f"service's own {path}; choose another path",
+                    (door.owner, f"here: {method} {door.path} would never reach it"),
+                )
+    for one, other in combinations(doors, 2):
+        if one.method == other.method and _overlap(one, other.path):
+            call = f"{one.method} {one.path}"
+            yield Fault(
+                "route",
+                f"{one.owner} and {other.owner} both open {call}; keep one",
+                (one.owner, f"here: {call} may mean {other.owner}"),
+            )
 
 
 def _route(definition: Definition, route: Route) -> Iterator[Fault]:
@@ -299,20 +354,19 @@ def _route(definition: Definition, route: Route) -> Iterator[Fault]:
         yield Fault("route", f"{place}: {problem}", (place, "here: a call could not be answered"))
 
 
-def _doors(workflow: Workflow) -> Iterator[tuple[str, str, str]]:
+def _doors(workflow: Workflow) -> Iterator[Door]:
     for route in workflow.routes:
-        yield route.method, route.path, f"route {route.method} {route.path}"
+        yield Door(route.method, route.path, f"route {route.method} {route.path}")
     for command in workflow.commands:
-        yield "POST", f"/jobs/{{id}}/{command.name}", f"command {command.name}"
+        owner = f"command {command.name}"
+        yield Door("POST", f"/jobs/{{id}}/{command.name}", owner, built_in=True)
         for alias in command.aliases:
-            yield "POST", alias.removeprefix("POST "), f"command {command.name}"
+            yield Door("POST", alias.removeprefix("POST "), owner)
 
 
-def _same_door(one: str, other: str) -> bool:
-    """Two patterns that a path could fit both of. A core pattern that takes any command's name
-    is no shadow of the commands themselves."""
-    if "{command}" in other:
+def _overlap(door: Door, path: str) -> bool:
+    """A call might mean either. The pattern that all commands live behind is no rival of theirs."""
+    one, other = door.path.strip("/").split("/"), path.strip("/").split("/")
+    if len(one) != len(other) or (door.built_in and "{" in other[-1]):
         return False
-    pairs = list(zip(one.strip("/").split("/"), other.strip("/").split("/"), strict=False))
-    same_length = one.strip("/").count("/") == other.strip("/").count("/")
-    return same_length and all(a == b or "{" in a or "{" in b for a, b in pairs)
+    return all(a == b or "{" in a or "{" in b for a, b in zip(one, other, strict=True))

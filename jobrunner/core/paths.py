@@ -16,7 +16,6 @@ from msgspec import Struct
 from jobrunner.core.workflow import (
     EXTERNAL,
     Definition,
-    Guard,
     Money,
     Retry,
     State,
@@ -24,15 +23,26 @@ from jobrunner.core.workflow import (
 )
 
 Cause = Literal[
-    "edge", "command", "edit", "deadline", "done", "retry", "again", "failed", "onward", "divert",
+    "edge",
+    "command",
+    "edit",
+    "deadline",
+    "done",
+    "retry",
+    "again",
+    "failed",
+    "onward",
+    "divert",
     "supersede",
+    "lapse",
 ]
 OneOf = tuple[str, ...]
 
 
 class Way(Struct, frozen=True):
     """``needs`` holds, for each hop, the groups of triggers of which its edge must list one.
-    ``job_types`` limits a way to some of them (empty: all)."""
+    ``job_types`` limits a way to some of them (empty: all). ``opens_run`` and a lapse close the
+    run that is open; ``replays`` is a command that knows its own repeat."""
 
     cause: Cause
     source: str
@@ -123,10 +133,22 @@ def all_ways(chart: Chart) -> Iterator[Way]:
         yield from _of_a_state(chart, state)
     yield from _of_commands(chart.workflow)
     yield from _of_guards(chart)
+    for lock in chart.workflow.locks:
+        if lock.lapse_s:
+            for status in lock.held:
+                yield Way(
+                    "lapse", status, (), ("timer",), f"no sign of life for {lock.lapse_s:g} s"
+                )
     for status in chart.workflow.recipe.freed:
         path = chart.workflow.recipe.supersede
-        yield Way("supersede", status, path, ("engine",), "superseded by a new submission",
-                  each(path, ("engine",)))
+        yield Way(
+            "supersede",
+            status,
+            path,
+            ("engine",),
+            "superseded by a new submission",
+            each(path, ("engine",)),
+        )
     for source, edges in chart.table.items():
         for target, edge in edges.items():
             yield Way("edge", source, (target,), edge.by or ("admin",))
@@ -147,8 +169,14 @@ def _of_a_state(chart: Chart, state: State) -> Iterator[Way]:
         yield from _retries(chart, state, state.retry)
     if state.deadline is not None and state.deadline.path:
         path = state.deadline.path
-        yield Way("deadline", state.name, path, ("timer",), f"deadline {_after(state)}",
-                  (*each(path[1:], ("engine", "timer")), (("timer",),)))
+        yield Way(
+            "deadline",
+            state.name,
+            path,
+            ("timer",),
+            f"deadline {_after(state)}",
+            (*each(path[1:], ("engine", "timer")), (("timer",),)),
+        )
 
 
 def _after(state: State) -> str:
@@ -163,16 +191,29 @@ def _onward(chart: Chart, state: State) -> Iterator[Way]:
             continue
         job_types = tuple(job_type for job_type in targets if targets[job_type] == target)
         why = "" if len(job_types) == len(targets) else f"onward for {', '.join(job_types)}"
-        yield Way("onward", state.name, (target,), ("engine",), why or "onward",
-                  each((target,), ("engine",)), job_types=job_types)
+        yield Way(
+            "onward",
+            state.name,
+            (target,),
+            ("engine",),
+            why or "onward",
+            each((target,), ("engine",)),
+            job_types=job_types,
+        )
 
 
 def _outcomes(chart: Chart, state: State) -> Iterator[Way]:
     inside = bool(state.on_demand) or (state.kind == "active" and bool(chart.house_for(state)))
     for outcome, target in _named_outcomes(state):
         needs = each((target,), ("stage",)) if inside else ()
-        yield Way("done", state.name, (target,), ("stage",) if inside else ("workflow",),
-                  f"outcome {outcome}", needs)
+        yield Way(
+            "done",
+            state.name,
+            (target,),
+            ("stage",) if inside else ("workflow",),
+            f"outcome {outcome}",
+            needs,
+        )
 
 
 def _named_outcomes(state: State) -> list[tuple[str, str]]:
@@ -184,16 +225,30 @@ def _retries(chart: Chart, state: State, retry: Retry) -> Iterator[Way]:
     """The bounded ones, and the end of them: exhaustion, a permanent error, or a crash."""
     in_house = state.kind == "active" and bool(chart.house_for(state))
     first = _failing(state, in_house)
-    if retry.mode == "round_trip" and retry.failed:
+    if retry.mode == "round_trip" and retry.failed and retry.again:
         yield Way("retry", state.name, retry.failed[:1], _who(first), "a failure, with budget left")
-        yield Way("again", retry.failed[0], (retry.again,), ("timer",), "backoff over",
-                  each((retry.again,), ("timer",)))
+        yield Way(
+            "again",
+            retry.failed[0],
+            (retry.again,),
+            ("timer",),
+            "backoff over",
+            each((retry.again,), ("timer",)),
+        )
     if retry.mode == "self_edge":
-        yield Way("retry", state.name, (state.name,), _who(first), "a failure, with budget left",
-                  (first,))
-    later = each(retry.failed[1:], ("engine", "stage"))
-    yield Way("failed", state.name, retry.failed, _who(first), f"attempts exhausted ({retry.max})",
-              (first, *later) if retry.failed else ())
+        yield Way(
+            "retry", state.name, (state.name,), _who(first), "a failure, with budget left", (first,)
+        )
+    if retry.failed:
+        later = each(retry.failed[1:], ("engine", "stage"))
+        yield Way(
+            "failed",
+            state.name,
+            retry.failed,
+            _who(first),
+            f"attempts exhausted ({retry.max})",
+            (first, *later),
+        )
 
 
 def _failing(state: State, in_house: bool) -> tuple[OneOf, ...]:
@@ -213,37 +268,44 @@ def _of_commands(workflow: Workflow) -> Iterator[Way]:
     for command in workflow.commands:
         groups = tuple((role,) for role in command.roles if role != "admin")
         for status, path in command.walks.items():
-            if path or command.money:
-                yield Way("command", status, path, command.roles, f"command {command.name}",
-                          each(path, *groups), command.money, command.opens_run,
-                          command.identity is not None)
+            if path or command.money is not None:
+                yield Way(
+                    "command",
+                    status,
+                    path,
+                    command.roles,
+                    f"command {command.name}",
+                    each(path, *groups),
+                    command.money,
+                    command.opens_run,
+                    command.identity is not None,
+                )
     for editable in workflow.editables:
         for status, path in editable.walks.items():
             if path:
-                yield Way("edit", status, path, ("user",), f"edit of {editable.name}",
-                          each(path, ("user",)))
+                yield Way(
+                    "edit",
+                    status,
+                    path,
+                    ("user",),
+                    f"edit of {editable.name}",
+                    each(path, ("user",)),
+                )
 
 
 # ---------------------------------------------------------------- ways instead of a refusal
 
 
-def guarded(chart: Chart) -> Iterator[tuple[str, str, Guard]]:
-    """Every guard that may divert: the state it is asked in, what it stands before, itself."""
-    workflow = chart.workflow
-    for guard in workflow.birth.guards:
-        yield workflow.initial, "birth", guard
-    for command in workflow.commands:
-        for status in command.walks:
-            yield from ((status, f"command {command.name}", guard) for guard in command.guards)
+def _of_guards(chart: Chart) -> Iterator[Way]:
     for source, edges in chart.table.items():
         for target, edge in edges.items():
-            yield from ((source, f"{source} -> {target}", guard) for guard in edge.guards)
-
-
-def _of_guards(chart: Chart) -> Iterator[Way]:
-    for status, before, guard in guarded(chart):
-        if guard.otherwise:
-            yield Way("divert", status, guard.otherwise, ("engine",),
-                      f"guard {guard.call.name} refuses {before}",
-                      each(guard.otherwise, ("engine",)))
-
+            for guard in edge.guards:
+                if guard.otherwise:
+                    yield Way(
+                        "divert",
+                        source,
+                        guard.otherwise,
+                        ("engine",),
+                        f"guard {guard.call.name} refuses {target}",
+                        each(guard.otherwise, ("engine",)),
+                    )

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from jobrunner.core.job import Artifact, Asset, Attempt, Snapshot
+from jobrunner.core.job import Artifact, Asset, Attempt, Purpose, Snapshot
+from jobrunner.core.messages import Known
 
 
 class Token(Struct, frozen=True):
@@ -127,7 +128,7 @@ class JobPage(Struct, frozen=True):
 
 class DueTimer(Struct, frozen=True):
     job_id: str
-    purpose: str
+    purpose: Purpose
     due_at: int
 
 
@@ -150,12 +151,7 @@ class OpenAttempt(Struct, frozen=True):
     serial: int
 
 
-class KnownKey(Struct, frozen=True):
-    """What a key leads to; ``snapshot`` is None for a tombstone."""
-
-    job_id: str
-    body_digest: str
-    snapshot: Snapshot | None
+KnownKey = Known
 
 
 class DoorFacts(Struct, frozen=True):
@@ -176,6 +172,15 @@ class DoorQuestion(Struct, frozen=True):
     derived_digest: str | None
     quota: bool
     now: int
+
+
+class LastLife(Struct, frozen=True):
+    """The process before this one: ``ended_at`` is None when it did not say goodbye; ``seen_at`` is
+    its last known moment."""
+
+    started_at: int
+    seen_at: int
+    ended_at: int | None
 
 
 class Counts(Struct, frozen=True):
@@ -225,11 +230,19 @@ class Reader(Protocol):
 
     async def tokens(self) -> tuple[Token, ...]: ...
 
-    async def due_timers(self, now: int, limit: int) -> tuple[DueTimer, ...]: ...
+    async def due_timers(
+        self, now: int, limit: int, workflows: tuple[str, ...]
+    ) -> tuple[DueTimer, ...]:
+        """Of jobs that are not put aside and whose workflow is one of these."""
+        ...
 
-    async def next_timer(self) -> int | None: ...
+    async def next_timer(self, workflows: tuple[str, ...]) -> int | None: ...
 
-    async def line(self, limit: int) -> tuple[Waiting, ...]: ...
+    async def line(
+        self, limit: int, workflows: tuple[str, ...], but_not: tuple[str, ...] = ()
+    ) -> tuple[Waiting, ...]:
+        """Who waits for a slot, in order; without the users in ``but_not``."""
+        ...
 
     async def line_length(self) -> int: ...
 
@@ -238,5 +251,9 @@ class Reader(Protocol):
     ) -> tuple[str, ...]: ...
 
     async def open_attempts(self, epoch: int) -> tuple[OpenAttempt, ...]: ...
+
+    async def last_life(self, epoch: int) -> LastLife | None: ...
+
+    async def declarations(self) -> tuple[tuple[str, str, bytes], ...]: ...
 
     async def counts(self) -> Counts: ...

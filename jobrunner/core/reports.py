@@ -6,12 +6,15 @@ It is taken in before the edge is walked, so that guards look at the job as it w
 from typing import Any
 
 from jobrunner.core.draft import Draft
+from jobrunner.core.guards import consult
 from jobrunner.core.job import Artifact
 from jobrunner.core.messages import Report
+from jobrunner.core.moves import question
 
 
 def apply_report(draft: Draft, report: Report) -> None:
     """Only what is given is written; nothing that is missing clears anything."""
+    report = _sifted(draft, report)
     add_artifacts(draft, report.artifacts)
     _add_assets(draft, report)
     changes: dict[str, Any] = {}
@@ -25,6 +28,14 @@ def apply_report(draft: Draft, report: Report) -> None:
         changes["correlation_id"] = report.correlation_id
     if changes:
         draft.set(**changes)
+
+
+def _sifted(draft: Draft, report: Report) -> Report:
+    sift = draft.state.sift
+    if sift is None:
+        return report
+    kept: Report = consult(sift, question(draft))
+    return kept
 
 
 def add_artifacts(draft: Draft, values: dict[str, Any], always: bool = False) -> None:

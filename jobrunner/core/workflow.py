@@ -119,6 +119,7 @@ class State(Declared, frozen=True):
     person       False on a waiting state that needs nobody: the run stays alive in it
     on_demand    a stage that a command may start here, which leaves the job where it is
     dead_letter  entering it puts the job on the list of given-up work
+    sift         a function that takes out of a report from here what no longer counts
     """
 
     name: str
@@ -142,6 +143,7 @@ class State(Declared, frozen=True):
     person: bool = True
     on_demand: str = ""
     dead_letter: bool = False
+    sift: Call | None = None
 
 
 class Lock(Declared, frozen=True):
@@ -279,7 +281,8 @@ class Definition:
     """A workflow with the functions and structs that its names stand for, indexed for use.
 
     ``functions`` and ``structs`` are looked up by the names used in the data; a name that does not
-    resolve is a fault of ``check``.
+    resolve is a fault of ``check``. ``digest`` identifies the declaration as its plugin ships it:
+    every job pins the one it was born under, whatever an operator lays over it later.
     """
 
     def __init__(
@@ -287,15 +290,17 @@ class Definition:
         workflow: Workflow,
         functions: Mapping[str, Callable[..., Any]] | None = None,
         structs: Mapping[str, type[Struct]] | None = None,
+        digest: str = "",
     ) -> None:
         self.workflow = workflow
         self.functions = dict(functions or {})
         self.structs = dict(structs or {})
+        self.digest = digest or sha256(self.encoded).hexdigest()
 
     @cached_property
-    def digest(self) -> str:
-        """Identifies this declaration: every job pins the one it was born under."""
-        return sha256(msgspec.json.encode(self.workflow, order="sorted")).hexdigest()
+    def encoded(self) -> bytes:
+        """The declaration as it is stored and compared."""
+        return msgspec.json.encode(self.workflow, order="sorted")
 
     @cached_property
     def states(self) -> dict[str, State]:

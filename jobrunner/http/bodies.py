@@ -19,8 +19,8 @@ NESTING_MAX = 64
 INTEGER_MAX = 2**53
 
 LONG_NUMBER = re.compile(rb"\d{16}")
-STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-INTEGER = re.compile(rb"-?\d{16,}(?![\d.eE])")
+STRING = re.compile(rb'(?s)"(?:[^"\\]++|\\.)*+"?')
+INTEGER = re.compile(rb"(?<![\d.])-?(\d{16,}+)(?![.eE])")
 NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 WHERE = re.compile(r"(?s)(.*?)(?: - at `\$(.*)`)?\Z")
 FIELD = re.compile(r"\AObject (?:missing required|contains unknown) field `(.*)`\Z")
@@ -135,9 +135,8 @@ def _too_deep(raw: bytes) -> bool:
 
 
 def _too_big(raw: bytes) -> bool:
-    return any(
-        abs(int(match[0])) > INTEGER_MAX for match in INTEGER.finditer(STRING.sub(b'""', raw))
-    )
+    runs = (match[1].lstrip(b"0") for match in INTEGER.finditer(STRING.sub(b'""', raw)))
+    return any(len(digits) > 16 or int(digits) > INTEGER_MAX for digits in runs if digits)
 
 
 def convert(value: Any, kind: type[T], root: str) -> T:

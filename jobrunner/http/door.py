@@ -22,6 +22,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_body: int = 256 * 1024
     read_timeout_s: float = 30
     keepalive_s: float = 30
+    initial_credits: int = 25
     shutdown_s: float = 5
 
 

@@ -24,6 +24,7 @@ from jobrunner_howera.commands import (
     known_regenerate,
     known_run,
     renew_draft,
+    still_based,
 )
 from jobrunner_howera.params import ConfirmUpload, Export, Fail, Nothing, Regenerate
 from jobrunner_howera.video import known_video, record_video, sound, video_kept, video_recorded
@@ -44,6 +45,7 @@ definition = Definition(
         "record_video": record_video,
         "renew_draft": renew_draft,
         "sound": sound,
+        "still_based": still_based,
         "video_kept": video_kept,
         "video_recorded": video_recorded,
     },

@@ -8,6 +8,8 @@ import hashlib
 import json
 from typing import Any
 
+from msgspec.structs import replace
+
 from jobrunner import Act, Ask, Refused, Replay, Report, Snapshot
 
 REMEMBERED = 50
@@ -93,15 +95,32 @@ def fail(ask: Ask) -> Act:
 
 def renew_draft(ask: Ask) -> Act:
     """An edit of the draft: its address names the version that is being saved."""
-    job = ask.snapshot
-    address = f"/jobs/{job.id}/artifacts/draft?version={draft_version(job)}"
-    return Act(report=Report(artifacts={"draft_uri": address}))
+    return Act(report=Report(artifacts={"draft_uri": _address(ask.snapshot, 0)}))
+
+
+def still_based(ask: Ask) -> Report:
+    """What a regenerate brings: its draft counts only if nobody saved another one meanwhile. People
+    are not overwritten by a machine that worked on an older text."""
+    artifacts, job = dict(ask.report.artifacts), ask.snapshot
+    if "draft" not in artifacts:
+        return ask.report
+    task = job.value("regenerate_request") or {}
+    if task.get("task_id") != job.run_id or task["base_version"] == draft_version(job):
+        artifacts.setdefault("draft_uri", _address(job, 1))
+        return replace(ask.report, artifacts=artifacts)
+    del artifacts["draft"]
+    artifacts.pop("draft_uri", None)
+    return replace(ask.report, artifacts=artifacts)
 
 
 def draft_version(job: Snapshot) -> int:
     """0 where there is no draft."""
     found = job.artifacts.get("draft")
     return found.version if found else 0
+
+
+def _address(job: Snapshot, ahead: int) -> str:
+    return f"/jobs/{job.id}/artifacts/draft?version={draft_version(job) + ahead}"
 
 
 def _running(job: Snapshot, why: str) -> Refused:

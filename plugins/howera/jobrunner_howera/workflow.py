@@ -1,17 +1,18 @@
 """Fifteen states, 42 allowed pairs, eight commands: the whole lifecycle as data."""
 
+from msgspec.structs import replace
+
 from jobrunner import (
     Call,
     Command,
     Deadline,
-    Editable,
     Edge,
+    Editable,
     Guard,
     JobType,
     Lock,
     Retry,
     State,
-    Trigger,
     Workflow,
 )
 
@@ -35,7 +36,7 @@ def _pipeline(name: str, done: str, produces: str, limit_s: float) -> State:
     )
 
 
-def _from_the_editor(name: str, done: str, limit_s: float) -> State:
+def _from_the_editor(name: str, done: str, limit_s: float, sift: Call | None = None) -> State:
     """Work begun in the editor, and back there if it fails."""
     return State(
         name,
@@ -44,6 +45,7 @@ def _from_the_editor(name: str, done: str, limit_s: float) -> State:
         limit_s=limit_s,
         deadline=Deadline(limit_s, ("EDITING",)),
         retry=Retry("inside", failed=("EDITING",), max=3, base_s=1, factor=2, cap_s=30),
+        sift=sift,
     )
 
 
@@ -70,7 +72,7 @@ STATES = (
     _pipeline("GENERATING", "DRAFT_READY", "draft_uri", 15 * MINUTE_S),
     State("DRAFT_READY", "waiting", checkpoint="draft_uri"),
     State("EDITING", "waiting"),
-    _from_the_editor("REGENERATING", "EDITING", 5 * MINUTE_S),
+    _from_the_editor("REGENERATING", "EDITING", 5 * MINUTE_S, sift=Call("still_based")),
     _from_the_editor("EXPORTING", "DONE", 10 * MINUTE_S),
     State("DONE", "final", entry=100, ends="completed"),
     State(
@@ -83,7 +85,7 @@ STATES = (
 )
 OPEN = tuple(state.name for state in STATES if state.kind != "final")
 
-VIDEO_KEPT = Guard(Call("video_kept"))
+VIDEO_KEPT = Guard(Call("video_kept"), on=("user", "workflow", "admin"))
 VIDEO_NAMED = Guard(
     Call("video_recorded", {"code": "VALIDATION_ERROR", "status": 400}), on=("user",)
 )
@@ -114,60 +116,58 @@ def _sound(artifact: str) -> Guard:
     )
 
 
-def _edge(source: str, target: str, *by: Trigger, guards: tuple[Guard, ...] = ()) -> Edge:
-    return Edge(source, target, by=by, guards=(VIDEO_KEPT, *guards))
-
-
-EDGES = (
-    _edge("CREATED", "UPLOADING", "user", "workflow"),
-    _edge("CREATED", "UPLOADED", "user", "workflow", guards=(VIDEO_NAMED,)),
-    _edge("UPLOADING", "UPLOADED", "user", "workflow", guards=(VIDEO_NAMED,)),
-    _edge(
+TABLE = (
+    Edge("CREATED", "UPLOADING", by=("user", "workflow")),
+    Edge("CREATED", "UPLOADED", by=("user", "workflow"), guards=(VIDEO_NAMED,)),
+    Edge("UPLOADING", "UPLOADED", by=("user", "workflow"), guards=(VIDEO_NAMED,)),
+    Edge(
         "UPLOADED",
         "AUDIO_EXTRACTING",
-        "user",
-        "workflow",
+        by=("user", "workflow"),
         guards=(Guard(VIDEO_MISSING, on=("user",)),),
     ),
-    _edge("AUDIO_EXTRACTING", "AUDIO_EXTRACTING", "stage", "timer", "engine", "workflow"),
-    _edge(
-        "AUDIO_EXTRACTING", "AUDIO_READY", "stage", "workflow", guards=(_stored("audio_uri"),)
+    Edge(
+        "AUDIO_EXTRACTING", "AUDIO_EXTRACTING", by=("stage", "timer", "engine", "workflow")
     ),
-    _edge(
+    Edge(
+        "AUDIO_EXTRACTING",
+        "AUDIO_READY",
+        by=("stage", "workflow"),
+        guards=(_stored("audio_uri"),),
+    ),
+    Edge(
         "AUDIO_READY",
         "TRANSCRIBING",
-        "engine",
-        "user",
-        "workflow",
+        by=("engine", "user", "workflow"),
         guards=(_sound("audio_uri"),),
     ),
-    _edge("TRANSCRIBING", "TRANSCRIBING", "stage", "timer", "engine", "workflow"),
-    _edge(
+    Edge("TRANSCRIBING", "TRANSCRIBING", by=("stage", "timer", "engine", "workflow")),
+    Edge(
         "TRANSCRIBING",
         "TRANSCRIPT_READY",
-        "stage",
-        "workflow",
+        by=("stage", "workflow"),
         guards=(_stored("transcript_uri"),),
     ),
-    _edge(
+    Edge(
         "TRANSCRIPT_READY",
         "GENERATING",
-        "engine",
-        "user",
-        "workflow",
+        by=("engine", "user", "workflow"),
         guards=(_sound("transcript_uri"),),
     ),
-    _edge("GENERATING", "GENERATING", "stage", "timer", "engine", "workflow"),
-    _edge("GENERATING", "DRAFT_READY", "stage", "workflow", guards=(_stored("draft_uri"),)),
-    _edge("DRAFT_READY", "EDITING", "user", "workflow"),
-    _edge("EDITING", "REGENERATING", "user", "workflow"),
-    _edge("REGENERATING", "EDITING", "stage", "timer", "engine", "workflow"),
-    _edge("EDITING", "EXPORTING", "user", "workflow"),
-    _edge("EXPORTING", "DONE", "stage", "workflow", guards=(EXPORTED,)),
-    _edge("EXPORTING", "EDITING", "stage", "timer", "engine", "workflow"),
-    _edge("*", "CANCELLED", "user", "workflow", "timer"),
-    _edge("*", "FAILED", "stage", "timer", "engine", "workflow"),
+    Edge("GENERATING", "GENERATING", by=("stage", "timer", "engine", "workflow")),
+    Edge(
+        "GENERATING", "DRAFT_READY", by=("stage", "workflow"), guards=(_stored("draft_uri"),)
+    ),
+    Edge("DRAFT_READY", "EDITING", by=("user", "workflow")),
+    Edge("EDITING", "REGENERATING", by=("user", "workflow")),
+    Edge("REGENERATING", "EDITING", by=("stage", "timer", "engine", "workflow")),
+    Edge("EDITING", "EXPORTING", by=("user", "workflow")),
+    Edge("EXPORTING", "DONE", by=("stage", "workflow"), guards=(EXPORTED,)),
+    Edge("EXPORTING", "EDITING", by=("stage", "timer", "engine", "workflow")),
+    Edge("*", "CANCELLED", by=("user", "workflow", "timer")),
+    Edge("*", "FAILED", by=("stage", "timer", "engine", "workflow")),
 )
+EDGES = tuple(replace(edge, guards=(VIDEO_KEPT, *edge.guards)) for edge in TABLE)
 
 COMMANDS = (
     Command("start-upload", walks={"CREATED": ("UPLOADING",)}, satisfied=("UPLOADING",)),
@@ -194,7 +194,7 @@ COMMANDS = (
     ),
     Command(
         "cancel",
-        walks={status: ("CANCELLED",) for status in OPEN},
+        walks=dict.fromkeys(OPEN, ("CANCELLED",)),
         roles=("user", "admin"),
     ),
     Command("edit", walks={"DRAFT_READY": ("EDITING",)}, satisfied=("EDITING",)),
@@ -216,7 +216,7 @@ COMMANDS = (
     ),
     Command(
         "fail",
-        walks={status: ("FAILED",) for status in OPEN},
+        walks=dict.fromkeys(OPEN, ("FAILED",)),
         roles=("admin",),
         fields="fail",
         action=Call("fail"),

@@ -76,7 +76,7 @@ def confirm(ask: Ask) -> Act | Refused:
 
 
 def start(ask: Ask) -> Act | Refused:
-    """``run``: as ``confirm``, with the answers that are known. A job that failed keeps its plan."""
+    """``run``: as ``confirm``, by the answers that are known. A job that failed keeps its plan."""
     if ask.snapshot.status not in AGREEING:
         return Act()
     return blocked(ask, None) or _freeze(ask, None)

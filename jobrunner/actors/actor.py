@@ -1,0 +1,136 @@
+"""The actor of one job: receive, decide, commit, answer, perform.
+
+It lives as long as its mailbox holds something. Its snapshot is the last committed one; after any
+surprise it forgets it and reads again, because the row is the truth.
+"""
+
+from jobrunner.actors.answer import Answer
+from jobrunner.actors.mailbox import Letter, Mailbox
+from jobrunner.actors.world import World
+from jobrunner.core.access import unknown
+from jobrunner.core.decide import Verdict, decide, needs_balance, needs_event
+from jobrunner.core.decision import Clash, Decision, NoOp
+from jobrunner.core.job import Snapshot
+from jobrunner.core.messages import (
+    Ended,
+    Facts,
+    Fired,
+    Message,
+    Recovered,
+    SeenEvent,
+    SetAside,
+    Start,
+)
+from jobrunner.core.workflow import Definition
+from jobrunner.errors import JobrunnerError, Refused
+
+TRIES = 4
+FROM_INSIDE = (Start, Ended, Fired, Recovered, SetAside)
+
+
+class JobActor:
+    def __init__(self, job_id: str, world: World) -> None:
+        self.job_id = job_id
+        self.mailbox = Mailbox()
+        self._world = world
+        self._job: Snapshot | None = None
+
+    def forget(self) -> None:
+        """Somebody else's commit changed this job: read it again before the next decision."""
+        self._job = None
+
+    async def work(self) -> None:
+        """Until the mailbox is empty. A bug ends it: the letter at hand is answered with it."""
+        while letter := self.mailbox.take():
+            try:
+                answer = await self._receive(letter.message)
+            except JobrunnerError as known:
+                self._job = None
+                _settle(letter, known)
+            except BaseException as bug:
+                _settle(letter, bug)
+                raise
+            else:
+                if not letter.reply.done():
+                    letter.reply.set_result(answer)
+
+    async def _receive(self, message: Message) -> Answer:
+        for _ in range(TRIES):
+            job = self._job or await self._read()
+            definition = self._definition(job)
+            verdict = await self._decide(definition, job, message)
+            if isinstance(verdict, Refused):
+                raise self._denied(job, message, verdict)
+            if isinstance(verdict, NoOp):
+                return self._noop(verdict)
+            if answer := await self._commit(verdict):
+                return answer
+            self._job = None
+        raise Refused("JOB_VERSION_CONFLICT", "others keep changing this job; try again")
+
+    async def _read(self) -> Snapshot:
+        job = await self._world.reader.job(self.job_id)
+        if job is None:
+            raise unknown(self.job_id)
+        self._job = job
+        return job
+
+    def _definition(self, job: Snapshot) -> Definition:
+        definition = self._world.registry.of(job)
+        if definition is None:
+            raise Refused(
+                "WORKFLOW_UNAVAILABLE", f"workflow {job.workflow} of this job is not loaded now"
+            )
+        return definition
+
+    async def _decide(self, definition: Definition, job: Snapshot, message: Message) -> Verdict:
+        facts = await self._facts(definition, job, message)
+        return decide(definition, job, message, facts, self._world.moment())
+
+    async def _facts(self, definition: Definition, job: Snapshot, message: Message) -> Facts:
+        """Only what this message may turn on is read."""
+        event, balance = None, None
+        if event_id := needs_event(message):
+            seen = await self._world.reader.event(self.job_id, event_id)
+            event = SeenEvent(*seen) if seen else None
+        if needs_balance(definition, job, message):
+            balance = (await self._world.reader.credits(job.user_id)).balance
+        return Facts(event=event, balance=balance)
+
+    async def _commit(self, decision: Decision) -> Answer | None:
+        """None when a fact had changed meanwhile: read and decide again."""
+        outcome = await self._world.store.commit(decision)
+        if isinstance(outcome, Clash):
+            if outcome.reason == "epoch":
+                raise Refused("DRAINING", "another process has taken over this data folder")
+            return None
+        assert outcome.snapshot is not None, "a decision leaves a snapshot"
+        self._job = outcome.snapshot
+        self._world.committed(decision, outcome.snapshot)
+        replayed = bool(decision.answer.get("replayed", False))
+        return Answer(outcome.snapshot, decision.answer, decision.status, replayed)
+
+    def _noop(self, verdict: NoOp) -> Answer:
+        for line in verdict.logs:
+            level = "warning" if line.event == "job.progress_ignored" else "info"
+            self._world.announce(line.event, verdict.snapshot, level, **line.fields)
+        replayed = bool(verdict.answer.get("replayed", False))
+        return Answer(verdict.snapshot, verdict.answer, verdict.status, replayed)
+
+    def _denied(self, job: Snapshot, message: Message, refused: Refused) -> Refused:
+        self._world.announce(
+            "job.transition_denied",
+            job,
+            "warning",
+            error_code=refused.code,
+            message=type(message).__name__,
+            current_status=job.status,
+            attempted_status=getattr(message, "to", None) or getattr(message, "command", None),
+        )
+        return refused
+
+
+def _settle(letter: Letter, error: BaseException) -> None:
+    if not letter.reply.done():
+        letter.reply.set_exception(error)
+        letter.reply.exception()

@@ -1,0 +1,41 @@
+"""What a caller of this room is told, and what this room is told by the store."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from jobrunner.core.decision import Clash, Unit
+from jobrunner.core.job import Snapshot
+from jobrunner.core.queries import Reader
+
+
+class Answer(Struct, frozen=True):
+    """The job as it stands now, and what the request adds: ``fields`` go beside it in the body."""
+
+    job: Snapshot
+    fields: dict[str, Any] = {}
+    status: int = 200
+    replayed: bool = False
+
+
+class Committed(Protocol):
+    """What a commit gives back: the snapshot as stored, if the unit was about a job."""
+
+    @property
+    def snapshot(self) -> Snapshot | None: ...
+
+
+class Writer(Protocol):
+    """The part of the store that this room writes through."""
+
+    @property
+    def reader(self) -> Reader: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    async def commit(self, unit: Unit) -> Committed | Clash: ...
+
+
+Announce = Callable[..., None]

@@ -1,0 +1,83 @@
+"""Submissions: no actor is needed to make a job, only facts, a decision and a commit."""
+
+from jobrunner.actors.answer import Answer
+from jobrunner.actors.world import World
+from jobrunner.core.birth import born, derived_parts, keys_of
+from jobrunner.core.decision import Clash, KeyRow, NoOp
+from jobrunner.core.messages import Facts, Submit
+from jobrunner.core.queries import DoorQuestion
+from jobrunner.core.workflow import Definition
+from jobrunner.errors import Refused
+from jobrunner.ports import digest
+
+TRIES = 5
+
+
+async def submit(world: World, submission: Submit) -> Answer:
+    """The job that this submission makes, or the one that it made before."""
+    definition = world.registry.current(submission.workflow)
+    if definition is None:
+        raise Refused("UNKNOWN_WORKFLOW", f"there is no workflow {submission.workflow!r}")
+    for _ in range(TRIES):
+        moment = world.moment()
+        parts = derived_parts(definition, submission, moment.now)
+        keys = keys_of(parts, submission, _hex)
+        facts = await _facts(world, definition, submission, keys, moment.now)
+        kept = tuple(key for key in keys if key is not None)
+        verdict = born(definition, submission, facts, moment, kept)
+        if isinstance(verdict, Refused):
+            raise _denied(world, submission, verdict)
+        if isinstance(verdict, NoOp):
+            world.say("job.replayed", job_id=verdict.snapshot.id, workflow=submission.workflow)
+            return Answer(verdict.snapshot, verdict.answer, 200, replayed=True)
+        outcome = await world.store.commit(verdict)
+        if not isinstance(outcome, Clash):
+            assert outcome.snapshot is not None, "a birth leaves a snapshot"
+            world.committed(verdict, outcome.snapshot)
+            return Answer(outcome.snapshot, verdict.answer, 201)
+    raise Refused("OVERLOADED", "too much happens around this key or account; try again")
+
+
+async def _facts(
+    world: World,
+    definition: Definition,
+    submission: Submit,
+    keys: tuple[KeyRow | None, ...],
+    now: int,
+) -> Facts:
+    client, derived = keys
+    quota = definition.workflow.quota
+    answer = await world.reader.door(
+        DoorQuestion(
+            user_id=submission.actor.name,
+            workflow=submission.workflow,
+            key_digest=client.digest if client else None,
+            derived_digest=derived.digest if derived else None,
+            quota=bool(quota.open_jobs or quota.per_minute or quota.per_day),
+            now=now,
+        )
+    )
+    return Facts(
+        known=answer.known,
+        derived=answer.derived,
+        balance=answer.balance,
+        open_jobs=answer.open_jobs,
+        last_minute=answer.last_minute,
+        last_day=answer.last_day,
+    )
+
+
+def _denied(world: World, submission: Submit, refused: Refused) -> Refused:
+    world.say(
+        "job.submission_denied",
+        level="warning",
+        error_code=refused.code,
+        workflow=submission.workflow,
+        user_id=submission.actor.name,
+        correlation_id=submission.correlation_id,
+    )
+    return refused
+
+
+def _hex(data: bytes) -> str:
+    return digest(data).hex()

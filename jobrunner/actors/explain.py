@@ -1,0 +1,94 @@
+"""Why a job is not moving, in words and in fields: one process knows all of it."""
+
+from typing import Any
+
+from jobrunner.actors.dispatcher import Dispatcher
+from jobrunner.actors.world import World
+from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.workflow import EXTERNAL, Definition
+
+
+async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[str, Any]:
+    """What it waits for, who holds what, its place in line, its next timer."""
+    definition = world.registry.of(job)
+    facts: dict[str, Any] = {
+        "status": job.status,
+        "kind": job.kind,
+        "waits_for": _reason(definition, job),
+        "stuck": job.stuck,
+        "locks": [
+            {
+                "scope": lock.scope,
+                "run_id": lock.run_id,
+                "holder": lock.holder,
+                "lease_until": lock.lease_until,
+            }
+            for lock in job.locks
+        ],
+        "timers": [{"purpose": one.purpose, "due_at": one.due_at} for one in job.timers],
+        "attempt": _attempt(job.attempt),
+    }
+    if job.line_at is not None:
+        facts["queue_position"] = await _position(world, job)
+        facts["running"] = len(dispatcher.running)
+    balance = (await world.reader.credits(job.user_id)).balance
+    if job.kind == "settled" and job.cost > balance:
+        facts["credits_short"] = job.cost - balance
+    return facts
+
+
+def _reason(definition: Definition | None, job: Snapshot) -> str:
+    if definition is None:
+        return f"workflow {job.workflow} is not loaded"
+    if job.stuck:
+        return f"put aside: {job.stuck}; an admin can release it"
+    if job.kind == "final":
+        return "nothing: the job has ended"
+    if job.kind == "settled":
+        return "nothing by itself; a command can revive it"
+    if job.line_at is not None:
+        return "a free slot in this service"
+    if job.attempt is not None:
+        return _of_attempt(job.attempt)
+    return _of_state(definition, job)
+
+
+def _of_attempt(attempt: Attempt) -> str:
+    if attempt.status == "parked":
+        return f"a callback for {attempt.awaits}"
+    if attempt.status == "running":
+        return f"{attempt.holder} to finish {attempt.state}"
+    if attempt.not_before:
+        return "the end of its backoff"
+    return f"an outside worker to claim {attempt.state}"
+
+
+def _of_state(definition: Definition, job: Snapshot) -> str:
+    if job.run_at is not None:
+        return "its start time"
+    if job.timer("retry") is not None:
+        return "the end of its backoff"
+    if job.kind == "queued":
+        return "an outside worker to claim it"
+    targets = ", ".join(definition.targets(job.status))
+    return f"a command or callback towards one of {targets}"
+
+
+def _attempt(attempt: Attempt | None) -> dict[str, Any] | None:
+    if attempt is None:
+        return None
+    where = "outside" if attempt.stage == EXTERNAL else "here"
+    return {
+        "state": attempt.state,
+        "number": attempt.number,
+        "status": attempt.status,
+        "holder": attempt.holder or None,
+        "runs": where,
+        "not_before": attempt.not_before or None,
+    }
+
+
+async def _position(world: World, job: Snapshot) -> int:
+    line = await world.reader.line(10_000, tuple(world.registry.names()))
+    ids = [one.job_id for one in line]
+    return ids.index(job.id) + 1 if job.id in ids else len(ids) + 1

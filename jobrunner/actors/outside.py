@@ -1,0 +1,68 @@
+"""Work for outside workers: find what may be claimed, claim it through its actor, or wait."""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from jobrunner.actors.answer import Answer
+from jobrunner.actors.world import World
+from jobrunner.core.job import Actor
+from jobrunner.core.messages import Claim, Message
+from jobrunner.errors import Refused
+
+Ask = Callable[[str, Message], Awaitable[Answer]]
+LOOK_AGAIN_S = 5.0
+
+
+class Claims:
+    def __init__(self, world: World, ask: Ask) -> None:
+        self._world = world
+        self._ask = ask
+
+    async def take(
+        self,
+        actor: Actor,
+        workflow: str,
+        statuses: tuple[str, ...],
+        job_type: str | None,
+        limit: int,
+        wait_s: float,
+    ) -> list[Answer]:
+        """Up to ``limit`` claims; fewer, or none, when ``wait_s`` brings nothing."""
+        arrival = self._world.expect()
+        taken: list[Answer] = []
+        try:
+            with anyio.move_on_after(wait_s):
+                taken = await self._now(actor, workflow, statuses, job_type, limit)
+                while not taken and wait_s > 0:
+                    with anyio.move_on_after(LOOK_AGAIN_S):
+                        await arrival.wait()
+                    arrival.clear()
+                    with anyio.CancelScope(shield=True):
+                        taken = await self._now(actor, workflow, statuses, job_type, limit)
+        finally:
+            self._world.leave(arrival)
+        return taken
+
+    async def _now(
+        self,
+        actor: Actor,
+        workflow: str,
+        statuses: tuple[str, ...],
+        job_type: str | None,
+        limit: int,
+    ) -> list[Answer]:
+        now = self._world.clock.now()
+        # A few more than wanted: others may be faster with some of them.
+        job_ids = await self._world.reader.claimable(workflow, statuses, job_type, now, limit + 8)
+        taken: list[Answer] = []
+        for job_id in job_ids:
+            if len(taken) == limit:
+                break
+            try:
+                answer = await self._ask(job_id, Claim(actor))
+            except Refused:
+                continue
+            if "lease_until" in answer.fields:
+                taken.append(answer)
+        return taken

@@ -1,0 +1,336 @@
+"""The task that owns actors, and the client functions of this room.
+
+An actor is spawned by the first letter for its job and ends with its last. One that dies of a bug
+is started afresh from the row; a job whose actor dies three times within a minute is put aside, so
+that one bad job costs nobody else anything.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec.structs import replace
+
+from jobrunner.actors import door
+from jobrunner.actors.actor import JobActor
+from jobrunner.actors.answer import Announce, Answer, Writer
+from jobrunner.actors.dispatcher import Dispatcher, Limits
+from jobrunner.actors.explain import explain
+from jobrunner.actors.mailbox import Letter
+from jobrunner.actors.outside import Claims
+from jobrunner.actors.performer import Performer
+from jobrunner.actors.recovery import recover
+from jobrunner.actors.timers import Timers
+from jobrunner.actors.world import World
+from jobrunner.core.access import foreign, unknown
+from jobrunner.core.decision import Clash, Forget, Unit
+from jobrunner.core.job import Actor, Snapshot
+from jobrunner.core.messages import Beat, Ended, Fired, Message, SetAside, Start, Submit
+from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageFull
+from jobrunner.ports import Clock, Ids
+from jobrunner.stages.registry import Registry
+
+T = TypeVar("T")
+DEATHS_MAX = 3
+DEATHS_WITHIN_S = 60.0
+ROOM_WAIT_S = 5.0
+AGAIN_S = 1.0
+CRASHES_KEPT = 10_000
+
+
+class Supervisor:
+    """Use it as an async context: inside, jobs move; leaving it drains."""
+
+    def __init__(
+        self,
+        store: Writer,
+        definitions: Registry,
+        clock: Clock,
+        ids: Ids,
+        log: Announce,
+        limits: Limits | None = None,
+        drain_s: float = 30,
+    ) -> None:
+        self.definitions = definitions
+        self.draining = False
+        self.unknown: OutcomeUnknown | None = None
+        self.failed = asyncio.Event()
+        self._drain_s = drain_s
+        self._store = store
+        self._world = World(store, definitions, clock, ids, log)
+        self._world.on_other = self._reread
+        self._actors: dict[str, JobActor] = {}
+        self._crashes: dict[str, deque[float]] = {}
+        self._group: TaskGroup | None = None
+        self._timers = Timers(self._world, self._fire)
+        self._dispatcher = Dispatcher(self._world, limits or Limits(), self._offer)
+        self._claims = Claims(self._world, self.ask)
+
+    async def submit(self, submission: Submit) -> Answer:
+        """A durable job, or the one that this submission made before."""
+        busy = self._dispatcher.overloaded
+        if self.draining or busy:
+            submission = replace(submission, draining=self.draining, overloaded=busy)
+        return await self._known(door.submit(self._world, submission))
+
+    async def ask(self, job_id: str, message: Message) -> Answer:
+        """What the job answers to a message from outside, after the commit."""
+        actor = await self._room(job_id)
+        return await self._known(self._send(actor, message, inside=False))
+
+    async def claim(
+        self,
+        actor: Actor,
+        workflow: str,
+        statuses: tuple[str, ...],
+        job_type: str | None,
+        limit: int,
+        wait_s: float,
+    ) -> list[Answer]:
+        """Work for an outside worker, at once or as soon as there is some."""
+        return await self._claims.take(actor, workflow, statuses, job_type, limit, wait_s)
+
+    async def write(self, unit: Unit) -> None:
+        """Something that is about no job's state: credits, tokens, notes."""
+        outcome = await self._known(self._store.commit(unit))
+        if isinstance(outcome, Clash):
+            code = "ALREADY_EXISTS" if outcome.reason == "exists" else "NOT_FOUND"
+            raise Refused(code, outcome.detail or "there is no such thing")
+
+    async def forget(self, job_id: str, actor: Actor) -> None:
+        """Delete a job that has ended."""
+        for _ in range(3):
+            job = await self._world.reader.job(job_id)
+            if job is None:
+                raise unknown(job_id)
+            if refused := foreign(self.definitions.of(job), job, actor) or _unsettled(job, actor):
+                raise refused
+            unit = Forget(job, self._world.clock.now(), actor.name)
+            if not isinstance(await self._known(self._store.commit(unit)), Clash):
+                self._reread(job_id)
+                self._world.announce("job.deleted", job, "info", actor=actor.name)
+                return
+        raise Refused("JOB_VERSION_CONFLICT", "others keep changing this job; try again")
+
+    async def changed(self, job: Snapshot, wait_s: float, progress: bool) -> Snapshot:
+        """The job as soon as it moved on from what the caller has seen, ended, or time is up."""
+        event = self._world.watch(job.id)
+        try:
+            with anyio.move_on_after(wait_s):
+                while True:
+                    now = await self._world.reader.job(job.id)
+                    if now is None:
+                        raise unknown(job.id)
+                    if _moved(job, now, progress):
+                        return now
+                    await event.wait()
+                    event.clear()
+        finally:
+            self._world.unwatch(job.id, event)
+        return await self._world.reader.job(job.id) or job
+
+    async def explain(self, job: Snapshot) -> dict[str, Any]:
+        """Why the job is not moving."""
+        return await explain(self._world, self._dispatcher, job)
+
+    def stats(self) -> dict[str, int]:
+        return {
+            "actors": len(self._actors),
+            "letters": sum(len(actor.mailbox) for actor in self._actors.values()),
+            "running": len(self._dispatcher.running),
+            "in_line": self._dispatcher.backlog,
+        }
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Supervisor"]:
+        """Recover what died, then serve; on leaving take no new work and let stages finish."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            self._performer = Performer(self._world, group, self._deliver, self._report)
+            self._performer.on_end = self._dispatcher.ended
+            suspects = await recover(self._world, self._deliver)
+            self._dispatcher.suspect(suspects)
+            group.start_soon(self._guard, self._timers.run)
+            group.start_soon(self._guard, self._dispatcher.run)
+            try:
+                yield self
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self.drain()
+                group.cancel_scope.cancel()
+
+    async def drain(self) -> None:
+        """No new work; running stages get their time; what is left is interrupted and goes on at
+        the next start without having spent an attempt."""
+        self.draining = True
+        self._dispatcher.open = False
+        await self._performer.drain(self._drain_s)
+        while self._actors:
+            await self._world.clock.sleep(0.01)
+
+    async def _guard(self, serve: Any) -> None:
+        """A service of this room that fails is logged and started again."""
+        while True:
+            try:
+                await serve()
+            except StorageFull as full:
+                self._world.say("storage.full", level="error", detail=str(full))
+            except OutcomeUnknown as error:
+                self._give_up(error)
+                return
+            await self._world.clock.sleep(AGAIN_S)
+
+    def _give_up(self, error: OutcomeUnknown) -> None:
+        """Nobody knows what is on disk: stop, and start again from there."""
+        self.unknown = error
+        self.failed.set()
+
+    async def _known(self, doing: Awaitable[T]) -> T:
+        try:
+            return await doing
+        except OutcomeUnknown as error:
+            self._give_up(error)
+            raise
+
+    async def _room(self, job_id: str) -> JobActor:
+        """The job's actor, when its mailbox has room; the door waits a moment for that."""
+        actor = self._actor(job_id)
+        waited_s = 0.0
+        while actor.mailbox.full:
+            if waited_s >= ROOM_WAIT_S:
+                raise Refused("OVERLOADED", f"too many requests wait for job {job_id}")
+            await self._world.clock.sleep(0.05)
+            waited_s += 0.05
+            actor = self._actor(job_id)
+        return actor
+
+    def _actor(self, job_id: str) -> JobActor:
+        return self._actors.get(job_id) or JobActor(job_id, self._world)
+
+    async def _send(self, actor: JobActor, message: Message, *, inside: bool) -> Answer:
+        reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        actor.mailbox.put(Letter(message, reply), inside=inside)
+        if actor.job_id not in self._actors:
+            assert self._group is not None, "the supervisor is not running"
+            self._actors[actor.job_id] = actor
+            self._group.start_soon(self._own, actor)
+        return await reply
+
+    async def _own(self, actor: JobActor) -> None:
+        """Run an actor until it has nothing to do; survive its bugs."""
+        try:
+            while len(actor.mailbox):
+                try:
+                    await actor.work()
+                except Exception as bug:
+                    await self._crashed(actor, bug)
+        finally:
+            del self._actors[actor.job_id]
+
+    async def _crashed(self, actor: JobActor, bug: Exception) -> None:
+        actor.forget()
+        self._world.say(
+            "actor.crashed", level="error", job_id=actor.job_id, error=repr(bug), traceback=bug
+        )
+        if not self._too_often(actor.job_id):
+            return
+        self._crashes.pop(actor.job_id, None)
+        letter = Letter(
+            SetAside(f"its actor failed {DEATHS_MAX} times within a minute: {bug!r}"),
+            asyncio.get_running_loop().create_future(),
+        )
+        actor.mailbox.put(letter, inside=True)
+
+    def _too_often(self, job_id: str) -> bool:
+        now = self._world.clock.monotonic()
+        crashes = self._crashes.setdefault(job_id, deque(maxlen=DEATHS_MAX))
+        crashes.append(now)
+        if len(self._crashes) > CRASHES_KEPT:
+            self._crashes.pop(next(iter(self._crashes)))
+        return len(crashes) == DEATHS_MAX and now - crashes[0] <= DEATHS_WITHIN_S
+
+    async def _inside(self, job_id: str, message: Message) -> Answer:
+        return await self._send(self._actor(job_id), message, inside=True)
+
+    async def _deliver(self, job_id: str, message: Message) -> bool:
+        """An outcome or a recovery: kept in memory and tried again while the disk is full."""
+        while True:
+            try:
+                await self._inside(job_id, message)
+                return True
+            except StorageFull:
+                await self._world.clock.sleep(AGAIN_S)
+            except OutcomeUnknown as error:
+                self._give_up(error)
+                return False
+            except JobrunnerError:
+                return False
+            except Exception as bug:
+                self._world.say(
+                    "message.lost",
+                    level="error",
+                    job_id=job_id,
+                    error=repr(bug),
+                    message=type(message).__name__,
+                )
+                return False
+
+    async def _report(self, job_id: str, message: Beat) -> bool:
+        """Progress is not worth waiting for a full disk."""
+        try:
+            await self._inside(job_id, message)
+        except JobrunnerError:
+            return False
+        return True
+
+    async def _fire(self, job_id: str, message: Fired) -> bool:
+        """A timer's row stays until its effect is on disk, so a failure needs no memory."""
+        try:
+            await self._inside(job_id, message)
+        except OutcomeUnknown as error:
+            self._give_up(error)
+            return False
+        except Exception:
+            return False
+        return True
+
+    async def _offer(self, job_id: str) -> bool:
+        """Give a job its slot; the attempt that starts holds it."""
+        try:
+            answer = await self._inside(job_id, Start())
+        except OutcomeUnknown as error:
+            self._give_up(error)
+            return False
+        except Exception:
+            return False
+        attempt = answer.job.attempt
+        return attempt is not None and attempt.status == "running"
+
+    def _reread(self, job_id: str) -> None:
+        if job_id in self._actors:
+            self._actors[job_id].forget()
+
+
+def _unsettled(job: Snapshot, actor: Actor) -> Refused | None:
+    if not actor.roles(job) & {"user", "admin"}:
+        return Refused("FORBIDDEN", "deleting a job is for its owner or an admin")
+    if job.kind in ("settled", "final"):
+        return None
+    return Refused(
+        "JOB_NOT_SETTLED",
+        f"the job is {job.status}; it can be deleted when it has ended",
+        current_status=job.status,
+    )
+
+
+def _moved(seen: Snapshot, now: Snapshot, progress: bool) -> bool:
+    if now.version != seen.version or now.kind in ("settled", "final"):
+        return True
+    return progress and now.beat != seen.beat
+
+
+__all__ = ["Ended", "Limits", "Supervisor"]

@@ -1,0 +1,70 @@
+"""One timer service over the timers table. It sleeps until the next row is due, reads a window of
+due rows, and sends each to its job; the commit of what it causes is what removes the row.
+
+Wall time is what is stored, and wall time may jump: nothing is slept for longer than a minute.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from jobrunner.actors.world import World
+from jobrunner.core.messages import Fired
+from jobrunner.core.queries import DueTimer
+
+WINDOW = 256
+SLEEP_MAX_S = 60.0
+AGAIN_S = 1.0
+
+Deliver = Callable[[str, Fired], Awaitable[bool]]
+
+
+class Timers:
+    """``deliver`` gives a message to a job and returns whether the job could take it now."""
+
+    def __init__(self, world: World, deliver: Deliver) -> None:
+        self._world = world
+        self._deliver = deliver
+        self._nudge = asyncio.Event()
+        self._next: int | None = None
+        world.on_timer = self.note
+
+    def note(self, due_at: int) -> None:
+        """A timer was stored; if it is the earliest, the nap is too long."""
+        if self._next is None or due_at < self._next:
+            self._next = due_at
+            self._nudge.set()
+
+    async def run(self) -> None:
+        while True:
+            count, left = await self._fire()
+            if left or count < WINDOW:
+                await self._nap(AGAIN_S if left else 0)
+
+    async def _fire(self) -> tuple[int, int]:
+        """Everything due in this window, together: how many there were, how many are left."""
+        self._nudge.clear()
+        names = tuple(self._world.registry.names())
+        due = await self._world.reader.due_timers(self._world.clock.now(), WINDOW, names)
+        taken: list[bool] = []
+        async with anyio.create_task_group() as group:
+            for timer in due:
+                group.start_soon(self._send, timer, taken)
+        return len(due), taken.count(False)
+
+    async def _send(self, timer: DueTimer, taken: list[bool]) -> None:
+        taken.append(await self._deliver(timer.job_id, Fired(timer.purpose, timer.due_at)))
+
+    async def _nap(self, at_least_s: float) -> None:
+        """Until the next row is due; a moment longer when a job could not take its timer."""
+        names = tuple(self._world.registry.names())
+        self._next = await self._world.reader.next_timer(names)
+        seconds = SLEEP_MAX_S
+        if self._next is not None:
+            seconds = min(max((self._next - self._world.clock.now()) / 1000, 0), SLEEP_MAX_S)
+        if at_least_s:
+            await self._world.clock.sleep(max(seconds, at_least_s))
+        elif seconds:
+            with anyio.move_on_after(seconds):
+                await self._nudge.wait()

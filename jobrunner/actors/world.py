@@ -1,0 +1,118 @@
+"""What every actor shares: the store, the definitions, the ports, and what follows a commit."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from jobrunner.actors.answer import Announce, Writer
+from jobrunner.core.decision import Decision, StartStage, StopStage
+from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.messages import Moment
+from jobrunner.core.queries import Reader
+from jobrunner.ports import Clock, Ids
+from jobrunner.stages.registry import Registry
+
+Started = Callable[[Snapshot, Attempt], None]
+Stopped = Callable[[str, int], None]
+
+
+class World:
+    """``committed`` is the one place where the consequences of a commit begin."""
+
+    def __init__(
+        self, store: Writer, registry: Registry, clock: Clock, ids: Ids, log: Announce
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self.clock = clock
+        self.ids = ids
+        self._log = log
+        self._watchers: dict[str, list[asyncio.Event]] = {}
+        self._arrivals: list[asyncio.Event] = []
+        self.on_start: Started = lambda job, attempt: None
+        self.on_stop: Stopped = lambda job_id, serial: None
+        self.on_line: Callable[[int], None] = lambda change: None
+        self.on_timer: Callable[[int], None] = lambda due_at: None
+        self.on_other: Callable[[str], None] = lambda job_id: None
+
+    @property
+    def reader(self) -> Reader:
+        return self.store.reader
+
+    def moment(self) -> Moment:
+        return Moment(self.clock.now(), self.ids.fresh(), self.ids.jitter(), self.store.epoch)
+
+    def committed(self, decision: Decision, job: Snapshot) -> None:
+        """It is on disk now: say so, wake whoever waits for it, do what was decided."""
+        for line in decision.logs:
+            self.announce(line.event, job, "info", **line.fields)
+        for effect in decision.effects:
+            match effect:
+                case StartStage(attempt):
+                    self.on_start(job, attempt)
+                case StopStage(serial):
+                    self.on_stop(job.id, serial)
+        self._line_changed(decision)
+        self._timers_changed(decision)
+        self._wake(decision)
+        for other in decision.also:
+            self.committed(other, other.after)
+            self.on_other(other.after.id)
+
+    def announce(self, event: str, job: Snapshot, level: str, **fields: Any) -> None:
+        self._log(
+            event,
+            level=level,
+            job_id=job.id,
+            workflow=job.workflow,
+            user_id=job.user_id,
+            correlation_id=job.correlation_id,
+            **fields,
+        )
+
+    def say(self, event: str, level: str = "info", **fields: Any) -> None:
+        """A line that is about no job in particular."""
+        self._log(event, level=level, **fields)
+
+    def watch(self, job_id: str) -> asyncio.Event:
+        """Set as soon as something of this job is committed; give it back with ``unwatch``."""
+        event = asyncio.Event()
+        self._watchers.setdefault(job_id, []).append(event)
+        return event
+
+    def unwatch(self, job_id: str, event: asyncio.Event) -> None:
+        watchers = self._watchers.get(job_id, [])
+        if event in watchers:
+            watchers.remove(event)
+        if not watchers:
+            self._watchers.pop(job_id, None)
+
+    def expect(self) -> asyncio.Event:
+        """Set as soon as there may be work for somebody outside; give it back with ``leave``."""
+        event = asyncio.Event()
+        self._arrivals.append(event)
+        return event
+
+    def leave(self, event: asyncio.Event) -> None:
+        self._arrivals.remove(event)
+
+    def _line_changed(self, decision: Decision) -> None:
+        was = decision.before is not None and decision.before.line_at is not None
+        stands = decision.after.line_at is not None
+        if was != stands:
+            self.on_line(1 if stands else -1)
+
+    def _timers_changed(self, decision: Decision) -> None:
+        before = decision.before.timers if decision.before is not None else ()
+        if decision.after.timers == before:
+            return
+        for timer in decision.after.timers:
+            if timer not in before:
+                self.on_timer(timer.due_at)
+
+    def _wake(self, decision: Decision) -> None:
+        for event in self._watchers.get(decision.after.id, ()):
+            event.set()
+        if self._arrivals and decision.after.kind in ("queued", "active", "waiting"):
+            for event in self._arrivals:
+                event.set()

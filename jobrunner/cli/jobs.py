@@ -1,0 +1,174 @@
+"""``job``: what is asked of the running service about jobs."""
+
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from jobrunner.cli import printing
+from jobrunner.cli.options import (
+    Ids,
+    Listing,
+    pairs,
+    parameters,
+    positive,
+    spelled_out,
+)
+from jobrunner.cli.service import Service, part, service
+
+app = App(name="job", help="Jobs of the running service.")
+
+Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
+
+COLUMNS = ("id", "workflow", "job_type", "status", "progress", "user_id", "created_at")
+HISTORY = ("version", "hop", "at", "from_status", "to_status", "trigger", "actor", "reason")
+WATCH_S = 20
+
+
+@app.command
+async def submit(
+    workflow: str,
+    /,
+    *,
+    job_type: Annotated[str | None, Parameter(alias="--type")] = None,
+    params: str | None = None,
+    param: Many = None,
+    key: str | None = None,
+    priority: int = 0,
+    run_at: str | None = None,
+    label: Many = None,
+    notify_url: str | None = None,
+    listing: Listing = Listing(),
+) -> None:
+    """Submit a job; what is printed is the job, with `-o ids` its id.
+
+    Parameters
+    ----------
+    params
+        The parameters as a JSON object, `@FILE`, or `@-` for stdin.
+    param
+        One of them, as NAME=VALUE; again for more.
+    key
+        The idempotency key: the same key again is the same job.
+    label
+        NAME=VALUE; again for more.
+    """
+    given = {"job_type": job_type, "idempotency_key": key, "run_at": run_at}
+    given |= {"notify_url": notify_url}
+    body: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    body |= {"workflow": workflow, "params": parameters(params, param or ())}
+    body |= {"priority": priority, "labels": pairs(label or ())}
+    async with service(listing) as running:
+        printing.record(await running.post("/jobs", body), listing.output)
+
+
+@app.command(name="list")
+async def list_(
+    *,
+    workflow: str | None = None,
+    status: str | None = None,
+    job_type: Annotated[str | None, Parameter(alias="--type")] = None,
+    user: str | None = None,
+    label: Many = None,
+    limit: Annotated[int, Parameter(validator=positive)] = 20,
+    oldest: Annotated[bool, Parameter(negative="")] = False,
+    listing: Listing = Listing(),
+) -> None:
+    """List jobs, newest first."""
+    query: list[tuple[str, Any]] = [
+        ("workflow", workflow),
+        ("status", status),
+        ("job_type", job_type),
+        ("user_id", user),
+        ("order", "oldest" if oldest else None),
+        *(("label", f"{name}:{value}") for name, value in pairs(label or ()).items()),
+    ]
+    async with service(listing) as running:
+        printing.rows(await _pages(running, query, limit), COLUMNS, listing.output)
+
+
+@app.command
+async def show(ids: Ids, /, *, listing: Listing = Listing()) -> None:
+    """Print jobs in full."""
+    await _each(ids, listing, "GET", "")
+
+
+@app.command
+async def history(job_id: str, /, *, listing: Listing = Listing()) -> None:
+    """List the transitions of a job, oldest first."""
+    async with service(listing) as running:
+        found = (await running.get(f"/jobs/{part(job_id)}/history"))["history"]
+    rows = [row | {"id": f"{row['version']}.{row['hop']}"} for row in found]
+    printing.rows(rows, HISTORY, listing.output)
+
+
+@app.command
+async def explain(job_id: str, /, *, listing: Listing = Listing()) -> None:
+    """Say why a job is where it is, and what it waits for."""
+    async with service(listing) as running:
+        found = await running.get(f"/jobs/{part(job_id)}/explain")
+    printing.record({"id": job_id} | found, listing.output)
+
+
+@app.command
+async def cancel(ids: Ids, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
+    """Cancel jobs, where their workflow can."""
+    await _command("cancel", ids, reason, listing)
+
+
+@app.command
+async def retry(ids: Ids, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
+    """Start failed jobs again, where their workflow can."""
+    await _command("retry", ids, reason, listing)
+
+
+@app.command
+async def run(ids: Ids, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
+    """Start jobs that wait for it, where their workflow can."""
+    await _command("run", ids, reason, listing)
+
+
+@app.command
+async def watch(job_id: str, /, *, listing: Listing = Listing()) -> None:
+    """Draw a job's progress until it settles or ends; then print it."""
+    from jobrunner.cli.watching import drawn
+
+    path = f"/jobs/{part(job_id)}"
+    async with service(listing) as running:
+        seen, job = await running.newer(path, "", 0)
+        with drawn(job) as draw:
+            while job["kind"] not in ("settled", "final"):
+                seen, newer = await running.newer(path, seen, WATCH_S)
+                job = newer or job
+                draw(job)
+    printing.record(job, listing.output)
+
+
+async def _pages(
+    running: Service, query: list[tuple[str, Any]], limit: int
+) -> list[dict[str, Any]]:
+    """So many jobs, in as many pages as it takes; a page may be short and not the last."""
+    found: list[dict[str, Any]] = []
+    cursor = None
+    while len(found) < limit:
+        size = min(100, limit - len(found))
+        page = await running.get("/jobs", [*query, ("limit", size), ("cursor", cursor)])
+        found += page["jobs"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    return found
+
+
+async def _command(name: str, ids: list[str], reason: str | None, listing: Listing) -> None:
+    body = {} if reason is None else {"reason": reason}
+    await _each(ids, listing, "POST", f"/{name}", body)
+
+
+async def _each(
+    ids: list[str], listing: Listing, method: str, suffix: str, body: Any = None
+) -> None:
+    """One after the other; the first refusal ends it, and what was done before it is printed."""
+    async with service(listing) as running:
+        for one in spelled_out(ids):
+            job = await running.ask(method, f"/jobs/{part(one)}{suffix}", body=body)
+            printing.record(job, listing.output)

@@ -1,0 +1,56 @@
+"""``config``: what the service would start with."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+from cyclopts import App
+
+from jobrunner.cli import printing
+from jobrunner.cli.options import Where
+
+app = App(name="config", help="What the service would start with.")
+
+
+@app.command
+def check(*, where: Where = Where()) -> int:
+    """Say everything that is wrong with the settings, also with those of workflows."""
+    from jobrunner.app import load_definitions
+    from jobrunner.overrides import unknown_workflows
+
+    config = where.load()
+    registry = load_definitions(config)
+    known = {*registry.names(), *registry.refused}
+    faults = [*unknown_workflows(config, known)]
+    faults += [fault for name in sorted(registry.refused) for fault in registry.refused[name]]
+    print("\n".join(faults) or "ok")
+    return 1 if faults else 0
+
+
+@app.command
+def show(*, format: Literal["toml", "json"] = "toml", where: Where = Where()) -> None:
+    """Print every setting as it stands, with file, environment and defaults put together.
+
+    Sizes are in bytes, durations in seconds. As TOML it can be used as a config file.
+    """
+    tree = msgspec.to_builtins(where.load())
+    if format == "json":
+        printing.json(tree)
+    else:
+        for key, value in _leaves(tree, ()):
+            print(f"{key} = {value}")
+
+
+def _leaves(tree: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for name, value in tree.items():
+        path = (*above, name)
+        if isinstance(value, dict):
+            yield from _leaves(value, path)
+        elif value is not None:
+            yield ".".join(map(_key, path)), json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

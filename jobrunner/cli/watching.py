@@ -1,0 +1,30 @@
+"""The progress bar of ``job watch``, on stderr, where a terminal shows it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+Draw = Callable[[dict[str, Any]], None]
+
+
+@contextmanager
+def drawn(job: dict[str, Any]) -> Iterator[Draw]:
+    """A bar that stands for this job; call what is given with each newer state of it."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+        bar = bars.add_task(_text(job), total=100, completed=job["progress"])
+
+        def draw(newer: dict[str, Any]) -> None:
+            bars.update(bar, description=_text(newer), completed=newer["progress"])
+
+        yield draw
+
+
+def _text(job: dict[str, Any]) -> str:
+    message = job.get("progress_message")
+    words = f"{job['status']}: {message}" if message else job["status"]
+    return words.replace("[", r"\[")

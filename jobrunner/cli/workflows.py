@@ -1,0 +1,94 @@
+"""``workflow``: the declared lifecycles, as they are installed here. No service is needed."""
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from cyclopts import App
+
+from jobrunner.cli import printing
+from jobrunner.cli.options import Output, Where
+from jobrunner.core.check import check as faults_of
+from jobrunner.core.graph import mermaid, svg
+from jobrunner.core.workflow import Definition
+from jobrunner.errors import Refused
+
+if TYPE_CHECKING:
+    from jobrunner.app import Registry
+
+app = App(name="workflow", help="The declared lifecycles that are installed here.")
+
+
+@app.command(name="list")
+def list_(*, output: Output = "table", where: Where = Where()) -> None:
+    """List the workflows, those that are refused included."""
+    registry = _registry(where)
+    found = [_row(name, registry.current(name)) for name in sorted(registry.names())]
+    found += [_row(name, None) for name in sorted(registry.refused)]
+    printing.rows(found, ("name", "version", "initial", "states", "job_types"), output)
+
+
+@app.command
+def show(name: str, /, *, where: Where = Where()) -> None:
+    """Print one declaration as JSON, the operator's settings applied."""
+    printing.json(_definition(name, where).workflow)
+
+
+@app.command
+def check(name: str | None = None, /, *, where: Where = Where()) -> int:
+    """Prove that every job ends and all money is settled, whatever happens; or show how not."""
+    registry = _registry(where)
+    names = [name] if name else sorted({*registry.names(), *registry.refused})
+    return max([_checked(registry, one) for one in names], default=0)
+
+
+@app.command
+def graph(
+    name: str, /, *, format: Literal["mermaid", "svg"] = "mermaid", where: Where = Where()
+) -> None:
+    """Draw one lifecycle."""
+    workflow = _definition(name, where).workflow
+    print(mermaid(workflow) if format == "mermaid" else svg(workflow))
+
+
+def _registry(where: Where) -> "Registry":
+    from jobrunner.app import load_definitions
+
+    return load_definitions(where.load())
+
+
+def _definition(name: str, where: Where) -> Definition:
+    registry = _registry(where)
+    found = registry.current(name)
+    if found is None:
+        raise _unknown(registry, name)
+    return found
+
+
+def _unknown(registry: "Registry", name: str) -> Refused:
+    why = "; ".join(registry.refused.get(name, ())) or "no such workflow is installed"
+    return Refused("NOT_FOUND", f"{name}: {why}", status=404)
+
+
+def _checked(registry: "Registry", name: str) -> int:
+    definition = registry.current(name)
+    if definition is None and name not in registry.refused:
+        raise _unknown(registry, name)
+    found = faults_of(definition) if definition else ()
+    lines = [*registry.refused.get(name, ())]
+    for fault in found:
+        lines += [f"{fault.rule}: {fault.text}", *(f"    {step}" for step in fault.trace)]
+    print(f"{name}: " + ("\n  ".join(["refused", *lines]) if lines else "ok"))
+    return 1 if lines else 0
+
+
+def _row(name: str, definition: Definition | None) -> dict[str, Any]:
+    if definition is None:
+        return {"id": name, "name": name, "version": "refused: see `workflow check`"}
+    workflow = definition.workflow
+    return {
+        "id": name,
+        "name": name,
+        "version": workflow.version,
+        "initial": workflow.initial,
+        "states": len(workflow.states),
+        "job_types": ", ".join(job_type.name for job_type in workflow.job_types),
+    }

@@ -1,0 +1,33 @@
+"""Where a failure is said to have happened, in the words that a workflow allows."""
+
+from jobrunner.core.draft import Draft
+from jobrunner.core.job import Failure
+
+
+def named(draft: Draft, failure: Failure) -> Failure:
+    """A failure knows the stage it happened in, in the words the workflow allows."""
+    allowed = draft.definition.workflow.failed_stages
+    stage = failure.stage or draft.job.status
+    if allowed and stage not in allowed:
+        stage = _next_stage(draft, allowed)
+    return Failure(
+        failure.code,
+        failure.message,
+        stage,
+        failure.retryable,
+        failure.retry_after_s,
+        failure.detail,
+    )
+
+
+def _next_stage(draft: Draft, allowed: tuple[str, ...]) -> str:
+    """The stage that would have come next, for a job that fails at rest."""
+    table, seen, ahead = draft.definition.table, {draft.job.status}, [draft.job.status]
+    while ahead:
+        status = ahead.pop(0)
+        if status in allowed:
+            return status
+        fresh = [target for target in table.get(status, {}) if target not in seen]
+        seen.update(fresh)
+        ahead.extend(fresh)
+    return allowed[-1]

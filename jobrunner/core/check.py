@@ -1,0 +1,162 @@
+"""``check``: what is wrong with a workflow, found when it is loaded and not when a job gets there.
+
+Each fault comes with a counter-example: the steps of one job, as its history would tell them, and
+where it stands then. The rules look at declared data only. A guard may refuse whatever it likes,
+so a way counts as walked by the engine only if no guard can bar it.
+
+The order is that of understanding. Names first: with a name that stands for nothing no further
+rule is asked, since it would tell echoes. Then shapes, ways, life, money, locks.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from jobrunner.core.fault import Fault
+from jobrunner.core.liveness import stranded
+from jobrunner.core.locking import mislocked
+from jobrunner.core.names import Taken, misnamed, unresolved
+from jobrunner.core.paths import Chart, Way
+from jobrunner.core.settlement import unsettled
+from jobrunner.core.shapes import misshapen
+from jobrunner.core.workflow import Definition, Edge, State
+
+__all__ = ["Fault", "check"]
+
+TRIGGERS = {
+    "onward": ("engine",),
+    "deadline": ("timer",),
+    "again": ("timer",),
+    "failed": ("stage", "timer", "engine"),
+    "divert": ("engine",),
+    "supersede": ("engine",),
+}
+FAILURES = ("failed", "rejected", "canceled", "expired")
+
+
+def check(definition: Definition, taken: Taken = frozenset()) -> tuple[Fault, ...]:
+    """Everything that is wrong. ``taken`` are the (method, path) patterns of the service itself,
+    which a workflow's own routes must not shadow."""
+    return _once(misnamed(definition)) or _once(_faults(Chart(definition), taken))
+
+
+def _faults(chart: Chart, taken: Taken) -> Iterator[Fault]:
+    yield from unresolved(chart.definition, taken)
+    yield from misshapen(chart)
+    for ways in chart.ways.values():
+        for way in ways:
+            yield from _walked(chart, way)
+    yield from _failures(chart)
+    yield from stranded(chart)
+    yield from unsettled(chart)
+    yield from mislocked(chart)
+
+
+def _once(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    return tuple({(fault.rule, fault.text): fault for fault in faults}.values())
+
+
+# ---------------------------------------------------------------- ways
+
+
+def _walked(chart: Chart, way: Way) -> Iterator[Fault]:
+    """Every hop is a declared edge, may be taken by whoever takes it, and is barred by no guard."""
+    if way.cause == "retry" and way.path == (way.source,):
+        return
+    for number, (source, target) in enumerate(way.hops):
+        edge = chart.table[source].get(target)
+        steps = chart.trace(way.source, *chart.told(way)[: number + 1])
+        if edge is None:
+            yield _undeclared(way, source, target, steps)
+            return
+        if fault := _untriggered(way, edge, number, source, steps):
+            yield fault
+        if fault := _barred(way, edge, source, steps):
+            yield fault
+
+
+def _undeclared(way: Way, source: str, target: str, steps: tuple[str, ...]) -> Fault:
+    return Fault(
+        "undeclared-edge",
+        f"{_named(way)} walks {source} -> {target}, which is not "
+        "declared; declare the edge or change the path",
+        (*steps, f"here: there is no edge {source} -> {target}"),
+    )
+
+
+def _untriggered(
+    way: Way, edge: Edge, number: int, source: str, steps: tuple[str, ...]
+) -> Fault | None:
+    groups = way.needs[number] if number < len(way.needs) else ()
+    lacking = [" or ".join(group) for group in groups if not set(group) & set(edge.by)]
+    if not lacking:
+        return None
+    pair = f"{source} -> {edge.target}"
+    return Fault(
+        "trigger",
+        f"{_named(way)} walks {pair}, which is for {', '.join(edge.by)} only; "
+        f"add {' and '.join(lacking)} to its triggers",
+        (*steps, f"here: {pair} does not list {' and '.join(lacking)}"),
+    )
+
+
+def _barred(way: Way, edge: Edge, source: str, steps: tuple[str, ...]) -> Fault | None:
+    """Where the engine itself must get through, a refusal has nobody to be told to."""
+    triggers = set(TRIGGERS.get(way.cause, ()))
+    for guard in edge.guards:
+        asked = triggers & set(guard.on) if guard.on else triggers
+        if asked and not guard.otherwise:
+            who = " or ".join(sorted(asked))
+            return Fault(
+                "barred",
+                f"{_named(way)} walks {source} -> {edge.target}, where guard "
+                f"{guard.call.name} may refuse; give it `otherwise`, or limit it by `on`",
+                (*steps, f"here: {guard.call.name} refuses the {who}, and the job is stuck"),
+            )
+    return None
+
+
+def _named(way: Way) -> str:
+    if way.cause in ("command", "edit", "divert"):
+        return way.why
+    nouns = {"failed": "the end of the retries", "done": way.why, "retry": "the retry"}
+    return f"{nouns.get(way.cause, 'the ' + way.cause)} of {way.source}"
+
+
+# ---------------------------------------------------------------- failures
+
+
+def _failures(chart: Chart) -> Iterator[Fault]:
+    for state in chart.workflow.states:
+        retry = state.retry
+        if retry is None or not retry.failed:
+            continue
+        end = chart.states[retry.failed[-1]]
+        if end.kind in ("settled", "final") and not _failing(end):
+            yield Fault(
+                "failure",
+                f"the retries of {state.name} end in {end.name}, which does not "
+                "read as a failure; give it `fails` or `ends`, or lead elsewhere",
+                chart.trace(
+                    state.name,
+                    f"{state.name} fails for good",
+                    f"here: {end.name} tells nobody that it failed",
+                ),
+            )
+        if retry.mode == "round_trip":
+            yield from _rest(chart, state, chart.states[retry.failed[0]])
+
+
+def _failing(state: State) -> bool:
+    return bool(state.fails) or state.dead_letter or state.ends in FAILURES
+
+
+def _rest(chart: Chart, state: State, rest: State) -> Iterator[Fault]:
+    if rest.kind != "waiting" or rest.person:
+        yield Fault(
+            "failure",
+            f"the round trip of {state.name} rests in {rest.name}, where its run "
+            "would end; make that a waiting state with person = False",
+            chart.trace(
+                state.name,
+                f"here: {rest.name} is {rest.kind}, and a timer is to bring the job back",
+            ),
+        )

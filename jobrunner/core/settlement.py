@@ -1,0 +1,150 @@
+"""Whether money is settled exactly once, whatever happens to a job.
+
+All that can happen is tried: from birth on, every way out of every state is followed in every
+standing that the money can have there, with what moved already in the current run. There are few
+such standings, so this is a search of a small graph and not of an endless number of histories.
+Prices play no part: what costs nothing today may cost something tomorrow.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Struct
+
+from jobrunner.core.fault import Fault
+from jobrunner.core.money import AFTER, NEEDS, Standing
+from jobrunner.core.moves import rests
+from jobrunner.core.paths import Chart, Way
+from jobrunner.core.workflow import Money
+
+
+class Purse(Struct, frozen=True):
+    """Where a job stands, how its money stands, what moved in the current run, and whether that
+    run is still open."""
+
+    status: str
+    credits: Standing
+    moved: frozenset[str] = frozenset()
+    live: bool = True
+
+
+class Step(Struct, frozen=True):
+    """A way tried: where it led, how a trace tells it, and what is wrong with it, if anything."""
+
+    purse: Purse
+    lines: tuple[str, ...]
+    problem: str = ""
+    place: str = ""
+
+
+def unsettled(chart: Chart) -> Iterator[Fault]:
+    """Every move of money that cannot be, and every hold left open; each by its shortest path."""
+    born = _birth(chart)
+    if born.problem:
+        yield _fault(born, ())
+        return
+    stories = {born.purse: born.lines}
+    frontier = deque([born.purse])
+    told: set[tuple[str, str]] = set()
+    while frontier:
+        purse = frontier.popleft()
+        for way in chart.ways[purse.status]:
+            step = _try(chart, purse, way)
+            if step.problem and (step.problem, step.place) not in told:
+                told.add((step.problem, step.place))
+                yield _fault(step, stories[purse])
+            elif not step.problem and step.purse not in stories:
+                stories[step.purse] = stories[purse] + step.lines
+                frontier.append(step.purse)
+
+
+def _fault(step: Step, story: tuple[str, ...]) -> Fault:
+    return Fault(
+        "money", f"{step.place}: {step.problem}", (*story, *step.lines, f"here: {step.problem}")
+    )
+
+
+def _birth(chart: Chart) -> Step:
+    initial, money = chart.workflow.initial, chart.workflow.birth.money
+    line = f"born in {initial}" + (f" ({money})" if money else "")
+    purse, problem = Purse(initial, "none"), ""
+    if money:
+        purse, problem = _move(purse, money)
+    purse = msgspec.structs.replace(purse, live=not rests(chart.states[initial]))
+    return Step(purse, (line,), problem or _left_open(chart, purse), "birth")
+
+
+def _try(chart: Chart, purse: Purse, way: Way) -> Step:
+    """The same order as when a job moves: a run is opened, money moves, the state is entered."""
+    lines: list[str] = []
+    if not chart.walkable(way):
+        return Step(purse, ())
+    if way.cause == "lapse":
+        return _lapse(purse, way)
+    if way.opens_run:
+        purse = msgspec.structs.replace(purse, live=False)
+    for source, target in way.hops:
+        place, money = f"{source} -> {target}", chart.table[source][target].money
+        lines.append(chart.hop(way, source, target))
+        purse, problem = _hop(chart, purse, target, money)
+        if problem:
+            return Step(purse, tuple(lines), problem, place)
+    return _finish(chart, purse, way, tuple(lines))
+
+
+def _lapse(purse: Purse, way: Way) -> Step:
+    open_still = purse.live and purse.credits == "held"
+    problem = "the run is closed while its hold is not settled; settle it before" * open_still
+    line = f"{purse.status}: the run is closed by timer: {way.why}"
+    return Step(msgspec.structs.replace(purse, live=False), (line,), problem, purse.status)
+
+
+def _hop(chart: Chart, purse: Purse, target: str, money: Money | None) -> tuple[Purse, str]:
+    problem = ""
+    closes = rests(chart.states[target])
+    if not purse.live and not closes:
+        purse, problem = _open_run(purse)
+    if money and not problem:
+        purse, problem = _move(purse, money)
+    return msgspec.structs.replace(purse, status=target, live=purse.live and not closes), problem
+
+
+def _finish(chart: Chart, purse: Purse, way: Way, lines: tuple[str, ...]) -> Step:
+    """The money of a command itself, and the end of the walk."""
+    place = f"{way.source} -> {way.end}" if way.path else f"{way.why} in {way.source}"
+    if way.money and not (way.replays and purse.credits == AFTER[way.money]):
+        lines = (*lines, f"{purse.status}: {way.why} by {' or '.join(way.by)} ({way.money})")
+        purse, problem = _move(purse, way.money)
+        if problem:
+            return Step(purse, lines, problem, place)
+    return Step(purse, lines, _left_open(chart, purse), place)
+
+
+def _open_run(purse: Purse) -> tuple[Purse, str]:
+    problem = ""
+    if purse.credits == "held":
+        problem = "a new run begins while the hold of the last one is not settled; settle it before"
+    return msgspec.structs.replace(purse, moved=frozenset(), live=True), problem
+
+
+def _move(purse: Purse, money: Money) -> tuple[Purse, str]:
+    if purse.credits not in NEEDS[money]:
+        return purse, _impossible(purse, money)
+    if money in purse.moved:
+        return purse, f"a second {money} in one run; a run moves money of a kind once"
+    moved = purse.moved | {money}
+    return msgspec.structs.replace(purse, credits=AFTER[money], moved=moved), ""
+
+
+def _impossible(purse: Purse, money: Money) -> str:
+    needed = " or ".join(sorted(NEEDS[money]))
+    stands = "nothing is held or charged" if purse.credits == "none" else f"it is {purse.credits}"
+    return f"a {money} needs money that is {needed}, and here {stands}"
+
+
+def _left_open(chart: Chart, purse: Purse) -> str:
+    ended = chart.states[purse.status].kind in ("settled", "final")
+    if not ended or purse.credits != "held":
+        return ""
+    return "the hold of this run is not settled and nothing can happen any more"

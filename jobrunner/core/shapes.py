@@ -1,0 +1,238 @@
+"""Whether what is declared can be meant: fields that contradict each other or their state's kind,
+numbers out of range, repeats, commands. A field that the engine would never look at is a fault,
+since whoever wrote it counts on it.
+"""
+
+from collections.abc import Iterator
+
+from jobrunner.core.fault import Fault
+from jobrunner.core.paths import Chart
+from jobrunner.core.workflow import ANY, Command, Editable, Retry, State, Workflow
+
+ENDED = ("settled", "final")
+
+
+def misshapen(chart: Chart) -> Iterator[Fault]:
+    """Everything that follows from one state, edge or command alone."""
+    yield from _initial(chart)
+    for state in chart.workflow.states:
+        for problem in _problems(state):
+            yield Fault(
+                "shape",
+                f"{state.kind} state {state.name} {problem}",
+                chart.trace(state.name, f"here: {state.name} {problem.split(';')[0]}"),
+            )
+        yield from _repeats(chart, state)
+    yield from _edges(chart)
+    yield from _on_demand(chart)
+    yield from _otherwise(chart.workflow)
+    for command in chart.workflow.commands:
+        yield from _command(chart, command)
+    for editable in chart.workflow.editables:
+        yield from _editable(chart, editable)
+
+
+# ---------------------------------------------------------------- states
+
+
+def _initial(chart: Chart) -> Iterator[Fault]:
+    state = chart.states[chart.workflow.initial]
+    if state.kind in ENDED:
+        yield Fault(
+            "initial",
+            f"the initial state {state.name} is {state.kind}: nothing would be "
+            "done; begin in a waiting, queued or active one",
+            (f"born in {state.name}", f"here: {state.name} is {state.kind} already"),
+        )
+
+
+def _problems(state: State) -> Iterator[str]:
+    works = state.kind == "active" or bool(state.on_demand)
+    if state.kind in ENDED and (state.deadline or state.onward or state.retry):
+        yield "declares a deadline, onward or retries; nothing happens there by itself"
+    if state.kind != "active" and state.stage:
+        yield "binds a stage, and only active states run one; drop it or change the kind"
+    if state.kind == "active" and state.onward:
+        yield "declares onward, and only its stage leads out of it; use done"
+    if not works and (state.retry or state.done or state.partial or state.rejected):
+        yield "declares retries or outcomes, and no attempt is ever made there; drop them"
+    if state.on_demand and state.kind != "waiting":
+        yield "declares a stage on demand, and only a waiting state may; bind it as its stage"
+    if state.kind != "active" and state.deadline is not None and not state.deadline.path:
+        yield "has a deadline without a path, and no attempt that it could fail; give it a path"
+    yield from _numbers(state)
+    if state.retry is not None:
+        yield from _retry(state.retry)
+
+
+def _numbers(state: State) -> Iterator[str]:
+    after_s = state.deadline.after_s if state.deadline else 0
+    if min(after_s, state.limit_s, state.heartbeat_s) < 0:
+        yield "has a limit below 0; 0 switches it off"
+    if state.entry is not None and not 0 <= state.entry <= 100:
+        yield f"sets the progress to {state.entry}; progress runs from 0 to 100"
+
+
+def _retry(retry: Retry) -> Iterator[str]:
+    if retry.max < 1 or min(retry.base_s, retry.cap_s, retry.jitter) < 0 or retry.factor < 1:
+        yield "has a retry policy with a figure out of range; max and factor are at least 1"
+    if retry.jitter > 1:
+        yield f"has a jitter of {retry.jitter}; it is a share, at most 1"
+    if retry.mode == "round_trip" and (len(retry.failed) < 2 or not retry.again):
+        yield (
+            "retries by a round trip, which needs `again` and two states in `failed`: where to "
+            "rest, and where it ends; name them"
+        )
+    if retry.mode != "round_trip" and retry.again:
+        yield f"declares retry.again with mode {retry.mode}; only a round trip comes back"
+
+
+def _repeats(chart: Chart, state: State) -> Iterator[Fault]:
+    self_edge = state.name in chart.table[state.name]
+    logged = state.retry is not None and state.retry.mode == "self_edge"
+    again = state.same == "retry"
+    if not self_edge == logged == again:
+        parts = (
+            f"self edge: {_yes(self_edge)}",
+            f"retry mode self_edge: {_yes(logged)}",
+            f'same = "retry": {_yes(again)}',
+        )
+        yield Fault(
+            "repeat",
+            f"{state.name} must have all of these or none: {', '.join(parts)}",
+            chart.trace(state.name, f"here: {state.name} is asked for again"),
+        )
+    if state.same == "progress" and state.kind != "active":
+        yield Fault(
+            "repeat",
+            f"{state.name} is {state.kind}; only an active state reports progress "
+            '(same = "noop" accepts a repeat)',
+            chart.trace(state.name, f"here: progress in {state.name} means nothing"),
+        )
+
+
+def _yes(truth: bool) -> str:
+    return "yes" if truth else "no"
+
+
+# ---------------------------------------------------------------- edges and stages on demand
+
+
+def _edges(chart: Chart) -> Iterator[Fault]:
+    for edge in chart.workflow.edges:
+        pair = f"{edge.source} -> {edge.target}"
+        final = edge.source != ANY and chart.states[edge.source].kind == "final"
+        if final:
+            yield Fault(
+                "final-exit",
+                f"edge {pair} leads out of a final state; make {edge.source} "
+                "settled, or drop the edge",
+                chart.trace(
+                    edge.source, f"here: {edge.source} is final, yet goes on to {edge.target}"
+                ),
+            )
+        if not edge.by:
+            yield Fault(
+                "trigger",
+                f'edge {pair} has no trigger; name who takes it ("admin" at least)',
+                (f"edge {pair}", "here: nobody may take it"),
+            )
+
+
+def _on_demand(chart: Chart) -> Iterator[Fault]:
+    """A command starts it outright, or by what its action answers."""
+    starts = {
+        name
+        for command in chart.workflow.commands
+        if command.on_demand or command.action is not None
+        for name in command.walks
+    }
+    for state in chart.workflow.states:
+        if state.on_demand and state.name not in starts:
+            yield Fault(
+                "shape",
+                f"{state.name} has the stage {state.on_demand} on demand, and no command that is "
+                "allowed there starts it; add one with on_demand",
+                chart.trace(state.name, f"here: in {state.name} nobody can demand it"),
+            )
+
+
+def _otherwise(workflow: Workflow) -> Iterator[Fault]:
+    """Only an edge can be exchanged for another path."""
+    places = [("birth", workflow.birth.guards)]
+    places += [(f"command {command.name}", command.guards) for command in workflow.commands]
+    for where, guards in places:
+        for guard in guards:
+            if guard.otherwise:
+                yield Fault(
+                    "shape",
+                    f"{where}: guard {guard.call.name} declares otherwise, and only "
+                    "a guard of an edge is walked around; move it to the edge",
+                    (where, f"here: {guard.call.name} refuses, and that is all"),
+                )
+
+
+# ---------------------------------------------------------------- commands and editables
+
+
+def _command(chart: Chart, command: Command) -> Iterator[Fault]:
+    place = f"command {command.name}"
+    if not command.walks:
+        yield Fault(
+            "command",
+            f"{place} is allowed in no state; name one in walks",
+            (place, "here: it is always refused"),
+        )
+    if not command.roles:
+        yield Fault(
+            "command", f"{place} is for no role; name one", (place, "here: it is forbidden")
+        )
+    for name in command.satisfied:
+        if name in command.walks:
+            yield Fault(
+                "command",
+                f"{place} is both satisfied in {name} and walks from it; keep one",
+                chart.trace(name, f"here: {place} is met, and walks are never looked at"),
+            )
+    if not 200 <= command.status < 300:
+        yield Fault(
+            "command",
+            f"{place} answers {command.status}; a success is a 2xx",
+            (place, f"here: success reads as {command.status}"),
+        )
+    for name in command.status_from:
+        if name not in command.walks:
+            yield Fault(
+                "command",
+                f"{place}: status_from names {name}, where it is not allowed",
+                (place, f"here: nothing is ever answered from {name}"),
+            )
+    if command.on_demand and not any(chart.states[name].on_demand for name in command.walks):
+        yield Fault(
+            "command",
+            f"{place} starts a stage on demand, and none of its states has one",
+            (place, f"here: nothing to start in {', '.join(command.walks)}"),
+        )
+    yield from _from_final(chart, place, command.walks)
+
+
+def _editable(chart: Chart, editable: Editable) -> Iterator[Fault]:
+    place = f"editable {editable.name}"
+    if not editable.walks:
+        yield Fault(
+            "command",
+            f"{place} can be written in no state; name one in walks",
+            (place, "here: it is always refused"),
+        )
+    yield from _from_final(chart, place, editable.walks)
+
+
+def _from_final(chart: Chart, place: str, walks: dict[str, tuple[str, ...]]) -> Iterator[Fault]:
+    for name, path in walks.items():
+        if path and chart.states[name].kind == "final":
+            yield Fault(
+                "command",
+                f"{place} walks {name} -> {path[0]}, out of a final state; only "
+                "an empty path is possible there",
+                chart.trace(name, f"here: {name} is final, {place} would leave it"),
+            )

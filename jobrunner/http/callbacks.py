@@ -1,0 +1,186 @@
+"""What outside workers and orchestrators say: claims, moves, progress, events."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from jobrunner.actors import Answer
+from jobrunner.core.job import Asset
+from jobrunner.core.messages import Beat, Claim, Event, Move, Report
+from jobrunner.http.conditions import expected_version
+from jobrunner.http.door import Call, Reply
+from jobrunner.http.finding import job_id_of
+from jobrunner.http.instants import instant_of, text_or_none
+from jobrunner.http.jobs import CANONICAL, workflow_named
+from jobrunner.http.problems import invalid
+from jobrunner.http.rendering import encode, job_view, reply, reply_answer
+from jobrunner.http.views import Claimed, Claims
+from jobrunner.http.wire import Progress, Reported, StatusEvent, Transition, WorkWanted
+from jobrunner.ports import digest
+
+AHEAD_MAX_MS = 5 * 60 * 1000
+EVENT_ID_MAX = 128
+NOT_SAID = ("event_id", "job_id", "target_status", "failure_reason")
+
+
+async def claim(call: Call) -> Reply:
+    answer = await call.door.supervisor.ask(job_id_of(call), Claim(call.actor))
+    return reply_answer(call, answer)
+
+
+async def claims(call: Call) -> Reply:
+    """For a worker that looks for work, and is ready to wait for it."""
+    body: WorkWanted = call.body
+    workflow_named(call, body.workflow)
+    statuses = (body.status,) if isinstance(body.status, str) else tuple(body.status or ())
+    answers = await call.door.supervisor.claim(
+        call.actor, body.workflow, statuses, body.job_type, body.max, body.wait
+    )
+    return reply(Claims(claims=[_claimed(call, answer) for answer in answers]))
+
+
+async def transition(call: Call) -> Reply:
+    body: Transition = call.body
+    message = Move(
+        actor=call.actor,
+        to=body.to,
+        report=_report(call, body),
+        expected_version=expected_version(call, body.expected_version),
+        reason=body.reason,
+    )
+    return reply_answer(call, await call.door.supervisor.ask(job_id_of(call), message), 200)
+
+
+async def progress(call: Call) -> Reply:
+    body: Progress = call.body
+    message = Beat(call.actor, body.progress, body.message, body.run_id)
+    return reply_answer(call, await call.door.supervisor.ask(job_id_of(call), message), 200)
+
+
+async def status(call: Call) -> Reply:
+    """A callback with an identity: 204 the first time, 200 with what became of it ever after."""
+    body: StatusEvent = call.body
+    to, event = _status(body), _event(call, body)
+    message = Move(
+        actor=call.actor,
+        to=to,
+        report=_report(call, body, body.failure_reason, body.correlation_id),
+        reason=body.actor_type,
+        event=event,
+    )
+    answer = await call.door.supervisor.ask(job_id_of(call), message)
+    return _replayed(answer, event.id) if answer.replayed else Reply(204)
+
+
+def _claimed(call: Call, answer: Answer) -> Claimed:
+    lease_until = answer.fields.get("lease_until")
+    return Claimed(
+        job=job_view(call, answer.job),
+        run_id=answer.job.run_id,
+        attempt=answer.fields.get("attempt", answer.job.attempts),
+        lease_until=text_or_none(lease_until),
+    )
+
+
+def _report(
+    call: Call, body: Reported, reason: str | None = None, correlation_id: str | None = None
+) -> Report:
+    now, fresh = call.door.clock.now(), call.door.ids.fresh
+    return Report(
+        artifacts=body.artifact_updates or {},
+        assets=tuple(
+            Asset(
+                id=fresh(),
+                asset_type=asset.asset_type,
+                url=asset.url,
+                storage_path=asset.storage_path or "",
+                file_size=asset.file_size,
+                sha256=(asset.sha256 or "").lower(),
+                created_at=now,
+            )
+            for asset in body.assets or ()
+        ),
+        result=body.result,
+        progress=body.progress,
+        message=body.message,
+        failure_code=body.failure_code,
+        failure_message=body.failure_message or reason,
+        failed_stage=body.failed_stage,
+        retryable=body.retryable is not False,
+        correlation_id=correlation_id,
+        run_id=body.run_id,
+    )
+
+
+def _status(body: StatusEvent) -> str:
+    given = {body.status, body.target_status} - {None}
+    if len(given) > 1:
+        detail = "status and target_status are the same field, and they differ; send one of them"
+        raise invalid(detail, ("$.target_status", detail))
+    if not given:
+        raise invalid("$.status: which status?", ("$.status", "missing"))
+    return str(given.pop())
+
+
+def _event(call: Call, body: StatusEvent) -> Event:
+    """Raises: Refused VALIDATION_ERROR for an identity or an instant that cannot be meant."""
+    if body.job_id is not None and body.job_id != call.path["id"]:
+        detail = f"job_id is {body.job_id!r}, but the path names {call.path['id']!r}"
+        raise invalid(detail, ("$.job_id", detail))
+    occurred_at = _occurred_at(call, body.occurred_at)
+    return Event(_event_id(call, body), _digest(body, occurred_at), occurred_at)
+
+
+def _event_id(call: Call, body: StatusEvent) -> str:
+    given = {call.headers.get("X-Event-Id"), body.event_id} - {None}
+    if len(given) > 1:
+        raise _bad_event("the header X-Event-Id and event_id differ; send one of them")
+    event_id = str(given.pop()) if given else ""
+    if not 1 <= len(event_id) <= EVENT_ID_MAX:
+        raise _bad_event(f"event_id: 1 to {EVENT_ID_MAX} characters, here or in X-Event-Id")
+    return event_id
+
+
+def _bad_event(detail: str) -> Exception:
+    return invalid(detail, ("$.event_id", detail))
+
+
+def _occurred_at(call: Call, moment: datetime) -> int:
+    occurred_at = instant_of(moment)
+    if occurred_at > call.door.clock.now() + AHEAD_MAX_MS:
+        detail = "occurred_at is more than 5 minutes ahead; check the sender's clock"
+        raise invalid(detail, ("$.occurred_at", detail))
+    return occurred_at
+
+
+def _digest(body: StatusEvent, occurred_at: int) -> str:
+    """Over what is said, not how: aliases, offsets and the order of keys make no difference."""
+    said: dict[str, Any] = msgspec.to_builtins(body)
+    said["status"] = body.status or body.target_status
+    said["failure_message"] = body.failure_message or body.failure_reason
+    said["occurred_at"] = occurred_at
+    for name in NOT_SAID:
+        del said[name]
+    return digest(CANONICAL(_plain(said))).hex()
+
+
+def _plain(value: Any) -> Any:
+    """1.0 and 1 are the same number."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _replayed(answer: Answer, event_id: str) -> Reply:
+    job = answer.job
+    body = {
+        "job_id": job.id,
+        "event_id": event_id,
+        "replayed": True,
+        "current_status": job.status,
+        "latest_applied_occurred_at": text_or_none(job.last_event_at),
+    }
+    return Reply(200, encode(body))

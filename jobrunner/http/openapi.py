@@ -1,0 +1,208 @@
+"""The OpenAPI 3.1 document, from the table, the structs, and the loaded declarations."""
+
+from collections.abc import Iterable, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from jobrunner.core.workflow import Definition
+from jobrunner.http.door import JSON, PROBLEM
+from jobrunner.http.endpoint import Endpoint, status_of
+from jobrunner.http.forms import command_body
+from jobrunner.http.views import Job, Problem, View
+from jobrunner.http.wire import Submission
+
+REF = "#/components/schemas/{name}"
+DESCRIBED = {
+    "Idempotency-Key": "The same key leads to the same job; also a field of the body.",
+    "If-Match": 'The version that the caller has seen, as an ETag ("7") or *.',
+    "If-None-Match": "Answers 304 when the job is still as in this ETag.",
+    "X-Event-Id": "The event's identity; also a field of the body.",
+    "X-Request-Id": "Taken as the correlation id of this request, and echoed.",
+}
+
+
+def document(
+    table: Sequence[Endpoint], definitions: list[Definition], version: str
+) -> dict[str, Any]:
+    """Every route, every status, every code."""
+    names = _Names(table, definitions)
+    paths: dict[str, Any] = {}
+    for endpoint in table:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, names)
+    for path, operation in _command_paths(names, table).items():
+        paths.setdefault(path, {}).setdefault("post", operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "jobrunner", "version": version},
+        "security": [{"bearer": []}],
+        "paths": paths,
+        "components": {
+            "schemas": names.schemas,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+class _Names:
+    """The schemas of all structs, and where each is referred to."""
+
+    def __init__(self, table: Sequence[Endpoint], definitions: list[Definition]) -> None:
+        self.definitions = definitions
+        self.commands = {
+            (definition.workflow.name, command.name): command_body(definition, command)
+            for definition in definitions
+            for command in definition.workflow.commands
+        }
+        self.params = {
+            (definition.workflow.name, job_type.name): definition.structs[job_type.params]
+            for definition in definitions
+            for job_type in definition.workflow.job_types
+        }
+        kinds = list(dict.fromkeys([*_structs(table), *self.commands.values(), *self.params.values()]))
+        refs, self.schemas = msgspec.json.schema_components(kinds, ref_template=REF)
+        self._refs = dict(zip(kinds, refs, strict=True))
+        self._open_params()
+
+    def ref(self, kind: type[Any]) -> dict[str, Any]:
+        return dict(self._refs[kind])
+
+    def _open_params(self) -> None:
+        """Params are one of what the loaded job types say."""
+        properties = self.schemas["Submission"]["properties"]
+        properties["workflow"]["examples"] = [one.workflow.name for one in self.definitions]
+        choices = [self.ref(kind) for kind in dict.fromkeys(self.params.values())]
+        for name in ("params", "parameters"):
+            properties[name] = {"anyOf": choices} if choices else {"type": "object"}
+
+
+def _structs(table: Iterable[Endpoint]) -> Iterable[type[Struct]]:
+    yield from (Problem, Job, Submission)
+    for endpoint in table:
+        for kind in (endpoint.body, endpoint.shown_body, *endpoint.answers.values()):
+            if isinstance(kind, type) and issubclass(kind, Struct):
+                yield kind
+
+
+def _operation(endpoint: Endpoint, names: _Names) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": endpoint.name,
+        "summary": endpoint.summary,
+        "parameters": _parameters(endpoint),
+        "responses": _responses(endpoint, names),
+    }
+    if endpoint.roles is None:
+        operation["security"] = []
+    else:
+        operation["x-roles"] = sorted(endpoint.roles)
+    if endpoint.body is not None:
+        operation["requestBody"] = _body(endpoint, names)
+    return operation
+
+
+def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+    segments = [part[1:-1] for part in endpoint.path.split("/") if part.startswith("{")]
+    found = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in segments
+    ]
+    if endpoint.query is not None:
+        found += _queried(endpoint)
+    for name in _headers(endpoint):
+        found.append(
+            {
+                "name": name,
+                "in": "header",
+                "required": False,
+                "description": DESCRIBED[name],
+                "schema": {"type": "string"},
+            }
+        )
+    return found
+
+
+def _queried(endpoint: Endpoint) -> list[dict[str, Any]]:
+    (_,), schemas = msgspec.json.schema_components([endpoint.query])
+    schema = schemas[endpoint.query.__name__] if endpoint.query else {}
+    return [
+        {"name": name, "in": "query", "required": False, "schema": value}
+        for name, value in schema["properties"].items()
+    ]
+
+
+def _headers(endpoint: Endpoint) -> list[str]:
+    names = ["X-Request-Id"]
+    if "INVALID_PARAMS" in endpoint.codes:
+        names.append("Idempotency-Key")
+    if "JOB_VERSION_CONFLICT" in endpoint.codes:
+        names.append("If-Match")
+    if 304 in endpoint.answers:
+        names.append("If-None-Match")
+    if 204 in endpoint.answers and endpoint.method == "POST":
+        names.append("X-Event-Id")
+    return names
+
+
+def _body(endpoint: Endpoint, names: _Names) -> dict[str, Any]:
+    kind = endpoint.shown_body or (None if endpoint.takes_any_body else endpoint.body)
+    schema = names.ref(kind) if kind is not None else {"type": "object"}
+    return {"required": not endpoint.empty, "content": {JSON: {"schema": schema}}}
+
+
+def _responses(endpoint: Endpoint, names: _Names) -> dict[str, Any]:
+    responses: dict[str, Any] = {}
+    for status, kind in endpoint.answers.items():
+        responses[str(status)] = _answer(status, kind, endpoint.media, names)
+    for status, codes in _by_status(endpoint, names.definitions).items():
+        shown = responses.setdefault(str(status), _answer(status, None, (), names))
+        shown.setdefault("content", {})[PROBLEM] = {"schema": _problem(status, codes, names)}
+    return responses
+
+
+def _answer(
+    status: int, kind: type[Any] | str | None, media: tuple[str, ...], names: _Names
+) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+    if kind is None:
+        return answer
+    shape = isinstance(kind, type) and issubclass(kind, View)
+    schema = names.ref(kind) if shape and isinstance(kind, type) else {"type": "object"}
+    answer["content"] = {JSON: {"schema": schema}}
+    answer["content"] |= {one: {"schema": {"type": "string"}} for one in media}
+    return answer
+
+
+def _by_status(endpoint: Endpoint, definitions: list[Definition]) -> dict[int, list[str]]:
+    codes = set(endpoint.all_codes())
+    if endpoint.declared:
+        codes |= {code for definition in definitions for code in definition.workflow.codes}
+    by_status: dict[int, list[str]] = {}
+    for code in sorted(codes):
+        by_status.setdefault(status_of(code, definitions), []).append(code)
+    return by_status
+
+
+def _problem(status: int, codes: list[str], names: _Names) -> dict[str, Any]:
+    narrowed = {"status": {"const": status}, "error_code": {"enum": codes}}
+    return {"allOf": [names.ref(Problem), {"type": "object", "properties": narrowed}]}
+
+
+def _command_paths(names: _Names, table: Sequence[Endpoint]) -> dict[str, Any]:
+    """Each declared command under its own name, with the fields it has in each workflow."""
+    generic = next(one for one in table if one.name == "commandJob")
+    paths: dict[str, Any] = {}
+    for command in sorted({command for _, command in names.commands}):
+        by_workflow = {
+            workflow: kind for (workflow, name), kind in names.commands.items() if name == command
+        }
+        operation = _operation(generic, names)
+        operation["operationId"] = f"commandJob:{command}"
+        operation["summary"] = f"The command {command!r} of {', '.join(by_workflow)}"
+        parameters = operation["parameters"]
+        operation["parameters"] = [one for one in parameters if one["name"] != "command"]
+        schema = {"anyOf": [names.ref(kind) for kind in by_workflow.values()]}
+        operation["requestBody"]["content"][JSON]["schema"] = schema
+        paths[f"/jobs/{{id}}/{command}"] = operation
+    return paths

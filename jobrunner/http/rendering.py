@@ -1,0 +1,162 @@
+"""A snapshot as its caller sees it. The one place that knows both the nouns and the views."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import asdict
+
+from jobrunner.actors import Answer
+from jobrunner.core.decision import Failure
+from jobrunner.core.job import Asset, Attempt, Snapshot
+from jobrunner.core.queries import AssetRow, HistoryRow
+from jobrunner.core.view import allowed
+from jobrunner.http.conditions import etag
+from jobrunner.http.door import Call, Reply
+from jobrunner.http.instants import text_of, text_or_none, timed
+from jobrunner.http.views import (
+    Allowed,
+    AssetEntry,
+    AttemptEntry,
+    HistoryEntry,
+    Job,
+    Money,
+    Stuck,
+    View,
+)
+
+INLINE_MAX = 4096
+PAYLOADS = frozenset({"params", "result", "artifacts"})
+
+encode = msgspec.json.Encoder().encode
+
+
+def reply(view: View, status: int = 200) -> Reply:
+    return Reply(status, encode(view))
+
+
+def reply_job(call: Call, job: Snapshot) -> Reply:
+    return Reply(200, encode(job_view(call, job)), {"ETag": etag(job)})
+
+
+def reply_answer(call: Call, answer: Answer, status: int = 0) -> Reply:
+    """The job, what was answered beside it, and whether it was said before."""
+    body = asdict(job_view(call, answer.job))
+    body |= timed(answer.fields)
+    body["replayed"] = answer.replayed
+    return Reply(status or answer.status, encode(body), {"ETag": etag(answer.job)})
+
+
+def job_view(call: Call, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> Job:
+    definition = call.door.supervisor.definitions.of(job)
+    may: dict[str, list[str]] = (
+        allowed(definition, job, call.actor) if definition else {"statuses": [], "commands": []}
+    )
+    return Job(
+        id=job.id,
+        job_id=job.id,
+        workflow=job.workflow,
+        workflow_version=definition.workflow.version if definition else None,
+        job_type=job.job_type,
+        user_id=job.user_id,
+        status=job.status,
+        kind=job.kind,
+        version=job.version,
+        progress=job.progress,
+        progress_message=job.progress_message,
+        attempt=job.attempts,
+        retry_count=job.retry_count,
+        run_id=job.run_id or None,
+        params=job.params if "params" in payloads else UNSET,
+        result=job.result if "result" in payloads else UNSET,
+        artifacts=_artifacts(job) if "artifacts" in payloads else UNSET,
+        failure_code=job.failure_code,
+        failure_message=job.failure_message,
+        failed_stage=job.failed_stage,
+        correlation_id=job.correlation_id,
+        idempotency_key=job.idempotency_key,
+        priority=job.priority,
+        labels=job.labels,
+        credits=Money(cost=job.cost, state=job.credits),
+        created_at=text_of(job.created_at),
+        updated_at=text_of(job.updated_at),
+        started_at=text_or_none(job.started_at),
+        completed_at=text_or_none(job.completed_at),
+        scheduled_at=text_or_none(job.scheduled_at),
+        heartbeat_at=text_or_none(job.heartbeat_at),
+        next_attempt_at=text_or_none(job.next_attempt_at),
+        deadline_at=text_or_none(job.deadline_at),
+        run_at=text_or_none(job.run_at),
+        result_url=_result_url(job),
+        notify_url=job.notify_url,
+        stuck=Stuck(reason=job.stuck) if job.stuck else None,
+        allowed=Allowed(statuses=may["statuses"], commands=may["commands"]),
+    )
+
+
+def history_entry(row: HistoryRow) -> HistoryEntry:
+    return HistoryEntry(
+        version=row.version,
+        hop=row.hop,
+        from_status=row.from_status,
+        to_status=row.to_status,
+        trigger=row.trigger,
+        actor=row.actor,
+        reason=row.reason,
+        run_id=row.run_id,
+        event_id=row.event_id,
+        at=text_of(row.at),
+    )
+
+
+def attempt_entry(attempt: Attempt) -> AttemptEntry:
+    failure = attempt.failure or Failure("", "")
+    return AttemptEntry(
+        state=attempt.state,
+        stage=attempt.stage,
+        run_id=attempt.run_id,
+        attempt=attempt.number,
+        status=attempt.status,
+        outcome=attempt.outcome or None,
+        failure_code=failure.code or None,
+        failure_message=failure.message or None,
+        started_at=text_or_none(attempt.started_at),
+        ended_at=text_or_none(attempt.ended_at),
+        log=failure.detail.splitlines(),
+    )
+
+
+def asset_entries(rows: tuple[AssetRow, ...]) -> list[AssetEntry]:
+    """Newest first; ids of one instant still rise."""
+    newest_first = sorted(rows, key=lambda row: (row.asset.created_at, row.asset.id), reverse=True)
+    return [asset_entry(row.asset, row.job_id) for row in newest_first]
+
+
+def asset_entry(asset: Asset, job_id: str | None) -> AssetEntry:
+    return AssetEntry(
+        id=asset.id,
+        job_id=job_id,
+        asset_type=asset.asset_type,
+        url=asset.url,
+        storage_path=asset.storage_path or None,
+        file_size=asset.file_size,
+        sha256=asset.sha256 or None,
+        created_at=text_of(asset.created_at),
+    )
+
+
+def _artifacts(job: Snapshot) -> dict[str, Any]:
+    """Small values as they are, large ones by reference; each is encoded once either way."""
+    shown: dict[str, Any] = {}
+    for name, artifact in job.artifacts.items():
+        raw = encode(artifact.value)
+        ref = {"ref": f"/jobs/{job.id}/artifacts/{name}"}
+        shown[name] = msgspec.Raw(raw) if len(raw) <= INLINE_MAX else ref
+    return shown
+
+
+def _result_url(job: Snapshot) -> str | None:
+    for told in (job.marks, job.result):
+        if isinstance(told, dict) and isinstance(told.get("result_url"), str):
+            return str(told["result_url"])
+    return None

@@ -1,0 +1,199 @@
+"""What comes in: one frozen struct per body and per query. What goes out is in ``views``.
+
+The constraints here are the published ones. Patterns end in ``(?!\\n)$``, because ``$`` alone lets
+a line break through.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Key = Annotated[
+    str,
+    Meta(
+        pattern=r"^[!-~]{1,255}(?!\n)$",
+        description="1 to 255 visible ASCII characters. The same key leads to the same job.",
+    ),
+]
+EventId = Annotated[str, Meta(min_length=1, max_length=128)]
+Instant = Annotated[datetime, Meta(tz=True, description="RFC 3339, with an offset")]
+Version = Annotated[int, Meta(ge=1, le=2**53)]
+Percent = Annotated[int, Meta(ge=0, le=100)]
+Name = Annotated[str, Meta(min_length=1, max_length=64)]
+Word = Annotated[str, Meta(min_length=1, max_length=128)]
+Prose = Annotated[str, Meta(max_length=2000)]
+UserId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}(?!\n)$")]
+ArtifactName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}(?!\n)$")]
+LabelKey = Annotated[str, Meta(pattern=r"^[^:\x00-\x20]{1,63}(?!\n)$")]
+LabelValue = Annotated[str, Meta(max_length=255)]
+Address = Annotated[str, Meta(max_length=2048, pattern=r"^https?://[^\s/]+\S*(?!\n)$")]
+Path = Annotated[
+    str,
+    Meta(
+        max_length=1024,
+        pattern=r"^(?!/)(?!.*(^|/)\.\.(/|$))[^\x00-\x1f\\]+(?!\n)$",
+        description="Logical, relative, without steps upwards",
+    ),
+]
+Role = Literal["user", "workflow", "admin"]
+
+
+class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every body has in common: unknown fields are refused."""
+
+
+class NoFields(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A body that says nothing."""
+
+
+class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Make a job. ``params`` are what the job type's own struct says; ``parameters`` is an alias."""
+
+    workflow: Name
+    job_type: Annotated[str, Meta(min_length=1, max_length=50)] | None = None
+    params: msgspec.Raw | UnsetType = UNSET
+    parameters: msgspec.Raw | UnsetType = UNSET
+    idempotency_key: Key | None = None
+    priority: Annotated[int, Meta(ge=-100, le=100)] = 0
+    run_at: Instant | None = None
+    labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] = {}
+    notify_url: Address | None = None
+
+
+class ReportedAsset(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    asset_type: Name
+    url: Annotated[str, Meta(min_length=1, max_length=2048)]
+    storage_path: Path | None = None
+    file_size: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{64}(?!\n)$")] | None = None
+
+
+class Reported(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may accompany a move: results, files, progress, or why it failed."""
+
+    artifact_updates: dict[ArtifactName, Any] | None = None
+    assets: list[ReportedAsset] | None = None
+    result: dict[str, Any] | None = None
+    progress: Percent | None = None
+    message: str | None = None
+    failure_code: Word | None = None
+    failure_message: Annotated[str, Meta(min_length=1)] | None = None
+    failed_stage: Word | None = None
+    retryable: bool | None = None
+    run_id: Word | None = None
+
+
+class Transition(Reported, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    to: Name
+    expected_version: Version | None = None
+    reason: Prose | None = None
+
+
+class StatusEvent(Reported, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A callback. ``event_id`` may come as the header X-Event-Id instead; ``target_status`` is an
+    alias of ``status``, and ``failure_reason`` stands in for a missing ``failure_message``."""
+
+    occurred_at: Instant
+    event_id: EventId | None = None
+    status: Name | None = None
+    target_status: Name | None = None
+    correlation_id: Word | None = None
+    job_id: str | None = None
+    actor_type: Word | None = None
+    failure_reason: Annotated[str, Meta(min_length=1)] | None = None
+
+
+class Progress(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Without any field it is a heartbeat."""
+
+    progress: Percent | None = None
+    message: str | None = None
+    run_id: Word | None = None
+
+
+class WorkWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An outside worker looks for jobs; ``status`` narrows it to one or some of their statuses."""
+
+    workflow: Name
+    status: Name | list[Name] | None = None
+    job_type: Name | None = None
+    max: Annotated[int, Meta(ge=1, le=100)] = 1
+    wait: Annotated[float, Meta(ge=0, le=30)] = 0
+
+
+class ArtifactEdit(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    value: Any
+    base_version: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    expected_version: Version | None = None
+
+
+class Reasoned(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reason: Prose | None = None
+
+
+class GrantOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    amount: Annotated[int, Meta(ge=1, le=10**9)]
+    reason: Annotated[str, Meta(min_length=1, max_length=500)]
+
+
+class TokenOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``credits`` is what a new account starts with; without it, what the service is set to."""
+
+    name: UserId
+    role: Role
+    expires_at: Instant | None = None
+    credits: Annotated[int, Meta(ge=0, le=10**9)] | None = None
+
+
+class Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may stand behind the ``?``. Names in ``many`` may be repeated."""
+
+    many: ClassVar[frozenset[str]] = frozenset()
+
+
+class PageQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    cursor: Annotated[str, Meta(max_length=64)] | None = None
+
+
+class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``status`` and ``label`` (KEY:VALUE) may be repeated; so may ``include``."""
+
+    many: ClassVar[frozenset[str]] = frozenset({"status", "label", "include"})
+    workflow: str | None = None
+    status: list[str] = []
+    job_type: str | None = None
+    label: Annotated[list[str], Meta(max_length=16)] = []
+    user_id: str | None = None
+    offset: Annotated[int, Meta(ge=0, le=10_000)] | None = None
+    order: Literal["newest", "oldest"] = "newest"
+    include: list[str] = []
+    stuck: bool = False
+
+
+class JobQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``wait`` holds the answer for so many seconds, until something was decided or, with
+    ``progress``, until anything changed."""
+
+    wait: Annotated[float, Meta(ge=0, le=60)] = 0
+    progress: bool = False
+
+
+class ArtifactQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: Version | None = None
+
+
+class DrawingQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: Literal["json", "mermaid", "svg"] = "json"
+
+
+class OwnedPageQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``user_id`` is for admins."""
+
+    user_id: str | None = None
+
+
+class DeadLettersQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    hidden: bool = False

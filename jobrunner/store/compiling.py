@@ -1,0 +1,327 @@
+"""A unit into rows. Pure: what is in the file does not matter here, only what is to be written.
+
+A decision about a job says where the job stood and where it stands; columns, locks, timers,
+payload and the marks on artifacts follow from comparing the two. Everything else in it is a row
+to append.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct, structs
+
+from jobrunner.core.decision import (
+    AuditRecord,
+    Decision,
+    Forget,
+    Grant,
+    LedgerEntry,
+    NewAsset,
+    NewToken,
+    Note,
+    QuotaAssert,
+    Remember,
+    RevokeToken,
+    Unit,
+)
+from jobrunner.core.job import Asset, Attempt, Snapshot
+from jobrunner.store import statements as sql
+from jobrunner.store.rows import payload_row, rest_text, text
+from jobrunner.store.statements import Statement
+
+Row = tuple[Statement, tuple[Any, ...]]
+Scope = tuple[str, str]
+
+OPEN = frozenset({"waiting", "queued", "active"})
+EFFECT = {
+    "grant": (1, 0),
+    "hold": (-1, 1),
+    "capture": (0, -1),
+    "release": (1, -1),
+    "charge": (-1, 0),
+    "refund": (1, 0),
+}
+
+
+class Quota(Struct, frozen=True):
+    """Counted inside the transaction, for a user in a workflow."""
+
+    user_id: str
+    workflow: str
+    limits: QuotaAssert
+    now: int
+
+
+class Work(Struct, frozen=True):
+    """A unit, ready to be written. ``alone`` keeps it out of sets; ``touched`` are the jobs in it,
+    ``closes`` where it may lower a count of open jobs."""
+
+    rows: list[Row]
+    snapshot: Snapshot | None = None
+    alone: bool = False
+    touched: tuple[str, ...] = ()
+    quota: Quota | None = None
+    closes: Scope | None = None
+
+
+def compiled(unit: Unit, fresh_rows: Iterator[int], initial_credits: int) -> Work:
+    match unit:
+        case Decision():
+            return _decided(unit, fresh_rows, initial_credits)
+        case Grant():
+            return Work(list(_granted(unit, initial_credits)), alone=True)
+        case NewToken():
+            return Work(list(_token(unit)), alone=True)
+        case RevokeToken():
+            revoked = (sql.TOKEN_REVOKED, (unit.at, unit.which))
+            return Work([revoked, _said("token.revoked", unit, token=unit.which)], alone=True)
+        case Note():
+            return Work([_audit(unit.record, unit.at, unit.job_id)])
+        case NewAsset():
+            return Work([_asset(unit.asset, None, unit.user_id)], alone=True)
+        case Forget():
+            return Work(list(_forgotten(unit)), alone=True, touched=(unit.job.id,))
+        case Remember():
+            return Work(list(_remembered(unit)), alone=True)
+
+
+def claim_at(job: Snapshot) -> int | None:
+    """From when an outside worker may take this job; None while it may not."""
+    if job.line_at is not None or job.stuck is not None:
+        return None
+    run_at = job.timer("run_at")
+    attempt = job.attempt
+    if attempt is not None and attempt.status == "due" and not attempt.holder:
+        return max(attempt.not_before, run_at.due_at if run_at else 0)
+    if job.kind == "queued":
+        return run_at.due_at if run_at else 0
+    return None
+
+
+def _decided(decision: Decision, fresh_rows: Iterator[int], initial_credits: int) -> Work:
+    """What it says about other jobs goes first: a superseded job lets go of its money and its key
+    before the new one takes them."""
+    rows: list[Row] = []
+    for other in decision.also:
+        rows += _one_job(other, _placed(other, fresh_rows), initial_credits)
+    after = _placed(decision, fresh_rows)
+    rows += _one_job(decision, after, initial_credits)
+    touched = [after.id, *(other.after.id for other in decision.also)]
+    before, scope = decision.before, (after.user_id, after.workflow)
+    closing = before is not None and before.kind in OPEN and after.kind not in OPEN
+    return Work(
+        rows,
+        snapshot=after,
+        alone=bool(decision.also),
+        touched=(*touched, *(key.takes_from for key in decision.keys if key.takes_from)),
+        quota=Quota(*scope, decision.quota, after.created_at) if decision.quota else None,
+        closes=scope if closing else None,
+    )
+
+
+def _placed(decision: Decision, fresh_rows: Iterator[int]) -> Snapshot:
+    """With the job's key in this file, which a new one gets here."""
+    before, after = decision.before, decision.after
+    if before is None:
+        return structs.replace(after, row=next(fresh_rows))
+    assert before.row, f"job {before.id} was decided on without having been read"
+    assert (before.id, before.digest) == (after.id, after.digest), "a job keeps id and declaration"
+    return after if after.row == before.row else structs.replace(after, row=before.row)
+
+
+def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Iterator[Row]:
+    yield _job(decision, after)
+    yield from _tallied(decision.before, after)
+    yield from _keys(decision, after)
+    if decision.event:
+        event = decision.event
+        yield sql.EVENT, (after.row, event.event_id, event.digest, event.occurred_at)
+    for entry in decision.ledger:
+        yield from _money(entry, after, initial_credits)
+    for number, hop in enumerate(decision.hops, 1):
+        yield sql.HISTORY, (
+            after.row, after.version, number, hop.from_status, hop.to_status, hop.trigger,
+            hop.actor, hop.reason, hop.run_id, hop.event_id, after.updated_at,
+        )  # fmt: skip
+    yield from _payload(decision.before, after)
+    yield from _locks(decision.before, after)
+    yield from _timers(decision.before, after)
+    yield from (_attempt(attempt, after.row) for attempt in decision.attempts)
+    yield from _artifacts(decision, after)
+    yield from (_asset(asset, after.row, after.user_id) for asset in decision.assets)
+    yield from (_audit(record, after.updated_at, after.id) for record in decision.audits)
+    for letter in decision.dead_letters:
+        failure = letter.failure
+        yield sql.DEAD_LETTER, (
+            after.updated_at, after.id, after.workflow, after.user_id, letter.reason,
+            failure.code, failure.message, failure.stage, int(letter.hidden),
+        )  # fmt: skip
+
+
+def _job(decision: Decision, job: Snapshot) -> Row:
+    before = decision.before
+    place = _place(job)
+    rest = (
+        job.version, job.beat, job.progress, job.priority, job.updated_at, job.credits, job.cost,
+        rest_text(job),
+    )  # fmt: skip
+    if before is None:
+        fixed = (
+            job.row, job.id, job.workflow, job.digest, job.job_type, job.user_id,
+            int(decision.quota is not None), job.created_at,
+        )  # fmt: skip
+        return sql.JOB_BORN, (*fixed, *place, *rest)
+    expected = (before.row, before.version, before.beat)
+    if place == _place(before) and job.priority == before.priority:
+        return sql.JOB_TOUCHED, (*rest, *expected)
+    return sql.JOB_MOVED, (*place, *rest, *expected)
+
+
+def _place(job: Snapshot) -> tuple[Any, ...]:
+    return job.status, job.kind, job.line_at, claim_at(job), job.stuck
+
+
+def _tallied(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
+    was, now = before and _stands(before), _stands(after)
+    if was == now:
+        return
+    yield sql.TALLY, (after.workflow, now[0], 1, int(now[1]))
+    if was:
+        yield sql.TALLY, (after.workflow, was[0], -1, -int(was[1]))
+
+
+def _stands(job: Snapshot) -> tuple[str, bool]:
+    return job.status, job.line_at is not None and job.stuck is None
+
+
+def _keys(decision: Decision, job: Snapshot) -> Iterator[Row]:
+    for key in decision.keys:
+        scope, points = (job.user_id, job.workflow, key.digest), (job.id, key.body_digest)
+        if key.takes_from:
+            yield sql.KEY_MOVED, (*points, key.parts, *scope, key.takes_from)
+        else:
+            yield sql.KEY, (*scope, *points, key.parts)
+
+
+def _money(entry: LedgerEntry, job: Snapshot, initial_credits: int) -> Iterator[Row]:
+    assert entry.amount > 0, f"a {entry.kind} of {entry.amount} credits is none"
+    spendable, held = EFFECT[entry.kind]
+    yield sql.ACCOUNT, (entry.user_id, initial_credits, job.updated_at)
+    yield sql.LEDGER, (
+        entry.user_id, entry.kind, spendable * entry.amount, held * entry.amount, job.id,
+        entry.run_id, entry.reason, job.updated_at,
+    )  # fmt: skip
+
+
+def _payload(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
+    if before is not None and _same_payload(before, after):
+        return
+    yield sql.PAYLOAD, (after.row, *payload_row(after))
+
+
+def _same_payload(before: Snapshot, after: Snapshot) -> bool:
+    pairs = (
+        (before.params, after.params), (before.result, after.result), (before.labels, after.labels)
+    )  # fmt: skip
+    return all(old is new or old == new for old, new in pairs)
+
+
+def _locks(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
+    old = {lock.scope: lock for lock in before.locks} if before else {}
+    new = {lock.scope: lock for lock in after.locks}
+    for scope in old.keys() - new.keys() if old else ():
+        yield sql.LOCK_FREED, (after.row, scope)
+    for scope, lock in new.items():
+        if old.get(scope) != lock:
+            yield sql.LOCK, (
+                after.row, scope, lock.run_id, lock.holder, lock.epoch, lock.lease_until
+            )  # fmt: skip
+
+
+def _timers(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
+    old = {timer.purpose: timer for timer in before.timers} if before else {}
+    new = {timer.purpose: timer for timer in after.timers}
+    for purpose in old:
+        if purpose not in new:
+            yield sql.TIMER_GONE, (after.row, purpose)
+    for purpose, timer in new.items():
+        if old.get(purpose) != timer:
+            yield sql.TIMER, (after.row, purpose, timer.due_at)
+
+
+def _attempt(attempt: Attempt, row: int) -> Row:
+    return sql.ATTEMPT, (
+        row, attempt.serial, attempt.status, attempt.holder, attempt.epoch, text(attempt)
+    )  # fmt: skip
+
+
+def _artifacts(decision: Decision, after: Snapshot) -> Iterator[Row]:
+    old = decision.before.artifacts if decision.before else {}
+    new = after.artifacts
+    if old is not new:
+        stored = {(artifact.name, artifact.version) for artifact in decision.artifacts}
+        for name, artifact in new.items():
+            known = artifact == old.get(name) or (name, artifact.version) in stored
+            assert known, f"artifact {name} changed without a row of its own"
+        for name, artifact in old.items():
+            if name not in new or new[name].version != artifact.version:
+                yield sql.ARTIFACT_RETIRED, (after.row, name, artifact.version)
+    for artifact in decision.artifacts:
+        current = artifact.name in new and new[artifact.name].version == artifact.version
+        yield sql.ARTIFACT, (
+            after.row, artifact.name, artifact.version, int(current), artifact.created_at,
+            artifact.by, artifact.run_id, artifact.asset, text(artifact.value),
+        )  # fmt: skip
+
+
+def _asset(asset: Asset, row: int | None, user_id: str) -> Row:
+    return sql.ASSET, (
+        asset.id, row, user_id, asset.asset_type, asset.url, asset.storage_path, asset.file_size,
+        asset.sha256, asset.created_at,
+    )  # fmt: skip
+
+
+def _audit(record: AuditRecord, at: int, job_id: str | None) -> Row:
+    return sql.AUDIT, (at, record.event, record.actor, job_id, text(record.fields))
+
+
+def _said(event: str, unit: Grant | NewToken | RevokeToken | Forget, **fields: Any) -> Row:
+    job_id = unit.job.id if isinstance(unit, Forget) else None
+    return _audit(AuditRecord(event, unit.actor, fields), unit.at, job_id)
+
+
+def _granted(grant: Grant, initial_credits: int) -> Iterator[Row]:
+    if grant.once:
+        yield sql.ACCOUNT_NEW, (grant.user_id, grant.at)
+    else:
+        yield sql.ACCOUNT, (grant.user_id, initial_credits, grant.at)
+    if grant.amount:
+        yield sql.LEDGER, (
+            grant.user_id, "grant", grant.amount, 0, None, None, grant.reason, grant.at
+        )  # fmt: skip
+    yield _said("credits.granted", grant, user_id=grant.user_id, amount=grant.amount,
+                reason=grant.reason)  # fmt: skip
+
+
+def _token(token: NewToken) -> Iterator[Row]:
+    yield sql.TOKEN, (
+        token.id, token.name, token.role, token.digest, token.at, token.expires_at
+    )  # fmt: skip
+    yield _said("token.created", token, id=token.id, name=token.name, role=token.role)
+
+
+def _forgotten(forget: Forget) -> Iterator[Row]:
+    """Whatever hangs on the job goes with it by cascade; its keys lead to the tombstone from now
+    on, because they name the job by its public id."""
+    job = forget.job
+    yield sql.TOMBSTONE, (forget.at, job.row, job.version)
+    yield sql.JOB_GONE, (job.row,)
+    status, in_line = _stands(job)
+    yield sql.TALLY, (job.workflow, status, -1, -int(in_line))
+    yield _said("job.deleted", forget, status=job.status)
+
+
+def _remembered(unit: Remember) -> Iterator[Row]:
+    yield sql.DEFINITION, (unit.digest, unit.name, unit.version, unit.data, unit.at)
+    for name, kind in unit.states:
+        yield sql.STATE, (unit.digest, name, kind)

@@ -1,0 +1,173 @@
+"""From a path to two handles that are known to be set as they should be.
+
+The order matters, so it stands here once:
+
+1. The process lock, before anything is read: two processes on one file is the one mistake that
+   nothing later can repair. It sits on a file of its own, because closing any plain handle on the
+   database would drop SQLite's own locks in this process.
+2. Whose file is it? A foreign, a newer or a broken one is refused before a byte of it changes.
+3. The marks of birth (``auto_vacuum``, ``application_id``), which only an empty file can take.
+4. WAL and the other settings, each read back: a setting that did not take is a promise broken.
+5. Migrations, then a new epoch.
+
+One handle writes and checkpoints; readers do neither. SQLite from 3.7.0 to 3.51.2 can corrupt a
+WAL when one connection checkpoints while another commits.
+"""
+
+import fcntl
+import os
+import sqlite3
+from typing import Any
+
+from jobrunner.errors import Misconfigured, StorageFull
+from jobrunner.store.migrations import latest, level, migrate
+
+APPLICATION_ID = 0x6A6F6272  # "jobr"
+INCREMENTAL = 2
+FULL = 2
+
+EVERYWHERE: dict[str, Any] = {
+    "synchronous": FULL,
+    "foreign_keys": 1,
+    "trusted_schema": 0,
+    "busy_timeout": 5000,
+    "mmap_size": 0,
+}
+WRITER = EVERYWHERE | {
+    "journal_mode": "wal",
+    "journal_size_limit": 64 * 1024 * 1024,
+    "wal_autocheckpoint": 1000,
+    "cache_size": -64 * 1024,
+}
+READER = EVERYWHERE | {"wal_autocheckpoint": 0, "query_only": 1}
+
+
+class ProcessLock:
+    """One process per file. The lock dies with its holder, however that one ends."""
+
+    def __init__(self, path: str) -> None:
+        self._path = f"{path}.lock"
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(self._file, 32).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._file)
+            raise Misconfigured(
+                f"{path} is in use by process {holder}: stop that one first, "
+                "or give this one a store path of its own"
+            ) from None
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode("ascii"), 0)
+
+    def release(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def lock_process(path: str) -> ProcessLock:
+    """Makes the folder and, readable by its owner only, the file when they are not there yet."""
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        lock = ProcessLock(path)
+        if not os.path.exists(path):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError as error:
+        raise Misconfigured(f"{path} cannot be opened ({error}): check [store] path") from error
+    return lock
+
+
+def prepare_writer(connection: sqlite3.Connection, path: str) -> tuple[int, int]:
+    """Runs on the writer's thread. Returns the new epoch and the first unused job key."""
+    try:
+        if _is_empty(connection, path):
+            _give_birth(connection)
+        _apply(connection, WRITER, path)
+        _check_birth(connection, path)
+        migrate(connection)
+        return _new_epoch(connection), _next_row(connection)
+    except sqlite3.Error as error:
+        raise _translated(error, path) from error
+
+
+def prepare_reader(connection: sqlite3.Connection, path: str) -> None:
+    """Runs on the reader's thread."""
+    try:
+        _apply(connection, READER, path)
+    except sqlite3.Error as error:
+        raise _translated(error, path) from error
+
+
+def settings_of(connection: sqlite3.Connection, names: tuple[str, ...]) -> dict[str, Any]:
+    found = {name: connection.execute(f"PRAGMA {name}").fetchone() for name in names}
+    return {name: row[0] if row else 0 for name, row in found.items()}
+
+
+def _is_empty(connection: sqlite3.Connection, path: str) -> bool:
+    """Raises Misconfigured for a file that is not ours, or is of a later program."""
+    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    filled = bool(connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
+    if owner == 0 and not filled and level(connection) == 0:
+        return True
+    if owner != APPLICATION_ID:
+        raise Misconfigured(
+            f"{path} is a database of another program (application_id {owner}): "
+            "set [store] path to a file of jobrunner's own, or to one that does not exist yet"
+        )
+    if level(connection) > latest():
+        raise Misconfigured(
+            f"{path} has schema {level(connection)}, and this program knows schemas up to "
+            f"{latest()}: start the newer jobrunner that wrote it, or restore an older backup"
+        )
+    return False
+
+
+def _give_birth(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA auto_vacuum = {INCREMENTAL}")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def _check_birth(connection: sqlite3.Connection, path: str) -> None:
+    wanted = {"auto_vacuum": INCREMENTAL, "application_id": APPLICATION_ID}
+    _refuse_differences(wanted, settings_of(connection, tuple(wanted)), path)
+
+
+def _apply(connection: sqlite3.Connection, wanted: dict[str, Any], path: str) -> None:
+    for name, value in wanted.items():
+        connection.execute(f"PRAGMA {name} = {value}")
+    _refuse_differences(wanted, settings_of(connection, tuple(wanted)), path)
+
+
+def _refuse_differences(wanted: dict[str, Any], found: dict[str, Any], path: str) -> None:
+    faults = [
+        f"{path}: SQLite {sqlite3.sqlite_version} did not take {name} = {value!r}, it has "
+        f"{found[name]!r}: use a local file system and an unmodified SQLite"
+        for name, value in wanted.items()
+        if found[name] != value
+    ]
+    if faults:
+        raise Misconfigured(*faults)
+
+
+def _new_epoch(connection: sqlite3.Connection) -> int:
+    changed = connection.execute("UPDATE meta SET epoch = epoch + 1 RETURNING epoch").fetchall()
+    return int(changed[0][0])
+
+
+def _next_row(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM jobs").fetchone()[0])
+
+
+def _translated(error: sqlite3.Error, path: str) -> Exception:
+    name = getattr(error, "sqlite_errorname", "") or type(error).__name__
+    if name == "SQLITE_FULL":
+        return StorageFull(f"{path}: no room on the disk to start: free some space")
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return Misconfigured(
+            f"{path} is damaged, or no database at all ({error}): put it aside and restore "
+            "a backup with 'jobrunner db restore'"
+        )
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return Misconfigured(f"{path} is locked by another program: close that one first")
+    return Misconfigured(f"{path} cannot be opened ({name}: {error}): check path and permissions")

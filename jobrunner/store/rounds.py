@@ -1,0 +1,73 @@
+"""Everything that waits is served in one trip; whoever comes meanwhile goes with the next.
+
+No clock and no waiting for company: a round starts as soon as the one before is over. Under load
+rounds fill by themselves, at rest each holds one question.
+
+The round runs in a task of its own and not in that of its first asker, because an asker may be
+cancelled from outside any scope of ours (an HTTP server at shutdown does so), and the others'
+answers must not die with it. The task lives only while somebody waits, so it needs no owner.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+import anyio
+
+from jobrunner.errors import StorageError
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+class Rounds(Generic[Q, A]):
+    def __init__(self, serve: Callable[[list[Q]], Awaitable[list[A]]], most: int) -> None:
+        self._serve = serve
+        self._most = most
+        self._waiting: deque[tuple[Q, asyncio.Future[A]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def ask(self, question: Q) -> A:
+        """Waits for the answer even when cancelled: it is under way, and soon there."""
+        if self._closed:
+            raise StorageError("the store is closed")
+        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._waiting.append((question, future))
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="store round")
+        with anyio.CancelScope(shield=True):
+            return await future
+
+    async def close(self) -> None:
+        """Serves what waits, and takes nothing more."""
+        self._closed = True
+        while self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                count = min(len(self._waiting), self._most)
+                await self._round([self._waiting.popleft() for _ in range(count)])
+        finally:
+            self._task = None
+            while self._waiting:
+                self._waiting.popleft()[1].cancel()
+
+    async def _round(self, taken: list[tuple[Q, asyncio.Future[A]]]) -> None:
+        try:
+            answers = await self._serve([question for question, _ in taken])
+        except Exception as error:
+            for _, future in taken:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        except BaseException:
+            for _, future in taken:
+                future.cancel()
+            raise
+        for (_, future), answer in zip(taken, answers, strict=True):
+            if not future.done():
+                future.set_result(answer)

@@ -1,0 +1,162 @@
+"""Structs to columns and back. Pure.
+
+A snapshot is spread over three places. What questions select by stands in columns of ``jobs``;
+what may be large (params, result, labels, artifacts) stands in tables of its own, so that a page
+of the hot table holds many jobs; everything else is one JSON text, ``rest``. Which fields those
+are is worked out from the struct itself: a field added to ``Snapshot`` is stored without a line
+changing here.
+"""
+
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from jobrunner.core.job import Artifact, Asset, Attempt, Snapshot
+from jobrunner.core.queries import (
+    AssetRow,
+    AuditRow,
+    DeadLetterRow,
+    HistoryRow,
+    LedgerRow,
+    Token,
+    Tombstone,
+    Waiting,
+)
+
+HOT = (
+    "id", "workflow", "digest", "job_type", "user_id", "status", "kind", "created_at",
+    "updated_at", "row", "version", "beat", "progress", "priority", "line_at", "stuck", "credits",
+    "cost",
+)  # fmt: skip
+APART = ("params", "result", "labels", "artifacts")
+
+SELECT_JOB = """
+    SELECT j.uid, j.workflow, d.digest, j.job_type, j.user_id, j.status, j.kind, j.created_at,
+        j.updated_at, j.id, j.version, j.beat, j.progress, j.priority, j.line_at, j.stuck,
+        j.credits, j.cost, j.rest, p.labels{payload}
+    FROM jobs j JOIN definitions d ON d.id = j.definition LEFT JOIN payloads p ON p.job = j.id
+"""
+SELECT_BRIEF = SELECT_JOB.format(payload="")
+SELECT_WHOLE = SELECT_JOB.format(payload=", p.params, p.result")
+
+
+def _field(field: structs.FieldInfo) -> tuple[str, Any, Any]:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.name, field.type, msgspec.field(default_factory=field.default_factory)
+    return field.name, field.type, field.default
+
+
+_FIELDS = [field for field in structs.fields(Snapshot) if field.name not in HOT + APART]
+REST = tuple(field.name for field in _FIELDS)
+Rest = msgspec.defstruct("Rest", [_field(field) for field in _FIELDS], omit_defaults=True)
+
+_rest_values = attrgetter(*REST)
+_rest_decoder = msgspec.json.Decoder(Rest)
+_attempt_decoder = msgspec.json.Decoder(Attempt)
+_encode = msgspec.json.Encoder().encode
+
+
+def text(value: Any) -> str:
+    return _encode(value).decode()
+
+
+def parsed(stored: str | None) -> Any:
+    return None if stored is None else msgspec.json.decode(stored)
+
+
+def rest_text(job: Snapshot) -> str:
+    return text(Rest(*_rest_values(job)))
+
+
+def payload_row(job: Snapshot) -> tuple[str | None, str | None, str | None]:
+    """Labels, params, result; absent is NULL."""
+    return (
+        text(job.labels) if job.labels else None,
+        None if job.params is msgspec.UNSET else text(job.params),
+        None if job.result is None else text(job.result),
+    )
+
+
+def brief_job(row: tuple[Any, ...]) -> Snapshot:
+    """A job as lists show it: without params, result and artifacts."""
+    return _job(row, {})
+
+
+def whole_job(row: tuple[Any, ...], artifacts: dict[str, Artifact]) -> Snapshot:
+    payload: dict[str, Any] = {"result": parsed(row[21]), "artifacts": artifacts}
+    if row[20] is not None:
+        payload["params"] = parsed(row[20])
+    return _job(row, payload)
+
+
+def _job(row: tuple[Any, ...], payload: dict[str, Any]) -> Snapshot:
+    hot = dict(zip(HOT, row, strict=False))
+    rest = dict(zip(REST, _rest_values(_rest_decoder.decode(row[18])), strict=True))
+    return Snapshot(**hot, **rest, labels=parsed(row[19]) or {}, **payload)
+
+
+def attempt_of(stored: str) -> Attempt:
+    return _attempt_decoder.decode(stored)
+
+
+SELECT_ARTIFACT = """
+    SELECT name, version, value, created_at, "by", run_id, asset FROM artifacts
+"""
+
+
+def artifact_of(row: tuple[Any, ...]) -> Artifact:
+    return Artifact(row[0], row[1], parsed(row[2]), *row[3:])
+
+
+SELECT_ASSET = """
+    SELECT a.uid, a.asset_type, a.url, a.storage_path, a.file_size, a.sha256, a.created_at,
+        j.uid, a.user_id, a.id
+    FROM assets a LEFT JOIN jobs j ON j.id = a.job
+"""
+
+
+def asset_of(row: tuple[Any, ...]) -> AssetRow:
+    return AssetRow(Asset(*row[:7]), *row[7:])
+
+
+SELECT_HISTORY = """
+    SELECT h.seq, j.uid, h.version, h.hop, h.from_status, h.to_status, h."trigger", h.actor,
+        h.reason, h.run_id, h.event_id, h.at
+    FROM history h JOIN jobs j ON j.id = h.job
+"""
+
+
+def history_of(row: tuple[Any, ...]) -> HistoryRow:
+    return HistoryRow(*row)
+
+
+SELECT_LEDGER = """
+    SELECT id, user_id, kind, amount, balance_after, held_after, job_id, run_id, reason, created_at
+    FROM ledger
+"""
+
+
+def ledger_of(row: tuple[Any, ...]) -> LedgerRow:
+    return LedgerRow(*row)
+
+
+def audit_of(row: tuple[Any, ...]) -> AuditRow:
+    return AuditRow(*row[:5], fields=parsed(row[5]))
+
+
+def dead_letter_of(row: tuple[Any, ...]) -> DeadLetterRow:
+    return DeadLetterRow(*row[:9], hidden=bool(row[9]))
+
+
+def token_of(row: tuple[Any, ...]) -> Token:
+    return Token(*row)
+
+
+def tombstone_of(row: tuple[Any, ...]) -> Tombstone:
+    return Tombstone(*row)
+
+
+def waiting_of(row: tuple[Any, ...]) -> Waiting:
+    return Waiting(*row)

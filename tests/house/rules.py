@@ -1,0 +1,323 @@
+"""The rules of this house, as functions from a file to what is wrong with it.
+
+Each takes a path relative to the project and the text, so that a defect can be planted to prove
+that the rule finds it. Words that must not stand anywhere are spelled with a bracket here, because
+this file is read by its own rules.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+FUNCTION_LINES_MAX = 70
+MODULE_LINES_MAX = 450
+ESSAY_LINES_MIN = 6
+POLL_S_MAX = 0.05
+
+WORLD = {"time", "random", "uuid", "secrets", "threading", "subprocess", "socket", "tempfile"}
+DATABASE = {"sqlite3", "aiosqlite"}
+
+# Room or module of the package → the rooms it may import from, besides its own.
+MAY_IMPORT = {
+    "errors": set(),
+    "ports": {"errors"},
+    "core": {"errors"},
+    "config": {"errors"},
+    "overrides": {"config", "core", "errors"},
+    "log": {"ports", "errors"},
+    "store": {"core", "errors", "ports"},
+    "stages": {"core", "errors", "ports"},
+    "actors": {"core", "errors", "ports", "stages", "store"},
+    "http": {"core", "errors", "ports", "actors", "stages"},
+    "": {"core", "errors", "stages"},
+    "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
+    | {"overrides"},
+}
+ALL_ROOMS = set(MAY_IMPORT) | {"app"}
+MAY_IMPORT |= {"cli": ALL_ROOMS, "testing": ALL_ROOMS, "__main__": {"cli"}}
+ROOMS = ("core", "store", "stages", "actors", "http", "cli", "testing")
+
+PURE = {
+    *("bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib", "enum"),
+    *("fractions", "functools", "hashlib", "heapq", "html", "inspect", "itertools", "json", "math"),
+    *("msgspec", "msgspec.json", "msgspec.structs", "operator", "re", "string", "textwrap"),
+    *("types", "typing", "unicodedata"),
+}
+
+EMPTY_WORDS = re.compile(
+    r"(?:^|_)(?:utils?|helpers?|common|managers?|base|workers?|misc|fsm)(?:_|$)", re.IGNORECASE
+)
+REMINDERS = re.compile(r"\b(?:TOD[O]|FIXM[E]|XX[X]|HAC[K])\b")
+PLACES = re.compile(r"(?<![\w.:/~-])/(?:hom[e]|User[s]|roo[t]|wor[k]|mn[t])/\w")
+NAMES = re.compile(
+    r"image[-_]?generation|cut[x]\b|\bs[s]\b(?!\s*=)|asset[-_]patter[n]|hower[a]", re.IGNORECASE
+)
+
+
+def room_of(path: PurePosixPath) -> str:
+    """``core`` for a file in it, ``config`` for ``jobrunner/config.py``, empty for the door."""
+    inner = path.parts[1:]
+    return inner[0] if len(inner) > 1 else inner[0].removesuffix(".py").replace("__init__", "")
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of everything imported; ``from a import b`` gives ``a`` and ``a.b``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, node.module or "."
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def own_rooms(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for line, name in imports(tree):
+        parts = name.split(".")
+        if (
+            parts[0] == "jobrunner"
+            and len(parts) > 1
+            and parts[1] in ALL_ROOMS | {"cli", "testing"}
+        ):
+            yield line, parts[1]
+
+
+def downward(path: PurePosixPath, text: str) -> list[str]:
+    room = room_of(path)
+    allowed = MAY_IMPORT.get(room)
+    if allowed is None:
+        return [f"{path}: {room!r} is no room of this house; add it to MAY_IMPORT with its place"]
+    found = set(own_rooms(ast.parse(text)))
+    return [
+        f"{path}:{line}: {room or 'the door'} may not import {other}"
+        for line, other in sorted(found)
+        if other not in allowed | {room}
+    ]
+
+
+def reserved_modules(path: PurePosixPath, text: str) -> list[str]:
+    """Who may touch the world, the database, the server's side of HTTP."""
+    room = room_of(path)
+    keepers = [(WORLD, "ports"), (DATABASE, "store"), ({"aiohttp.web"}, "http")]
+    return [
+        f"{path}:{line}: only {keeper} imports {name}"
+        for line, name in imports(ast.parse(text))
+        for names, keeper in keepers
+        if room != keeper and (name in names or name.split(".")[0] in names)
+    ]
+
+
+def told_time(path: PurePosixPath, text: str) -> list[str]:
+    """The clock is an argument: nobody asks datetime or the system behind its back."""
+    asked = {"now", "utcnow", "today", "urandom"}
+    return [
+        f"{path}:{node.lineno}: {ast.unparse(node.func)} asks the world; ask a port"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in asked
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id in {"datetime", "date", "os"}
+    ]
+
+
+def pure(path: PurePosixPath, text: str) -> list[str]:
+    """For core: nothing that waits, nothing that reads or writes, a short list of imports."""
+    tree = ast.parse(text)
+    found = [
+        f"{path}:{line}: core does not import {name}"
+        for line, name in imports(tree)
+        if name.split(".")[0] != "jobrunner" and not _is_pure(name)
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
+            if not _is_only_promised(node):
+                found.append(f"{path}:{node.lineno}: core does not wait")
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"open", "print", "input"}:
+            found.append(f"{path}:{node.lineno}: core does not {ast.unparse(node.func)}")
+    return found
+
+
+def _is_only_promised(node: ast.AST) -> bool:
+    """A protocol may say that others wait; such a function is a name and three dots."""
+    body = getattr(node, "body", [])
+    last = body[-1] if isinstance(node, ast.AsyncFunctionDef) and len(body) < 3 else None
+    return isinstance(last, ast.Expr) and ast.unparse(last) == "..."
+
+
+def _is_pure(name: str) -> bool:
+    return name in PURE or name.rpartition(".")[0] in PURE
+
+
+def sizes(path: PurePosixPath, text: str) -> list[str]:
+    found = []
+    lines = text.count("\n")
+    if lines > MODULE_LINES_MAX and path.parts[0] != "tests":
+        found.append(f"{path}: {lines} lines; a module has at most {MODULE_LINES_MAX}")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            if length > FUNCTION_LINES_MAX:
+                found.append(f"{path}:{node.lineno}: {node.name} has {length} lines")
+    return found
+
+
+def empty_names(path: PurePosixPath, text: str) -> list[str]:
+    """Modules and classes are named by what they are."""
+    classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    named = [(1, path.stem), *((node.lineno, _snake(node.name)) for node in classes)]
+    return [
+        f"{path}:{line}: {name!r} says nothing about what it is"
+        for line, name in named
+        if EMPTY_WORDS.search(name)
+    ]
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+
+
+def reminders(path: PurePosixPath, text: str) -> list[str]:
+    return _lines(path, text, REMINDERS, "a reminder was left behind")
+
+
+def places(path: PurePosixPath, text: str) -> list[str]:
+    return _lines(path, text, PLACES, "a path of somebody's machine")
+
+
+def workflow_names(path: PurePosixPath, text: str) -> list[str]:
+    return _lines(path, text, NAMES, "the engine knows no workflow by name")
+
+
+def _lines(path: PurePosixPath, text: str, pattern: re.Pattern[str], fault: str) -> list[str]:
+    return [
+        f"{path}:{number}: {fault}: {line.strip()}"
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def guests(path: PurePosixPath, text: str) -> list[str]:
+    """A plugin knows the public door, its own package, and (its tests) the testing room."""
+    public = {"jobrunner", "jobrunner.testing"}
+    modules = {
+        (node.lineno, node.module)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0
+    }
+    modules |= {
+        (node.lineno, alias.name)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    return [
+        f"{path}:{line}: a plugin imports jobrunner and jobrunner.testing, not {name}"
+        for line, name in sorted(modules)
+        if name.split(".")[0] == "jobrunner" and name not in public
+    ]
+
+
+def undocumented(path: PurePosixPath, text: str) -> list[str]:
+    """Every module says what it is; a room's first file says it as an essay."""
+    words = ast.get_docstring(ast.parse(text)) or ""
+    if not words:
+        return [f"{path}: has no docstring"]
+    essay = path.name == "__init__.py" and path.parts[0] == "jobrunner" and len(path.parts) == 3
+    lines = [line for line in words.splitlines() if line.strip()]
+    if essay and len(lines) < ESSAY_LINES_MIN:
+        return [f"{path}: a room opens with an essay: rules, idea, what is deliberately absent"]
+    return []
+
+
+def exports(path: PurePosixPath, text: str) -> list[str]:
+    """``__all__`` both ways: what it lists is there, and what is public is listed."""
+    tree = ast.parse(text)
+    listed = _listed(tree)
+    if listed is None:
+        return []
+    bound = _bound(tree)
+    inside = ".".join(path.parent.parts) if path.name == "__init__.py" else ""
+    public = _public(tree, inside)
+    found = [f"{path}: __all__ lists {name}, which is not there" for name in listed - bound]
+    return found + [f"{path}: {name} is public and not in __all__" for name in public - listed]
+
+
+def _listed(tree: ast.Module) -> set[str] | None:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return None
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                names.add(node.name)
+            case ast.Import() | ast.ImportFrom():
+                names |= {alias.asname or alias.name for alias in node.names}
+            case ast.Assign():
+                names |= {ast.unparse(target) for target in node.targets}
+            case ast.AnnAssign():
+                names.add(ast.unparse(node.target))
+    return names
+
+
+def _public(tree: ast.Module, inside: str) -> set[str]:
+    """What the module defines, and what a package's first file fetches from inside it."""
+    names = {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    for node in tree.body:
+        if inside and isinstance(node, ast.ImportFrom) and _is_below(node.module, inside):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return {name for name in names if not name.startswith("_")}
+
+
+def _is_below(module: str | None, package: str) -> bool:
+    return (module or "").startswith(f"{package}.")
+
+
+def patience(path: PurePosixPath, text: str) -> list[str]:
+    """Tests wait on conditions: no sleep but a poll's short pause; and no mocks."""
+    tree = ast.parse(text)
+    found = [
+        f"{path}:{line}: no mocks; use the real thing or a fake that works"
+        for line, name in imports(tree)
+        if name.startswith(("unittest.mock", "mock."))
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in SLEEPS:
+            pause = node.args[0] if node.args else None
+            if not (isinstance(pause, ast.Constant) and float(str(pause.value)) <= POLL_S_MAX):
+                found.append(f"{path}:{node.lineno}: a test that sleeps; wait on a condition")
+    return found
+
+
+SLEEPS = {"time.sleep", "asyncio.sleep", "anyio.sleep"}
+
+
+def parses(path: PurePosixPath, text: str) -> list[str]:
+    try:
+        ast.parse(text, feature_version=(3, 11))
+    except SyntaxError as error:
+        return [f"{path}:{error.lineno}: does not parse: {error.msg}"]
+    return []
+
+
+def texts(root: Path, pattern: str) -> Iterator[tuple[PurePosixPath, str]]:
+    """All files of the project that match, without what tools leave behind."""
+    for path in sorted(root.glob(pattern)):
+        relative = PurePosixPath(path.relative_to(root).as_posix())
+        hidden = any(part.startswith(".") and part != ".ci" for part in relative.parts)
+        if path.is_file() and not hidden and not LEFT_BEHIND & set(relative.parts):
+            yield relative, path.read_text(encoding="utf-8", errors="replace")
+
+
+LEFT_BEHIND = {"__pycache__", "build", "dist", "data", "node_modules", "plugins.d", "demo-out"}
+STANDARD = sys.stdlib_module_names

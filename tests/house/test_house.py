@@ -1,0 +1,135 @@
+"""The rules of this house, kept: every file is read, and every rule is shown to bite."""
+
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from tests.house import rules
+
+ROOT = Path(__file__).resolve().parents[2]
+Rule = Callable[[PurePosixPath, str], list[str]]
+
+CODE = ("jobrunner/**/*.py", "plugins/**/*.py")
+TESTS = ("tests/**/*.py", "plugins/*/tests/**/*.py")
+PROSE = ("*.md", "*.toml", "Makefile", ".ci/*", "plugins/**/*.md", "plugins/**/*.toml")
+FRONT = ("jobrunner/**/*.sql", "jobrunner/**/*.html", "jobrunner/**/*.js", "jobrunner/**/*.css")
+
+WHERE: list[tuple[Rule, tuple[str, ...]]] = [
+    (rules.parses, (*CODE, *TESTS)),
+    (rules.downward, ("jobrunner/**/*.py",)),
+    (rules.reserved_modules, ("jobrunner/**/*.py",)),
+    (rules.told_time, CODE),
+    (rules.pure, ("jobrunner/core/**/*.py",)),
+    (rules.sizes, (*CODE, *TESTS)),
+    (rules.empty_names, (*CODE, *TESTS)),
+    (rules.reminders, (*CODE, *TESTS, *PROSE, *FRONT)),
+    (rules.places, (*CODE, *TESTS, *PROSE, *FRONT)),
+    (rules.workflow_names, ("jobrunner/**/*.py", *FRONT)),
+    (rules.guests, ("plugins/**/*.py",)),
+    (rules.undocumented, (*CODE, *TESTS)),
+    (rules.exports, CODE),
+    (rules.patience, TESTS),
+]
+
+VENDORED = "vendor"
+
+
+@pytest.mark.parametrize(("rule", "patterns"), WHERE, ids=[rule.__name__ for rule, _ in WHERE])
+def test_the_house_keeps_its_rules(rule: Rule, patterns: tuple[str, ...]) -> None:
+    read = {path: text for pattern in patterns for path, text in rules.texts(ROOT, pattern)}
+    assert read, f"no file matches {patterns}"
+    found = [
+        fault
+        for path, text in read.items()
+        if VENDORED not in path.parts
+        for fault in rule(path, text)
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_every_room_opens_with_a_first_file() -> None:
+    missing = [
+        room for room in rules.ROOMS if not (ROOT / "jobrunner" / room / "__init__.py").exists()
+    ]
+    assert not missing, f"rooms without a first file: {missing}"
+
+
+LONG = "def f():\n" + "    x = 1\n" * 70
+PLANTED: list[tuple[Rule, str, str]] = [
+    (rules.parses, "jobrunner/a.py", "def f(:\n"),
+    (rules.downward, "jobrunner/core/a.py", "from jobrunner.ports import Clock\n"),
+    (rules.downward, "jobrunner/core/a.py", "from jobrunner import store\n"),
+    (rules.downward, "jobrunner/http/a.py", "def f():\n    from jobrunner.store import x\n"),
+    (rules.downward, "jobrunner/stages/a.py", "import jobrunner.store\n"),
+    (rules.downward, "jobrunner/store/a.py", "import jobrunner.stages.api\n"),
+    (rules.downward, "jobrunner/actors/a.py", "from jobrunner.http import door\n"),
+    (rules.downward, "jobrunner/app.py", "from jobrunner.cli import main\n"),
+    (rules.downward, "jobrunner/cellar/a.py", "x = 1\n"),
+    (rules.reserved_modules, "jobrunner/log.py", "import time\n"),
+    (rules.reserved_modules, "jobrunner/store/a.py", "from threading import Lock\n"),
+    (rules.reserved_modules, "jobrunner/app.py", "import sqlite3\n"),
+    (rules.reserved_modules, "jobrunner/ports.py", "from aiosqlite import core\n"),
+    (rules.reserved_modules, "jobrunner/cli/a.py", "from aiohttp import web\n"),
+    (rules.reserved_modules, "jobrunner/app.py", "import aiohttp.web\n"),
+    (rules.told_time, "jobrunner/core/a.py", "x = datetime.now(UTC)\n"),
+    (rules.told_time, "plugins/a/a/b.py", "x = date.today()\n"),
+    (rules.pure, "jobrunner/core/a.py", "async def f() -> None:\n    return None\n"),
+    (rules.pure, "jobrunner/core/a.py", "import os\n"),
+    (rules.pure, "jobrunner/core/a.py", "from logging import getLogger\n"),
+    (rules.pure, "jobrunner/core/a.py", "print(1)\n"),
+    (rules.sizes, "jobrunner/a.py", LONG),
+    (rules.sizes, "tests/a.py", LONG.replace("def", "async def")),
+    (rules.sizes, "plugins/a/a/b.py", "x = 1\n" * 451),
+    (rules.empty_names, "jobrunner/store/utils.py", ""),
+    (rules.empty_names, "jobrunner/a.py", "class LockManager: ...\n"),
+    (rules.empty_names, "jobrunner/a.py", "class FSM: ...\n"),
+    (rules.reminders, "README.md", "TOD" + "O: write this\n"),
+    (rules.places, "README.md", "cd /hom" + "e/ann/jobrunner\n"),
+    (rules.workflow_names, "jobrunner/core/a.py", 'if name == "cut' + 'x":\n'),
+    (rules.workflow_names, "jobrunner/core/a.py", 'if name == "s' + 's":\n'),
+    (rules.workflow_names, "jobrunner/store/schema.sql", "-- how" + "era has 15 states\n"),
+    (rules.guests, "plugins/a/a/b.py", "from jobrunner.core.job import Snapshot\n"),
+    (rules.guests, "plugins/a/a/b.py", "import jobrunner.store\n"),
+    (rules.undocumented, "jobrunner/a.py", "x = 1\n"),
+    (rules.undocumented, "jobrunner/core/__init__.py", '"""Short."""\n'),
+    (rules.exports, "jobrunner/a.py", '__all__ = ["gone"]\n'),
+    (rules.exports, "jobrunner/a.py", "__all__ = []\ndef f(): ...\n"),
+    (rules.exports, "jobrunner/__init__.py", "from jobrunner.core.job import A\n__all__ = []\n"),
+    (rules.patience, "tests/a.py", "time.sleep(1)\n"),
+    (rules.patience, "tests/a.py", "from unittest.mock import Mock\n"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), PLANTED)
+def test_every_rule_bites(rule: Rule, path: str, text: str) -> None:
+    assert rule(PurePosixPath(path), text)
+
+
+FINE: list[tuple[Rule, str, str]] = [
+    (rules.downward, "jobrunner/core/a.py", "from jobrunner.core.job import Snapshot\n"),
+    (rules.downward, "jobrunner/__init__.py", "from jobrunner.core.job import Snapshot\n"),
+    (rules.reserved_modules, "jobrunner/ports.py", "import time\n"),
+    (rules.reserved_modules, "jobrunner/cli/a.py", "import aiohttp\n"),
+    (rules.pure, "jobrunner/core/a.py", "class R(Protocol):\n    async def f(self) -> int: ...\n"),
+    (rules.pure, "jobrunner/core/a.py", "from collections.abc import Callable\n"),
+    (rules.sizes, "tests/a.py", "x = 1\n" * 451),
+    (rules.empty_names, "jobrunner/a.py", "class Baseline: ...\nbase_s = 1\n"),
+    (rules.places, "README.md", "http://127.0.0.1:8080/hom" + "e/x and src/wor" + "k/x\n"),
+    (
+        rules.guests,
+        "plugins/a/a/b.py",
+        "from jobrunner import Workflow\nimport jobrunner.testing\n",
+    ),
+    (rules.exports, "jobrunner/a.py", '__all__ = ["f"]\ndef f(): ...\ndef _g(): ...\n'),
+    (rules.patience, "tests/a.py", "anyio.sleep(0.01)\n"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), FINE)
+def test_no_rule_bites_the_innocent(rule: Rule, path: str, text: str) -> None:
+    assert rule(PurePosixPath(path), text) == []
+
+
+def test_every_rule_has_a_planted_defect() -> None:
+    assert {rule for rule, _ in WHERE} == {rule for rule, _, _ in PLANTED}
