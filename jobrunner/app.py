@@ -96,7 +96,7 @@ async def running(
     config: Config, log: Log, ports: Ports | None = None, registry: Registry | None = None
 ) -> AsyncIterator[Service]:
     """The whole service, answering on its address; leaving drains it."""
-    from jobrunner.http.server import listening
+    from jobrunner.http.server import make_app, open_site
 
     ports = ports or system_ports()
     definitions = registry or load_definitions(config)
@@ -107,7 +107,10 @@ async def running(
         supervisor = _supervisor(config, store, definitions, ports, log)
         async with supervisor.running():
             health = Health(store, supervisor, ports)
-            async with listening(_door(config, store, supervisor, ports, log, health)) as url:
+            door = _door(config, store, supervisor, ports, log, health)
+            place = config.server.host, config.server.port
+            async with open_site(make_app(door), door, *place) as (host, port):
+                url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
                 async with anyio.create_task_group() as group:
                     group.start_soon(health.watch, log)
                     log("service.ready", url=url, epoch=store.epoch)
@@ -280,8 +283,6 @@ def _door(
         auth=config.auth.mode,
         max_body=config.server.max_body,
         initial_credits=config.credits.initial,
-        host=config.server.host,
-        port=config.server.port,
     )
     return Door(
         supervisor=supervisor,

@@ -8,7 +8,7 @@ of the environment cannot spell them otherwise. From the general to the particul
 active states, ``STATE`` all its job types, ``STATE.job_type`` one.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -41,17 +41,6 @@ def apply(workflow: Workflow, settings: WorkflowSettings) -> Workflow | tuple[st
         settings=_merged(workflow.settings, settings.settings),
     )
     return tuple(names.faults) or changed
-
-
-def overlay(config: Config) -> Callable[[Workflow], tuple[Workflow, tuple[str, ...]]]:
-    """``apply`` for a whole config: a workflow that its settings do not fit comes back as it was,
-    with the faults."""
-
-    def overlaid(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
-        applied = apply(workflow, config.workflow(workflow.name))
-        return (workflow, applied) if isinstance(applied, tuple) else (applied, ())
-
-    return overlaid
 
 
 def unknown_workflows(config: Config, names: Iterable[str]) -> tuple[str, ...]:

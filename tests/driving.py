@@ -140,9 +140,7 @@ class World:
     def start(self, job_id: str) -> Said:
         return self.tell(job_id, Start())
 
-    def ended(
-        self, job_id: str, outcome: str, failure: Failure | None = None, **more: Any
-    ) -> Said:
+    def ended(self, job_id: str, outcome: str, failure: Failure | None = None, **more: Any) -> Said:
         """The stage in the house that works on this job is done, one way or another."""
         attempt = self.jobs[job_id].attempt
         assert attempt is not None, "nobody works on this job"

@@ -7,7 +7,7 @@ import pytest
 
 from jobrunner.config import Config, QuotaSettings, RetrySettings, WorkflowSettings
 from jobrunner.core.workflow import Deadline, Edge, JobType, Quota, Retry, State, Workflow
-from jobrunner.overrides import apply, overlay, unknown_workflows
+from jobrunner.overrides import apply, unknown_workflows
 
 DECLARED = Workflow(
     name="parcel",
@@ -138,15 +138,6 @@ def test_everything_that_does_not_fit_is_told_at_once() -> None:
         "workflows.parcel.retry.checked: declares no retries to adjust",
         "workflows.parcel.prices.bigg: no such job type; did you mean 'big'?",
     )
-
-
-def test_an_overlay_leaves_a_workflow_that_does_not_fit_as_it_was() -> None:
-    good = Config(workflows={"parcel": WorkflowSettings(lease=9)})
-    assert overlay(good)(DECLARED) == (changed(WorkflowSettings(lease=9)), ())
-    bad = Config(workflows={"PARCEL": WorkflowSettings(lease=9, prices={"huge": 1})})
-    workflow, told = overlay(bad)(DECLARED)
-    assert workflow == DECLARED
-    assert told == ("workflows.parcel.prices.huge: no such job type; known: big, small",)
 
 
 def test_sections_for_workflows_that_nobody_declares_are_named() -> None:

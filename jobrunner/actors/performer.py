@@ -87,7 +87,18 @@ class Performer:
                 failure=Failure("STAGE_UNAVAILABLE", text, retryable=False),
             )
         settings = definition.workflow.settings
-        return await run_attempt(stage, self._context(job, attempt, settings), attempt.serial)
+        context = self._context(job, attempt, settings)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._keep_alive, job.id, definition.states[attempt.state].heartbeat_s)
+            ended = await run_attempt(stage, context, attempt.serial)
+            group.cancel_scope.cancel()
+        return ended
+
+    async def _keep_alive(self, job_id: str, silence_s: float) -> None:
+        """A stage in the loop lives as long as its task does; its job is told so now and then."""
+        while silence_s:
+            await self._world.clock.sleep(silence_s / 4)
+            await self._report(job_id, Beat(STAGE))
 
     def _context(self, job: Snapshot, attempt: Attempt, settings: dict[str, Any]) -> Context:
         return Context(

@@ -6,6 +6,7 @@ that one bad job costs nobody else anything.
 """
 
 import asyncio
+import traceback
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -233,8 +234,9 @@ class Supervisor:
 
     async def _crashed(self, actor: JobActor, bug: Exception) -> None:
         actor.forget()
+        text = "".join(traceback.format_exception(bug))
         self._world.say(
-            "actor.crashed", level="error", job_id=actor.job_id, error=repr(bug), traceback=bug
+            "actor.crashed", level="error", job_id=actor.job_id, error=repr(bug), traceback=text
         )
         if not self._too_often(actor.job_id):
             return

@@ -43,14 +43,17 @@ app = App(
     version=_version,
     result_action="return_value",
 )
-app.command("jobrunner.cli.serving:serve")
-app.command("jobrunner.cli.serving:openapi")
-app.command("jobrunner.cli.jobs:app", name="job")
-app.command("jobrunner.cli.workflows:app", name="workflow")
-app.command("jobrunner.cli.tokens:app", name="token")
-app.command("jobrunner.cli.credits:app", name="credit")
-app.command("jobrunner.cli.database:app", name="db")
-app.command("jobrunner.cli.settings:app", name="config")
+app.command("jobrunner.cli.serving:serve", help="Run the service until told to stop.")
+app.command("jobrunner.cli.serving:openapi", help="Print what the running service offers.")
+for noun, module, help_text in (
+    ("job", "jobs", "Jobs of the running service."),
+    ("workflow", "workflows", "The declared lifecycles that are installed here."),
+    ("token", "tokens", "Who may speak to the service."),
+    ("credit", "credits", "Who has how many credits, and why."),
+    ("db", "database", "The file that holds everything."),
+    ("config", "settings", "What the service would start with."),
+):
+    app.command(f"jobrunner.cli.{module}:app", name=noun, help=help_text)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """``credit``: who has how much, and why."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 from msgspec.structs import asdict
@@ -9,6 +9,10 @@ from jobrunner.cli import printing
 from jobrunner.cli.file import OPERATOR, clock, commit, file_or_none
 from jobrunner.cli.options import Asking, Listing, positive
 from jobrunner.core.decision import Grant
+from jobrunner.errors import Refused
+
+if TYPE_CHECKING:
+    from jobrunner.store import Store
 
 app = App(name="credit", help="Who has how many credits, and why.")
 
@@ -41,6 +45,7 @@ async def grant(
     """Give AMOUNT credits to USER."""
     async with file_or_none(asking) as store:
         if store is not None:
+            await _known(store, user)
             await commit(store, Grant(user, amount, reason, OPERATOR, clock.now()))
         else:
             from jobrunner.cli.service import part, service
@@ -69,6 +74,13 @@ async def history(
             async with service(listing) as running:
                 found = (await running.get("/credits/history", query))["history"]
     printing.rows(found, COLUMNS, listing.output)
+
+
+async def _known(store: "Store", user: str) -> None:
+    """Raises: Refused, for a name that is probably misspelled: no token, and never any credits."""
+    named = any(token.name == user for token in await store.reader.tokens())
+    if not named and not await store.reader.ledger(user, 1, None):
+        raise Refused("NOT_FOUND", f"there is no user {user!r}: no token has that name")
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:

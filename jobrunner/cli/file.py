@@ -39,12 +39,13 @@ async def file_or_none(asking: Asking) -> AsyncIterator["Store | None"]:
         yield store
 
 
-async def commit(store: "Store", unit: Unit) -> None:
-    """Raises: Refused, when what the unit needs is not there or is there already."""
+async def commit(store: "Store", unit: Unit, cure: str = "") -> None:
+    """Raises: Refused, when what the unit needs is not there or is there already; ``cure`` says
+    what that would be."""
     outcome = await store.commit(unit)
     if isinstance(outcome, Clash):
         code = CODE_OF_CLASH.get(outcome.reason, "VALIDATION_ERROR")
-        raise Refused(code, outcome.detail or f"refused: {outcome.reason}")
+        raise Refused(code, cure or outcome.detail or outcome.reason)
 
 
 async def _answers(asking: Asking) -> bool:

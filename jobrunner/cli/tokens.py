@@ -75,7 +75,8 @@ async def revoke(which: str, /, *, asking: Asking = Asking()) -> None:
     """Refuse a token from now on: by its id, or all of a NAME."""
     async with file_or_none(asking) as store:
         if store is not None:
-            await commit(store, RevokeToken(which, clock.now(), OPERATOR))
+            missing = f"no token has the id or name {which!r}; see `jobrunner token list`"
+            await commit(store, RevokeToken(which, clock.now(), OPERATOR), missing)
         else:
             from jobrunner.cli.service import part, service
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 Draw = Callable[[dict[str, Any]], None]
 
@@ -13,9 +13,10 @@ Draw = Callable[[dict[str, Any]], None]
 @contextmanager
 def drawn(job: dict[str, Any]) -> Iterator[Draw]:
     """A bar that stands for this job; call what is given with each newer state of it."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     console = Console(stderr=True)
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    quiet = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=quiet) as bars:
         bar = bars.add_task(_text(job), total=100, completed=job["progress"])
 
         def draw(newer: dict[str, Any]) -> None:

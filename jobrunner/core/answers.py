@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jobrunner.core.attempts import OUR_STAGE, renew
+from jobrunner.core.attempts import OUR_STAGE, pulse, renew
 from jobrunner.core.blame import named
 from jobrunner.core.decision import AuditRecord, Decision, EventRow, NoOp
 from jobrunner.core.draft import Draft
@@ -79,7 +79,9 @@ def note(draft: Draft, progress: int | None, text: str | None) -> None:
         changes["progress_message"] = text
     draft.set(**changes)
     attempt = draft.job.attempt
-    if attempt is not None and attempt.holder != OUR_STAGE:
+    if attempt is not None and attempt.holder == OUR_STAGE:
+        pulse(draft, attempt)
+    else:
         renew(draft)
 
 

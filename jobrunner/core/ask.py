@@ -7,7 +7,7 @@ These are the only shapes that cross between the engine and the functions of a w
     action(ask, **args)    -> Act | Replay | Refused      what a command's fields mean
     sift(ask, **args)      -> Report                      what of a report still counts
     derive(ask, **args)    -> list                        the parts of a derived key
-    read(body)             -> (job_type or None, params or fields)   may raise Refused
+    read(body)             -> (params, key or None)       may raise Refused
     answer(job, answer, credits) -> dict                  the body of a route of its own
 
 They are pure and total: no clock, no ids, no I/O; everything they may look at is in the ``Ask``.

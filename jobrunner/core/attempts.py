@@ -61,11 +61,21 @@ def hold(draft: Draft, holder: str, lease: bool = False) -> Attempt:
     draft.decide(line_at=None, next_attempt_at=None, heartbeat_at=draft.now)
     if holder == OUR_STAGE:
         _limit(draft, attempt)
+        pulse(draft, attempt)
         draft.effects.append(StartStage(attempt))
-    elif lease:
+        return attempt
+    _external_deadline(draft, draft.now)
+    if lease:
         draft.arm("lease", draft.now + int(CLAIM_LEASE_S * 1000))
         renew(draft)
     return attempt
+
+
+def pulse(draft: Draft, attempt: Attempt) -> None:
+    """A sign of life from our own stage: its silence is counted afresh."""
+    silence_s = draft.definition.states[attempt.state].heartbeat_s
+    if silence_s:
+        draft.arm("heartbeat", draft.now + int(silence_s * 1000))
 
 
 def renew(draft: Draft) -> None:
@@ -83,7 +93,7 @@ def park(draft: Draft, awaits: str, await_s: float) -> None:
     deadline = draft.state.deadline
     seconds = await_s or (deadline.after_s if deadline else 0)
     if seconds:
-        _set_deadline(draft, seconds)
+        _set_deadline(draft, draft.now, seconds)
     draft.decided = True
 
 
@@ -135,19 +145,20 @@ def _line_up(draft: Draft, attempt: Attempt) -> None:
         draft.arm("backoff", attempt.not_before)
         draft.set(next_attempt_at=attempt.not_before)
     if attempt.stage == EXTERNAL:
-        _external_deadline(draft)
+        _external_deadline(draft, max(attempt.not_before, draft.now))
     elif not later:
         draft.set(line_at=draft.now)
 
 
-def _external_deadline(draft: Draft) -> None:
+def _external_deadline(draft: Draft, start: int) -> None:
+    """Nobody in the house watches: the state's own deadline does, from when work may begin."""
     deadline = draft.definition.states[draft.job.status].deadline
     if deadline is not None and deadline.after_s:
-        _set_deadline(draft, deadline.after_s)
+        _set_deadline(draft, start, deadline.after_s)
 
 
-def _set_deadline(draft: Draft, seconds: float) -> None:
-    due_at = draft.now + int(seconds * 1000)
+def _set_deadline(draft: Draft, start: int, seconds: float) -> None:
+    due_at = start + int(seconds * 1000)
     draft.arm("deadline", due_at)
     draft.set(deadline_at=due_at)
 

@@ -7,6 +7,7 @@ Every pair that may be walked is drawn. Where one move leads from many states to
 import re
 from collections.abc import Iterator
 from html import escape
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -53,7 +54,7 @@ def mermaid(workflow: Workflow) -> str:
 
 
 def _arrows(move: Move) -> Iterator[str]:
-    label = " · ".join(move.lines)
+    label = " · ".join(move.lines).replace(":", "")  # a second colon ends a label there
     if len(move.sources) == 1:
         yield f"    {_id(move.sources[0])} --> {_id(move.target)} : {label}"
         return
@@ -70,7 +71,7 @@ def _classes(workflow: Workflow) -> Iterator[str]:
         members = [_id(state.name) for state in workflow.states if state.kind == kind]
         if members:
             width = "3px" if kind == "final" else "1px"
-            yield f"    classDef {kind} fill:{fill},stroke:{stroke},stroke-width:{width},color:#202124"
+            yield f"    classDef {kind} fill:{fill},stroke:{stroke},stroke-width:{width},color:#222"
             yield f"    class {','.join(members)} {kind}"
 
 
@@ -113,7 +114,7 @@ def _label(edge: Edge) -> tuple[str, ...]:
 
 def _remarks(state: State) -> list[str]:
     """What a box says beside its name."""
-    lines = [state.kind]
+    lines: list[str] = [state.kind]
     bound = sorted({*state.stage.values(), *({state.on_demand} - {""})})
     if bound or state.kind == "active":
         lines.append(", ".join(bound) or "external")
@@ -190,19 +191,19 @@ def _text_size(lines: tuple[str, ...]) -> Size:
 
 
 def _head(workflow: Workflow, layout: Layout) -> Iterator[str]:
-    width, height = layout.size.width + 2 * MARGIN, layout.size.height + 3 * MARGIN
-    title = escape(f"{workflow.name} {workflow.version}")
+    wide, high = f"{layout.size.width + 2 * MARGIN:.0f}", f"{layout.size.height + 3 * MARGIN:.0f}"
     yield (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'width="{width:.0f}" height="{height:.0f}" font-family="system-ui, \'DejaVu Sans\', '
-        'sans-serif" font-size="11">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {wide} {high}" '
+        f'width="{wide}" height="{high}" font-size="11" '
+        "font-family=\"system-ui, 'DejaVu Sans', sans-serif\">"
     )
-    yield f"<title>{title}</title>"
+    yield f"<title>{escape(f'{workflow.name} {workflow.version}')}</title>"
     yield (
         '<defs><marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" '
-        'markerHeight="8" orient="auto"><path d="M0,1 L10,5 L0,9 z" fill="#5f6368"/></marker></defs>'
+        'markerHeight="8" orient="auto"><path d="M0,1 L10,5 L0,9 z" fill="#5f6368"/>'
+        "</marker></defs>"
     )
-    yield f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>'
+    yield f'<rect width="{wide}" height="{high}" fill="#ffffff"/>'
     yield f'<g transform="translate({MARGIN},{2 * MARGIN})" fill="#202124" text-anchor="middle">'
     x, y = layout.spots[workflow.initial]
     top = y - _box_size(workflow, Definition(workflow).states[workflow.initial]).height / 2
@@ -213,7 +214,7 @@ def _head(workflow: Workflow, layout: Layout) -> Iterator[str]:
 def _curve(route: tuple[Point, ...], dashed: bool = False) -> str:
     """Through all points, upright in each of them."""
     path = [f"M{route[0][0]:.1f},{route[0][1]:.1f}"]
-    for (x0, y0), (x1, y1) in zip(route, route[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(route):
         middle = (y0 + y1) / 2
         path.append(f"C{x0:.1f},{middle:.1f} {x1:.1f},{middle:.1f} {x1:.1f},{y1:.1f}")
     dash = ' stroke-dasharray="5 4"' if dashed else ""
@@ -262,6 +263,5 @@ def _box(workflow: Workflow, state: State, spot: Point) -> Iterator[str]:
 
 def _rect(spot: Point, size: Size, look: str) -> str:
     x, y = spot[0] - size.width / 2, spot[1] - size.height / 2
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{size.width:.1f}" height="{size.height:.1f}" {look}/>'
-    )
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{size.width:.1f}" height="{size.height:.1f}"'
+    return f"<rect {place} {look}/>"

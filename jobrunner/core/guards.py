@@ -38,9 +38,11 @@ def artifact_of_run(ask: Ask, name: str, code: str, detail: str) -> Refused | No
 
 
 def verified(ask: Ask, artifact: str) -> Refused | None:
-    """The artifact's file is there and as recorded; an outside value counts as given."""
+    """The artifact's file is there and as recorded, or came with this report; an outside value
+    counts as given."""
     found = ask.snapshot.artifacts.get(artifact)
-    if found is not None and (not found.asset or found.asset in ask.facts.verified):
+    sound = ask.facts.verified | {asset.id for asset in ask.report.assets}
+    if found is not None and (not found.asset or found.asset in sound):
         return None
     return Refused("RESULT_MISSING", f"{ask.target} needs {artifact}, stored and verified")
 

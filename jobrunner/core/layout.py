@@ -7,12 +7,13 @@ Levels of boxes are the even rows; the odd ones between them are for labels.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
 SWEEPS = 24
 GAP = 18.0
-ROW_GAP = 16.0
+ROW_GAP = 22.0
 LINE = 14.0
 Point = tuple[float, float]
 
@@ -127,7 +128,7 @@ def _chain(cells: dict[str, Cell], link: Link, up: bool) -> Chain:
         for row in range(first.row + 1, last.row)
     ]
     chain = [first, *middle, last]
-    for upper, lower in zip(chain, chain[1:], strict=False):
+    for upper, lower in pairwise(chain):
         upper.below.append(lower)
         lower.above.append(upper)
     return Chain(chain, next(cell for cell in middle if cell.row == labelled), up)
@@ -148,13 +149,20 @@ def _order(rows: list[list[Cell]]) -> None:
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         for row in rows if down else reversed(rows):
-            row.sort(key=lambda cell, down=down: _middle(cell.above if down else cell.below, cell.x))
-            _number([row])
+            _reorder(row, down)
         crossings = _crossings(rows)
         if crossings < fewest:
             best, fewest = [list(row) for row in rows], crossings
     rows[:] = best
     _number(rows)
+
+
+def _reorder(row: list[Cell], down: bool) -> None:
+    def wish(cell: Cell) -> float:
+        return _middle(cell.above if down else cell.below, cell.x)
+
+    row.sort(key=wish)
+    _number([row])
 
 
 def _number(rows: list[list[Cell]]) -> None:
@@ -171,9 +179,7 @@ def _crossings(rows: list[list[Cell]]) -> int:
     total = 0
     for row in rows:
         lines = [(cell.x, below.x) for cell in row for below in cell.below]
-        total += sum(
-            1 for a in range(len(lines)) for b in range(a) if _cross(lines[a], lines[b])
-        )
+        total += sum(1 for a in range(len(lines)) for b in range(a) if _cross(lines[a], lines[b]))
     return total
 
 
@@ -191,7 +197,7 @@ def _straighten(rows: list[list[Cell]]) -> None:
         down = sweep % 2 == 0
         for row in rows if down else reversed(rows):
             _settle(row, [_middle(cell.above if down else cell.below, cell.x) for cell in row])
-    for row in rows:
+    for row in rows * SWEEPS:
         _settle(row, [_middle(cell.above + cell.below, cell.x) for cell in row])
     left = min(cell.x - cell.size.width / 2 for row in rows for cell in row)
     for row in rows:
@@ -203,7 +209,7 @@ def _settle(row: list[Cell], wishes: list[float]) -> None:
     """As near to the wishes as order and room allow: neighbours that would overlap share the mean
     of what they want."""
     offsets = [0.0]
-    for left, right in zip(row, row[1:], strict=False):
+    for left, right in pairwise(row):
         offsets.append(offsets[-1] + (left.size.width + right.size.width) / 2 + GAP)
     blocks: list[tuple[float, int]] = []
     for wish, offset in zip(wishes, offsets, strict=True):

@@ -6,7 +6,7 @@ job further in the same commit.
 """
 
 from jobrunner.core.ask import Ask
-from jobrunner.core.attempts import open_attempt, quit_attempt
+from jobrunner.core.attempts import end, open_attempt, quit_attempt
 from jobrunner.core.blame import named
 from jobrunner.core.decision import AuditRecord, DeadLetter, Hop
 from jobrunner.core.draft import Draft
@@ -45,12 +45,16 @@ def step(draft: Draft, target: str, trigger: Trigger) -> Refused | None:
 def go_on(draft: Draft) -> Refused | None:
     """Where the engine itself takes the job from here, as far as that goes at once."""
     while target := _next(draft):
-        if refused := step(draft, target, "engine"):
+        trigger: Trigger = "engine"
+        if draft.state.kind == "active":
+            end(draft, "skipped")
+            trigger = "stage"
+        if refused := step(draft, target, trigger):
             return refused
     return None
 
 
-def pulse(draft: Draft, trigger: Trigger) -> Refused | None:
+def say_again(draft: Draft, trigger: Trigger) -> Refused | None:
     """An edge from a state to itself that only says: still at it. Clocks start afresh."""
     status = draft.job.status
     for guard in draft.definition.table[status][status].guards:
@@ -316,12 +320,23 @@ def _log_failure(draft: Draft) -> None:
 
 def _next(draft: Draft) -> str:
     state, job = draft.state, draft.job
+    if state.kind == "active":
+        return state.done if _superfluous(draft, state) else ""
     target = draft.definition.onward_of(state.name, job.job_type)
     if not target or postponed(draft) or job.stuck:
         return ""
     if state.kind == "queued":
         return "" if draft.definition.states[target].kind == "active" else target
     return target if _passes_on(draft, state) else ""
+
+
+def _superfluous(draft: Draft, state: State) -> bool:
+    """What the stage would make is there, and its file reads back as recorded."""
+    job, made = draft.job, draft.job.artifacts.get(state.produces)
+    if made is None or not made.asset or made.asset not in draft.facts.verified:
+        return False
+    due = job.attempt is not None and job.attempt.status == "due"
+    return due and draft.definition.in_house(state.name, job.job_type)
 
 
 def _passes_on(draft: Draft, state: State) -> bool:

@@ -214,24 +214,26 @@ def _calls(workflow: Workflow) -> Iterator[tuple[str, Call, int]]:
     """Every function named: where, how, and how many positional arguments it is given."""
     for where, guard in _guards(workflow):
         yield where, guard.call, 1
-    for state in workflow.states:
-        if state.sift is not None:
-            yield f"state {state.name}: sift", state.sift, 1
-    for command in workflow.commands:
-        for call in (command.identity, command.action):
-            if call is not None:
-                yield f"command {command.name}", call, 1
-    for editable in workflow.editables:
-        if editable.action is not None:
-            yield f"editable {editable.name}", editable.action, 1
-    if workflow.recipe.derive is not None:
-        yield "recipe.derive", workflow.recipe.derive, 1
+    for where, call in _asked(workflow):
+        if call is not None:
+            yield where, call, 1
     for route in workflow.routes:
         place = f"route {route.method} {route.path}"
         if route.read:
             yield place, Call(route.read), 1
         if route.answer:
             yield place, Call(route.answer), 3
+
+
+def _asked(workflow: Workflow) -> Iterator[tuple[str, Call | None]]:
+    for state in workflow.states:
+        yield f"state {state.name}: sift", state.sift
+    for command in workflow.commands:
+        yield f"command {command.name}: identity", command.identity
+        yield f"command {command.name}: action", command.action
+    for editable in workflow.editables:
+        yield f"editable {editable.name}: action", editable.action
+    yield "recipe.derive", workflow.recipe.derive
 
 
 def _guards(workflow: Workflow) -> Iterator[tuple[str, Guard]]:

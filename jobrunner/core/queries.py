@@ -99,9 +99,12 @@ class ArtifactView(Struct, frozen=True):
 
 
 class AssetRow(Struct, frozen=True):
+    """``row`` is its integer key: where a page of the library goes on."""
+
     asset: Asset
     job_id: str | None
     user_id: str
+    row: int = 0
 
 
 class JobFilter(Struct, frozen=True):

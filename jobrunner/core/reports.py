@@ -7,7 +7,7 @@ from typing import Any
 
 from jobrunner.core.draft import Draft
 from jobrunner.core.guards import consult
-from jobrunner.core.job import Artifact
+from jobrunner.core.job import Artifact, Asset
 from jobrunner.core.messages import Report
 from jobrunner.core.moves import question
 
@@ -15,7 +15,7 @@ from jobrunner.core.moves import question
 def apply_report(draft: Draft, report: Report) -> None:
     """Only what is given is written; nothing that is missing clears anything."""
     report = _sifted(draft, report)
-    add_artifacts(draft, report.artifacts)
+    add_artifacts(draft, report.artifacts, files=report.assets)
     _add_assets(draft, report)
     changes: dict[str, Any] = {}
     if report.result is not None:
@@ -38,8 +38,12 @@ def _sifted(draft: Draft, report: Report) -> Report:
     return kept
 
 
-def add_artifacts(draft: Draft, values: dict[str, Any], always: bool = False) -> None:
-    """A new value is a new version; the same value again is none, unless a person saved it."""
+def add_artifacts(
+    draft: Draft, values: dict[str, Any], always: bool = False, files: tuple[Asset, ...] = ()
+) -> None:
+    """A new value is a new version; the same value again is none, unless a person saved it. A value
+    that is the address of a file of the same report stands for that file."""
+    addresses = {asset.url: asset.id for asset in files}
     for name, value in values.items():
         current = draft.job.artifacts.get(name)
         if value is None or (current is not None and current.value == value and not always):
@@ -51,6 +55,7 @@ def add_artifacts(draft: Draft, values: dict[str, Any], always: bool = False) ->
             draft.now,
             draft.actor.name,
             draft.job.run_id,
+            addresses.get(value, "") if isinstance(value, str) else "",
         )
         draft.artifacts.append(artifact)
         draft.decide(artifacts={**draft.job.artifacts, name: artifact})

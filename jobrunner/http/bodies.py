@@ -22,14 +22,16 @@ LONG_NUMBER = re.compile(rb"\d{16}")
 STRING = re.compile(rb'(?s)"(?:[^"\\]++|\\.)*+"?')
 INTEGER = re.compile(rb"(?<![\d.])-?(\d{16,}+)(?![.eE])")
 NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+ONE_KIND = bytes.maketrans(b"[]", b"{}")
 WHERE = re.compile(r"(?s)(.*?)(?: - at `\$(.*)`)?\Z")
 FIELD = re.compile(r"\AObject (?:missing required|contains unknown) field `(.*)`\Z")
 
-T = TypeVar("T", covariant=True)
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-class Decodes(Protocol[T]):
-    def decode(self, raw: bytes, /) -> T: ...
+class Decodes(Protocol[T_co]):
+    def decode(self, raw: bytes, /) -> T_co: ...
 
 
 async def read(request: web.Request, settings: Settings) -> bytes:
@@ -126,9 +128,9 @@ def _nests() -> Refused:
 
 def _too_deep(raw: bytes) -> bool:
     """Take the innermost brackets away, level by level: what is left was deeper."""
-    left = STRING.sub(b"", raw).translate(None, NOT_BRACKETS)
+    left = STRING.sub(b"", raw).translate(ONE_KIND, NOT_BRACKETS)
     for _ in range(NESTING_MAX):
-        left = left.replace(b"[]", b"").replace(b"{}", b"")
+        left = left.replace(b"{}", b"")
         if not left:
             return False
     return True

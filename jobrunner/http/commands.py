@@ -27,7 +27,7 @@ async def command(call: Call) -> Reply:
 
 
 def command_at(path: str) -> Handler:
-    """A path of some workflows' own: which command it stands for is for the job's workflow to say."""
+    """A path of some workflows' own; the job's workflow says which command it stands for."""
 
     async def aliased(call: Call) -> Reply:
         job, definition = await governed_job(call)

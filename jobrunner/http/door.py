@@ -1,4 +1,4 @@
-"""What handlers are given and what they give back; everything else is injected into the ``Door``."""
+"""What handlers are given and what they give back; the ``Door`` holds all that is injected."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -26,7 +26,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     shutdown_s: float = 5
 
 
-class Door(Struct, frozen=True, kw_only=True):
+class Door(Struct, frozen=True, eq=False, kw_only=True):
     """``health`` answers by check's name what is wrong with it (empty: nothing); ``check_db`` lists
     the faults of the stored file; ``log`` takes an event's name and its fields."""
 

@@ -1,4 +1,4 @@
-"""Decoders for bodies whose struct is the workflow's to say: params, and the fields of a command."""
+"""Decoders for bodies whose struct is the workflow's to say: params, and fields of commands."""
 
 from functools import lru_cache
 from typing import Any
@@ -9,7 +9,7 @@ from msgspec import Struct
 from jobrunner.core.workflow import Command, Definition
 from jobrunner.errors import Refused
 from jobrunner.http.bodies import decode, fault_of
-from jobrunner.http.wire import Body, NoFields, Prose, Version
+from jobrunner.http.wire import NoFields, Prose, Version
 
 COMMON: tuple[tuple[str, Any, Any], ...] = (
     ("reason", Prose | None, None),
@@ -77,6 +77,3 @@ def _command_decoder(
     own = definition.structs[command.fields] if command.fields else NoFields
     decoder = msgspec.json.Decoder(command_body(definition, command))
     return frozenset(own.__struct_encode_fields__), decoder
-
-
-__all__ = ["Body", "command_body", "command_fields", "params_of"]

@@ -38,7 +38,7 @@ CANONICAL = msgspec.json.Encoder(order="sorted").encode
 
 
 async def submit(call: Call) -> Reply:
-    """In the order that callers are told: workflow, job type, params, key; the rest is the core's."""
+    """Checked in this order: workflow, job type, params, key; the rest is the core's."""
     body: Submission = call.body
     definition = workflow_named(call, body.workflow)
     job_type = job_type_named(definition, body.job_type)
@@ -91,7 +91,7 @@ def reply_submitted(call: Call, answer: Answer) -> Reply:
 
 
 def workflow_named(call: Call, name: str) -> Definition:
-    """Raises: Refused UNKNOWN_WORKFLOW, or WORKFLOW_UNAVAILABLE for one that did not pass its check."""
+    """Raises: Refused UNKNOWN_WORKFLOW; WORKFLOW_UNAVAILABLE for one that was refused at start."""
     definitions = call.door.supervisor.definitions
     definition: Definition | None = definitions.current(name)
     if definition is not None:
@@ -246,7 +246,8 @@ def _label(text: str) -> tuple[str, str]:
 def _included(query: JobsQuery) -> frozenset[str]:
     names = frozenset(part for text in query.include for part in text.split(",") if part)
     if unknown := sorted(names - PAYLOADS):
-        raise _bad_query("include", f"include: {unknown[0]!r} is none of {', '.join(sorted(PAYLOADS))}")
+        known = ", ".join(sorted(PAYLOADS))
+        raise _bad_query("include", f"include: {unknown[0]!r} is none of {known}")
     return names
 
 

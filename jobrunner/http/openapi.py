@@ -61,7 +61,8 @@ class _Names:
             for definition in definitions
             for job_type in definition.workflow.job_types
         }
-        kinds = list(dict.fromkeys([*_structs(table), *self.commands.values(), *self.params.values()]))
+        declared = (*self.commands.values(), *self.params.values())
+        kinds = list(dict.fromkeys([*_structs(table), *declared]))
         refs, self.schemas = msgspec.json.schema_components(kinds, ref_template=REF)
         self._refs = dict(zip(kinds, refs, strict=True))
         self._open_params()

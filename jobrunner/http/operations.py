@@ -32,6 +32,7 @@ from jobrunner.http.wire import (
     DeadLettersQuery,
     GrantOrder,
     OwnedPageQuery,
+    OwnedQuery,
     PageQuery,
     Reasoned,
     TokenOrder,
@@ -40,7 +41,8 @@ from jobrunner.ports import digest
 
 
 async def credits(call: Call) -> Reply:
-    return reply(await _purse(call, call.actor.name))
+    query: OwnedQuery = call.query
+    return reply(await _purse(call, _whose(call, query)))
 
 
 async def credits_history(call: Call) -> Reply:
@@ -68,9 +70,7 @@ async def grant(call: Call) -> Reply:
     user_id, now = call.path["user"], call.door.clock.now()
     if not any(token.name == user_id for token in await call.door.reader.tokens()):
         raise Refused("NOT_FOUND", f"there is no user {user_id!r}: no token has that name")
-    await call.door.supervisor.write(
-        Grant(user_id, body.amount, body.reason, call.actor.name, now)
-    )
+    await call.door.supervisor.write(Grant(user_id, body.amount, body.reason, call.actor.name, now))
     return reply(await _purse(call, user_id))
 
 
@@ -125,7 +125,8 @@ async def dead_letters(call: Call) -> Reply:
         )
         for row in rows
     ]
-    return reply(DeadLetters(dead_letters=entries, next_cursor=_next([row.id for row in rows], query)))
+    following = _next([row.id for row in rows], query)
+    return reply(DeadLetters(dead_letters=entries, next_cursor=following))
 
 
 async def stop(call: Call) -> Reply:
@@ -156,10 +157,7 @@ async def new_token(call: Call) -> Reply:
         NewToken(token_id, body.name, body.role, sealed, now, call.actor.name, expires_at)
     )
     if body.role == "user":
-        first = door.settings.initial_credits if body.credits is None else body.credits
-        await door.supervisor.write(
-            Grant(body.name, first, "initial", call.actor.name, now, once=True)
-        )
+        await _open_account(call, body)
     door.keyring.forget()
     made = Token(token_id, body.name, body.role, now, expires_at)
     return reply(_token_entry(made, secret), 201)
@@ -195,12 +193,26 @@ async def _ask(call: Call, message: Stop | Release) -> Answer:
     return answer
 
 
+async def _open_account(call: Call, body: TokenOrder) -> None:
+    """Only a new user starts with credits; another token of the same name changes no balance."""
+    door = call.door
+    first = door.settings.initial_credits if body.credits is None else body.credits
+    opening = Grant(
+        body.name, first, "initial", call.actor.name, door.clock.now(), once=True
+    )
+    try:
+        await door.supervisor.write(opening)
+    except Refused as refused:
+        if refused.code != "ALREADY_EXISTS":
+            raise
+
+
 async def _purse(call: Call, user_id: str) -> Purse:
     found = await call.door.reader.credits(user_id)
     return Purse(user_id=user_id, balance=found.balance, held=found.held)
 
 
-def _whose(call: Call, query: OwnedPageQuery) -> str:
+def _whose(call: Call, query: OwnedQuery | OwnedPageQuery) -> str:
     if query.user_id in (None, call.actor.name):
         return call.actor.name
     if call.actor.role != "admin":

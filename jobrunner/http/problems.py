@@ -14,7 +14,7 @@ RESERVED = frozenset({"type", "title", "status", "detail", "error_code", "correl
 
 
 def problem(refused: Refused, correlation_id: str) -> Reply:
-    """What a refusal looks like from outside; what its code needs stands beside the usual members."""
+    """A refusal as seen from outside; what its code needs stands beside the usual members."""
     extra = {key: value for key, value in refused.extra.items() if key not in RESERVED}
     body: dict[str, Any] = {
         "type": f"urn:jobrunner:problem:{refused.code.lower()}",
@@ -37,17 +37,17 @@ def refusal_of(error: Exception) -> Refused | None:
             detail = "the disk is full: nothing was stored; the operator must make room"
             return Refused("STORAGE_FULL", detail)
         case OutcomeUnknown():
-            detail = "it is not known whether this was stored; ask again with the same key or event id"
-            return Refused("OUTCOME_UNKNOWN", detail, status=503)
+            detail = "nobody knows whether this was stored; ask again with the same key or event id"
+            return Refused("OUTCOME_UNKNOWN", detail)
         case JobrunnerError():
-            return Refused("INTERNAL", "this is our fault; the log has the details", status=500)
+            return Refused("INTERNAL", "this is our fault; the log has the details")
         case _:
             return None
 
 
 def internal() -> Refused:
     """A bug. What it was stands in the log under the same correlation id, and only there."""
-    return Refused("INTERNAL", "this is our fault; the log has the details", status=500)
+    return Refused("INTERNAL", "this is our fault; the log has the details")
 
 
 def invalid(detail: str, *faults: tuple[str, str]) -> Refused:

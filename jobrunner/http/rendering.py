@@ -7,8 +7,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from jobrunner.actors import Answer
-from jobrunner.core.decision import Failure
-from jobrunner.core.job import Asset, Attempt, Snapshot
+from jobrunner.core.job import Asset, Attempt, Failure, Snapshot
 from jobrunner.core.queries import AssetRow, HistoryRow
 from jobrunner.core.view import allowed
 from jobrunner.http.conditions import etag

@@ -49,7 +49,7 @@ class NoFields(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Make a job. ``params`` are what the job type's own struct says; ``parameters`` is an alias."""
+    """Make a job. The job type says what ``params`` may be; ``parameters`` is an alias."""
 
     workflow: Name
     job_type: Annotated[str, Meta(min_length=1, max_length=50)] | None = None
@@ -187,6 +187,12 @@ class ArtifactQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class DrawingQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: Literal["json", "mermaid", "svg"] = "json"
+
+
+class OwnedQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``user_id`` is for admins."""
+
+    user_id: str | None = None
 
 
 class OwnedPageQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -16,7 +16,6 @@ from jobrunner.core.decision import (
     Forget,
     Grant,
     LedgerEntry,
-    NewAsset,
     NewToken,
     Note,
     QuotaAssert,
@@ -25,6 +24,7 @@ from jobrunner.core.decision import (
     Unit,
 )
 from jobrunner.core.job import Asset, Attempt, Snapshot
+from jobrunner.core.workflow import EXTERNAL
 from jobrunner.store import statements as sql
 from jobrunner.store.rows import payload_row, rest_text, text
 from jobrunner.store.statements import Statement
@@ -77,8 +77,6 @@ def compiled(unit: Unit, fresh_rows: Iterator[int], initial_credits: int) -> Wor
             return Work([revoked, _said("token.revoked", unit, token=unit.which)], alone=True)
         case Note():
             return Work([_audit(unit.record, unit.at, unit.job_id)])
-        case NewAsset():
-            return Work([_asset(unit.asset, None, unit.user_id)], alone=True)
         case Forget():
             return Work(list(_forgotten(unit)), alone=True, touched=(unit.job.id,))
         case Remember():
@@ -91,11 +89,14 @@ def claim_at(job: Snapshot) -> int | None:
         return None
     run_at = job.timer("run_at")
     attempt = job.attempt
-    if attempt is not None and attempt.status == "due" and not attempt.holder:
-        return max(attempt.not_before, run_at.due_at if run_at else 0)
-    if job.kind == "queued":
-        return run_at.due_at if run_at else 0
-    return None
+    at = run_at.due_at if run_at else 0
+    if attempt is None:
+        return at if job.kind == "queued" else None
+    return max(attempt.not_before, at) if _is_up_for_claim(attempt) else None
+
+
+def _is_up_for_claim(attempt: Attempt) -> bool:
+    return attempt.status == "due" and attempt.stage == EXTERNAL and not attempt.holder
 
 
 def _decided(decision: Decision, fresh_rows: Iterator[int], initial_credits: int) -> Work:
@@ -229,8 +230,9 @@ def _same_payload(before: Snapshot, after: Snapshot) -> bool:
 def _locks(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
     old = {lock.scope: lock for lock in before.locks} if before else {}
     new = {lock.scope: lock for lock in after.locks}
-    for scope in old.keys() - new.keys() if old else ():
-        yield sql.LOCK_FREED, (after.row, scope)
+    for scope in old:
+        if scope not in new:
+            yield sql.LOCK_FREED, (after.row, scope)
     for scope, lock in new.items():
         if old.get(scope) != lock:
             yield sql.LOCK, (
@@ -274,7 +276,7 @@ def _artifacts(decision: Decision, after: Snapshot) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def _asset(asset: Asset, row: int | None, user_id: str) -> Row:
+def _asset(asset: Asset, row: int, user_id: str) -> Row:
     return sql.ASSET, (
         asset.id, row, user_id, asset.asset_type, asset.url, asset.storage_path, asset.file_size,
         asset.sha256, asset.created_at,

@@ -23,8 +23,8 @@ class Handle(aiosqlite.Connection):
 
     async def __call__(self, function: Callable[..., T], *arguments: Any) -> T:
         with anyio.CancelScope(shield=True):
-            answer: T = await self._execute(function, self._conn, *arguments)
-            return answer
+            answer: T = await self._execute(function, self._conn, *arguments)  # type: ignore[no-untyped-call]
+        return answer
 
 
 async def open_handle(path: str) -> Handle:

@@ -78,7 +78,7 @@ def lock_process(path: str) -> ProcessLock:
     return lock
 
 
-def prepare_writer(connection: sqlite3.Connection, path: str) -> tuple[int, int]:
+def prepare_writer(connection: sqlite3.Connection, path: str, now: int) -> tuple[int, int]:
     """Runs on the writer's thread. Returns the new epoch and the first unused job key."""
     try:
         if _is_empty(connection, path):
@@ -86,7 +86,7 @@ def prepare_writer(connection: sqlite3.Connection, path: str) -> tuple[int, int]
         _apply(connection, WRITER, path)
         _check_birth(connection, path)
         migrate(connection)
-        return _new_epoch(connection), _next_row(connection)
+        return _new_epoch(connection, now), _next_row(connection)
     except sqlite3.Error as error:
         raise _translated(error, path) from error
 
@@ -150,9 +150,10 @@ def _refuse_differences(wanted: dict[str, Any], found: dict[str, Any], path: str
         raise Misconfigured(*faults)
 
 
-def _new_epoch(connection: sqlite3.Connection) -> int:
-    changed = connection.execute("UPDATE meta SET epoch = epoch + 1 RETURNING epoch").fetchall()
-    return int(changed[0][0])
+def _new_epoch(connection: sqlite3.Connection, now: int) -> int:
+    born = connection.execute("INSERT INTO lives (started_at, seen_at) VALUES (?, ?)", (now, now))
+    assert born.lastrowid is not None
+    return born.lastrowid
 
 
 def _next_row(connection: sqlite3.Connection) -> int:

@@ -38,7 +38,8 @@ class Rounds(Generic[Q, A]):
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="store round")
         with anyio.CancelScope(shield=True):
-            return await future
+            answer = await future
+        return answer  # noqa: RET504 - by its type, a scope may swallow
 
     async def close(self) -> None:
         """Serves what waits, and takes nothing more."""
@@ -59,7 +60,7 @@ class Rounds(Generic[Q, A]):
     async def _round(self, taken: list[tuple[Q, asyncio.Future[A]]]) -> None:
         try:
             answers = await self._serve([question for question, _ in taken])
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it is handed to everybody in this round
             for _, future in taken:
                 if not future.done():
                     future.set_exception(error)

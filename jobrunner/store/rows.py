@@ -14,16 +14,7 @@ import msgspec
 from msgspec import structs
 
 from jobrunner.core.job import Artifact, Asset, Attempt, Snapshot
-from jobrunner.core.queries import (
-    AssetRow,
-    AuditRow,
-    DeadLetterRow,
-    HistoryRow,
-    LedgerRow,
-    Token,
-    Tombstone,
-    Waiting,
-)
+from jobrunner.core.queries import AssetRow, AuditRow, DeadLetterRow
 
 HOT = (
     "id", "workflow", "digest", "job_type", "user_id", "status", "kind", "created_at",
@@ -128,35 +119,25 @@ SELECT_HISTORY = """
 """
 
 
-def history_of(row: tuple[Any, ...]) -> HistoryRow:
-    return HistoryRow(*row)
-
-
 SELECT_LEDGER = """
     SELECT id, user_id, kind, amount, balance_after, held_after, job_id, run_id, reason, created_at
     FROM ledger
 """
 
 
-def ledger_of(row: tuple[Any, ...]) -> LedgerRow:
-    return LedgerRow(*row)
+SELECT_AUDIT = "SELECT id, at, event, actor, job_id, fields FROM audit"
 
 
 def audit_of(row: tuple[Any, ...]) -> AuditRow:
-    return AuditRow(*row[:5], fields=parsed(row[5]))
+    return AuditRow(*(*row[:5], parsed(row[5])))
+
+
+SELECT_DEAD_LETTER = """
+    SELECT id, at, job_id, workflow, user_id, reason, failure_code, failure_message, failed_stage,
+        hidden
+    FROM dead_letters
+"""
 
 
 def dead_letter_of(row: tuple[Any, ...]) -> DeadLetterRow:
-    return DeadLetterRow(*row[:9], hidden=bool(row[9]))
-
-
-def token_of(row: tuple[Any, ...]) -> Token:
-    return Token(*row)
-
-
-def tombstone_of(row: tuple[Any, ...]) -> Tombstone:
-    return Tombstone(*row)
-
-
-def waiting_of(row: tuple[Any, ...]) -> Waiting:
-    return Waiting(*row)
+    return DeadLetterRow(*(*row[:9], bool(row[9])))

@@ -12,7 +12,19 @@ from jobrunner.core.check import check
 from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.job import Actor, Failure
 from jobrunner.errors import Refused
-from tests.driving import ADA, ADMIN, EVE, NOON, WORKER, Arrange, World, bound, code, picture, varied
+from tests.driving import (
+    ADA,
+    ADMIN,
+    EVE,
+    NOON,
+    WORKER,
+    Arrange,
+    World,
+    bound,
+    code,
+    picture,
+    varied,
+)
 
 STATUSES = ("queued", "running", "failed", "completed", "rejected", "dead_letter")
 FINAL = ("completed", "rejected", "dead_letter")
@@ -141,7 +153,16 @@ def test_birth_holds_the_price_and_waits(world: World) -> None:
 
 @pytest.mark.parametrize(
     "prompt",
-    ["a NUDE at dusk", "n.u.d.e", "n u d e", "nud3", "nuⅮe", "ｎｕｄｅ", "nu\u200bde", "_nude_"],
+    [
+        "a NUDE at dusk",
+        "n.u.d.e",
+        "n u d e",
+        "nud3",
+        "nu\u216ee",
+        "\uff4eude",
+        "nu\u200bde",
+        "_nude_",
+    ],
 )
 def test_prompt_guard_sees_through_disguises(world: World, prompt: str) -> None:
     """I15 I19: refused with 422, and neither a job nor a ledger row exists."""
@@ -458,18 +479,16 @@ def test_provider_may_ask_for_more_time() -> None:
     assert world.jobs[job_id].next_attempt_at == world.now + 90_000
 
 
-@pytest.mark.parametrize("purpose", ["limit", "heartbeat"])
-def test_clocks_of_a_stage_are_failures(purpose: str) -> None:
-    """I22 I29: 120 s for a run, 60 s of silence; both retryable."""
+def test_stage_has_two_minutes() -> None:
+    """I29: a run that takes longer has failed, retryably."""
     world = World(bound(definition))
     job_id = queued(world)
     world.start(job_id)
     began = world.now
-    if world.jobs[job_id].timer(purpose) is None:
-        pytest.skip(f"{purpose} is watched by the stage host")
-    world.fire(job_id, purpose)
-    assert world.jobs[job_id].status == "failed"
-    assert world.now - began >= (120_000 if purpose == "limit" else 60_000)
+    world.fire(job_id, "limit")
+    job = world.jobs[job_id]
+    assert (job.status, job.retry_count, job.failure_code) == ("failed", 1, "STAGE_TIMEOUT")
+    assert world.now - began >= 120_000
 
 
 @pytest.mark.parametrize("purpose", ["deadline", "lease"])
@@ -591,7 +610,7 @@ def test_failed_job_is_superseded() -> None:
     assert ended.hops[0].reason == "superseded"
     assert not ended.after.timers
     assert world.money(old) == ["hold", "release"]
-    assert [kind for kind in world.money(said.after.id)] == ["hold"]
+    assert world.money(said.after.id) == ["hold"]
     assert (world.balance(), world.held()) == (0, 1)
     ((_, letter),) = world.dead_letters
     assert (letter.reason, letter.hidden) == ("superseded", True)
@@ -633,7 +652,7 @@ def test_key_parts_are_stored_readably(world: World) -> None:
     said = world.submit(params=LIGHTHOUSE)
     assert isinstance(said, Decision)
     parts = msgspec.json.decode(said.keys[0].parts)
-    others = {"model": "default", "options": {}, "seed": None, "size": "1024x1024"}
+    others: dict[str, Any] = {"model": "default", "options": {}, "seed": None, "size": "1024x1024"}
     assert parts[-5:] == [
         "image-generation/1",
         "ada",

@@ -2,17 +2,18 @@
 --
 --   what lives      jobs and what hangs on them; gone when a job is forgotten (the cascades see to it)
 --   what stays      ledger, audit, dead letters, tombstones, keys: they name jobs by public id
---   what is known   definitions and their states, tokens, accounts, the count of process lives
+--   what is known   definitions and their states, tokens, accounts, the lives of processes
 --
 -- Times are milliseconds UTC. Texts called rest, params, result, labels, value, fields, attempt hold
 -- JSON. An index exists only where a question that is asked while the service runs needs it.
 
-CREATE TABLE meta (
-    one   INTEGER PRIMARY KEY CHECK (one = 1),
-    epoch INTEGER NOT NULL CHECK (epoch >= 0)
+-- One row for each process that opened this file; the newest is the only one that may write.
+CREATE TABLE lives (
+    epoch      INTEGER PRIMARY KEY,
+    started_at INTEGER NOT NULL,
+    seen_at    INTEGER NOT NULL,
+    ended_at   INTEGER
 ) STRICT;
-
-INSERT INTO meta (one, epoch) VALUES (1, 0);
 
 CREATE TABLE definitions (
     id        INTEGER PRIMARY KEY,
@@ -67,6 +68,7 @@ CREATE INDEX jobs_to_claim ON jobs (workflow, status, priority DESC, id)
 CREATE INDEX jobs_stuck ON jobs (id) WHERE stuck IS NOT NULL;
 CREATE INDEX jobs_open ON jobs (user_id, workflow)
     WHERE quota = 1 AND kind IN ('waiting', 'queued', 'active');
+CREATE INDEX jobs_counted ON jobs (user_id, workflow, created_at) WHERE quota = 1;
 
 CREATE TRIGGER final_is_final BEFORE UPDATE OF status, kind, definition ON jobs
 WHEN OLD.kind = 'final'

@@ -46,7 +46,8 @@ def sound(ask: Ask, artifact: str) -> Refused | None:
     if not ask.definition.in_house(ask.target, job.job_type):
         return None
     found = job.artifacts.get(artifact)
-    if found is not None and found.asset and found.asset in ask.facts.verified:
+    whole = ask.facts.verified | {asset.id for asset in ask.report.assets}
+    if found is not None and found.asset in whole:
         return None
     return Refused("CORRUPT_INPUT", f"{artifact} is missing or is not what was recorded")
 

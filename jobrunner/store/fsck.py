@@ -1,0 +1,257 @@
+"""``db check``: what must be true of the whole file, asked of the file.
+
+Each rule is a sentence and a select that finds where it does not hold; the sentence is filled in
+with what was found. The constraints of the schema make most of this impossible to break through
+this program; a faulty disk, a foreign tool and a bug of ours are what is looked for.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from jobrunner.errors import Misconfigured
+from jobrunner.store import rows
+from jobrunner.store.migrations import latest, level
+from jobrunner.store.opening import APPLICATION_ID
+
+FAULTS_MAX = 100
+
+
+class Rule(Struct, frozen=True):
+    sentence: str
+    sql: str
+
+
+RULES = (
+    Rule(
+        "account {0}: balance {1} and held {2}, but its ledger sums up to {3} and {4}",
+        """
+        SELECT a.user_id, balance, held, coalesce(sum(l.amount), 0) s,
+            coalesce(sum(held_change), 0) h
+        FROM accounts a LEFT JOIN ledger l ON l.user_id = a.user_id GROUP BY a.user_id
+        HAVING balance <> s OR held <> h
+        """,
+    ),
+    Rule(
+        "ledger row {0} of {1} says that {2} and {3} remained, but it was {4} and {5}",
+        """
+        SELECT * FROM (
+            SELECT id, user_id, balance_after b, held_after h,
+                sum(amount) OVER mine AS spendable, sum(held_change) OVER mine AS held
+            FROM ledger WINDOW mine AS (PARTITION BY user_id ORDER BY id))
+        WHERE b <> spendable OR h <> held
+        """,
+    ),
+    Rule(
+        "job {0}: credits are {1} and the cost is {2}, but its ledger moved {3} and holds {4}",
+        """
+        SELECT j.uid, j.credits, j.cost, coalesce(sum(l.amount), 0) s,
+            coalesce(sum(l.held_change), 0) h
+        FROM jobs j LEFT JOIN ledger l ON l.job_id = j.uid GROUP BY j.id
+        HAVING s <> CASE WHEN credits IN ('held', 'captured', 'charged') THEN -cost ELSE 0 END
+            OR h <> CASE WHEN credits = 'held' THEN cost ELSE 0 END
+        """,
+    ),
+    Rule(
+        "job {0}, deleted: its ledger still holds {1} credits",
+        """
+        SELECT t.uid, sum(l.held_change) h FROM tombstones t JOIN ledger l ON l.job_id = t.uid
+        GROUP BY t.uid HAVING h <> 0
+        """,
+    ),
+    Rule(
+        "job {0} is final ({1}) and still has {2}",
+        """
+        SELECT j.uid, j.status, 'the timer ' || t.purpose FROM jobs j JOIN timers t ON t.job = j.id
+        WHERE j.kind = 'final'
+        UNION ALL
+        SELECT j.uid, j.status, 'the lock ' || l.scope FROM jobs j JOIN locks l ON l.job = j.id
+        WHERE j.kind = 'final'
+        UNION ALL
+        SELECT j.uid, j.status, 'a place in line' FROM jobs j
+        WHERE j.kind = 'final' AND (line_at IS NOT NULL OR claim_at IS NOT NULL)
+        UNION ALL
+        SELECT j.uid, j.status, 'the open attempt ' || a.serial
+        FROM jobs j JOIN attempts a ON a.job = j.id
+        WHERE j.kind = 'final' AND a.status <> 'ended'
+        """,
+    ),
+    Rule(
+        "job {0}: {1} attempts are open at once",
+        """
+        SELECT j.uid, count(*) n FROM attempts a JOIN jobs j ON j.id = a.job
+        WHERE a.status <> 'ended' GROUP BY a.job HAVING n > 1
+        """,
+    ),
+    Rule(
+        "job {0}: its history goes from {2} to {3} at version {1}, but it stood at {4}",
+        """
+        SELECT uid, version, from_status, to_status, stood FROM (
+            SELECT j.uid, h.version, h.from_status, h.to_status, h.job,
+                lag(h.to_status) OVER (PARTITION BY h.job ORDER BY h.version, h.hop) AS stood
+            FROM history h JOIN jobs j ON j.id = h.job)
+        WHERE from_status IS NOT stood
+        """,
+    ),
+    Rule(
+        "job {0}: hop {2} of version {1} has no hop {2} - 1 before it",
+        """
+        SELECT j.uid, h.version, h.hop FROM history h JOIN jobs j ON j.id = h.job
+        WHERE h.hop > 1 AND NOT EXISTS (SELECT 1 FROM history o
+            WHERE o.job = h.job AND o.version = h.version AND o.hop = h.hop - 1)
+        """,
+    ),
+    Rule(
+        "job {0}: status {1} at version {2}, but its history ends with {3} at version {4}",
+        """
+        SELECT j.uid, j.status, j.version, h.to_status, h.version
+        FROM jobs j LEFT JOIN history h ON h.seq = (SELECT seq FROM history WHERE job = j.id
+            ORDER BY version DESC, hop DESC LIMIT 1)
+        WHERE h.to_status IS NOT j.status OR h.version > j.version
+        """,
+    ),
+    Rule(
+        "job {0}: its history leaves the final state {1}",
+        """
+        SELECT j.uid, h.from_status FROM history h JOIN jobs j ON j.id = h.job
+        JOIN states s ON s.definition = j.definition AND s.name = h.from_status
+        WHERE s.kind = 'final'
+        """,
+    ),
+    Rule(
+        "job {0}: status {1} counts as {2}, but its declaration says {3}",
+        """
+        SELECT j.uid, j.status, j.kind, coalesce(s.kind, 'nothing of it') FROM jobs j
+        LEFT JOIN states s ON s.definition = j.definition AND s.name = j.status
+        WHERE s.kind IS NOT j.kind
+        """,
+    ),
+    Rule(
+        "job {0}: artifact {1} has {2} current versions",
+        """
+        SELECT j.uid, a.name, sum(a.current) n FROM artifacts a JOIN jobs j ON j.id = a.job
+        GROUP BY a.job, a.name HAVING n > 1
+        """,
+    ),
+    Rule(
+        "key {0} of {1} leads to job {2}, which is neither there nor remembered",
+        """
+        SELECT k.digest, k.user_id, k.job_id FROM keys k
+        WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE uid = k.job_id)
+            AND NOT EXISTS (SELECT 1 FROM tombstones WHERE uid = k.job_id)
+        """,
+    ),
+    Rule(
+        "job {0} is there and has a tombstone",
+        "SELECT j.uid FROM jobs j JOIN tombstones t ON t.uid = j.uid",
+    ),
+    Rule(
+        "{0} jobs of {1} are {2}, {3} of them in line; the tally says {4} and {5}",
+        """
+        WITH seen AS (
+            SELECT workflow, status, count(*) jobs, sum(line_at IS NOT NULL AND stuck IS NULL) line
+            FROM jobs GROUP BY workflow, status),
+        places AS (SELECT workflow, status FROM seen UNION SELECT workflow, status FROM tally)
+        SELECT coalesce(s.jobs, 0) a, p.workflow, p.status, coalesce(s.line, 0) b,
+            coalesce(t.jobs, 0) c, coalesce(t.in_line, 0) d
+        FROM places p LEFT JOIN seen s USING (workflow, status)
+        LEFT JOIN tally t USING (workflow, status) WHERE a <> c OR b <> d
+        """,
+    ),
+)
+
+
+def check_file(path: str) -> tuple[str, ...]:
+    """Without a running service, and without changing anything.
+
+    Raises: Misconfigured, where the file cannot even be opened.
+    """
+    try:
+        connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
+    except sqlite3.Error as error:
+        raise Misconfigured(f"{path} cannot be opened: {error}") from error
+    try:
+        return check(connection)
+    finally:
+        connection.close()
+
+
+def check(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """At most so many faults, as sentences; none is good. One moment of the file, unchanged."""
+    connection.execute("PRAGMA query_only = 1")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    try:
+        return _examine(connection)
+    except sqlite3.DatabaseError as error:
+        return (f"the file is damaged beyond reading: {error}",)
+
+
+def _examine(connection: sqlite3.Connection) -> tuple[str, ...]:
+    connection.execute("BEGIN")
+    try:
+        if foreign := tuple(_foreign(connection)):
+            return foreign
+        faults = list(_structure(connection)) or list(_meaning(connection))
+        return tuple(faults[:FAULTS_MAX])
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _foreign(connection: sqlite3.Connection) -> Iterator[str]:
+    owner = connection.execute("PRAGMA application_id").fetchone()[0]
+    if owner != APPLICATION_ID:
+        yield f"the file belongs to another program (application_id {owner})"
+    elif level(connection) != latest():
+        yield f"the file has schema {level(connection)}, this program checks schema {latest()}"
+
+
+def _structure(connection: sqlite3.Connection) -> Iterator[str]:
+    """What SQLite itself can tell; where the structure is broken, meaning is not asked for."""
+    for (text,) in connection.execute(f"PRAGMA integrity_check({FAULTS_MAX})"):
+        if text != "ok":
+            yield f"structure: {text}"
+    for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check"):
+        yield f"row {row} of {table} refers to a row of {parent} that is not there"
+
+
+def _meaning(connection: sqlite3.Connection) -> Iterator[str]:
+    for rule in RULES:
+        for found in connection.execute(f"{rule.sql} LIMIT {FAULTS_MAX}"):
+            yield rule.sentence.format(*found)
+    yield from _snapshots(connection)
+
+
+def _snapshots(connection: sqlite3.Connection) -> Iterator[str]:
+    """The texts decode, and the tables derived from them say the same."""
+    for found in connection.execute(rows.SELECT_WHOLE):
+        try:
+            job = rows.whole_job(found, {})
+        except msgspec.MsgspecError as error:
+            yield f"job {found[0]}: what is stored of it cannot be read: {error}"
+            continue
+        if {(timer.purpose, timer.due_at) for timer in job.timers} != _timers(connection, job.row):
+            yield f"job {job.id}: its timers differ from the table of timers"
+        if {(lock.scope, lock.run_id) for lock in job.locks} != _locks(connection, job.row):
+            yield f"job {job.id}: its locks differ from the table of locks"
+        opened = {job.attempt.serial} if job.attempt else set()
+        if opened != _open_attempts(connection, job.row):
+            yield f"job {job.id}: its open attempt differs from the table of attempts"
+
+
+def _timers(connection: sqlite3.Connection, row: int) -> set[tuple[str, int]]:
+    return set(connection.execute("SELECT purpose, due_at FROM timers WHERE job = ?", (row,)))
+
+
+def _locks(connection: sqlite3.Connection, row: int) -> set[tuple[str, str]]:
+    return set(connection.execute("SELECT scope, run_id FROM locks WHERE job = ?", (row,)))
+
+
+def _open_attempts(connection: sqlite3.Connection, row: int) -> set[int]:
+    found = connection.execute(
+        "SELECT serial FROM attempts WHERE job = ? AND status <> 'ended'", (row,)
+    )
+    return {serial for (serial,) in found}

@@ -1,0 +1,58 @@
+"""How many jobs a user has, counted the same way at the door and inside the transaction.
+
+Counting stops at ``most``: whether there are more than the limit is all that matters. A deleted
+job still counts as a submission of its minute and day; its tombstone remembers when it was made.
+Only jobs of workflows that ask for a quota stand in the two indexes used here.
+"""
+
+import sqlite3
+
+from jobrunner.core.decision import QuotaAssert
+
+MINUTE_MS = 60_000
+DAY_MS = 86_400_000
+
+_OPEN = """
+    SELECT count(*) FROM (
+        SELECT 1 FROM jobs INDEXED BY jobs_open
+        WHERE user_id = ? AND workflow = ? AND quota = 1
+            AND kind IN ('waiting', 'queued', 'active')
+        LIMIT ?)
+"""
+_SUBMITTED = """
+    SELECT count(*) FROM (
+        SELECT 1 FROM jobs INDEXED BY jobs_counted
+        WHERE user_id = ?1 AND workflow = ?2 AND quota = 1 AND created_at > ?3
+        UNION ALL
+        SELECT 1 FROM tombstones WHERE user_id = ?1 AND workflow = ?2 AND created_at > ?3
+        LIMIT ?4)
+"""
+
+
+def open_jobs(connection: sqlite3.Connection, user_id: str, workflow: str, most: int) -> int:
+    row = connection.execute(_OPEN, (user_id, workflow, most)).fetchone()
+    return int(row[0])
+
+
+def submitted(
+    connection: sqlite3.Connection, user_id: str, workflow: str, since: int, most: int
+) -> int:
+    row = connection.execute(_SUBMITTED, (user_id, workflow, since, most)).fetchone()
+    return int(row[0])
+
+
+def exceeded(
+    connection: sqlite3.Connection, user_id: str, workflow: str, limits: QuotaAssert, now: int
+) -> str:
+    """The first limit that is overstepped, as a word; empty when none is."""
+    scope = connection, user_id, workflow
+    minute, day = now - MINUTE_MS, now - DAY_MS
+    if limits.open_jobs and open_jobs(*scope, limits.open_jobs + 1) > limits.open_jobs:
+        return "open_jobs"
+    for name, limit, since in (
+        ("per_minute", limits.per_minute, minute),
+        ("per_day", limits.per_day, day),
+    ):
+        if limit and submitted(*scope, since, limit + 1) > limit:
+            return name
+    return ""

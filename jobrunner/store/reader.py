@@ -1,0 +1,169 @@
+"""The reader that everybody gets: whatever is asked at the same time is answered in one trip.
+
+It keeps to ``core.queries.Reader``. What is found to be so may have changed when the caller hears
+of it; whoever builds a decision on it lets the writer check it again.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.queries import (
+    ArtifactView,
+    AssetRow,
+    AuditRow,
+    Counts,
+    Credits,
+    DeadLetterRow,
+    DoorFacts,
+    DoorQuestion,
+    DueTimer,
+    HistoryRow,
+    JobFilter,
+    JobPage,
+    LastLife,
+    LedgerRow,
+    OpenAttempt,
+    Token,
+    Tombstone,
+    Waiting,
+)
+from jobrunner.errors import StorageError
+from jobrunner.ports import Hop
+from jobrunner.store import answers
+from jobrunner.store.listing import jobs
+from jobrunner.store.rounds import Rounds
+
+ROUND_QUESTIONS = 64
+
+T = TypeVar("T")
+Question = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def answer_all(connection: sqlite3.Connection, asked: list[Question]) -> list[Any]:
+    """Runs on the reader's thread: one read transaction. An error is the answer to its question
+    alone."""
+    connection.execute("BEGIN")
+    try:
+        return [_answer(connection, *question) for question in asked]
+    finally:
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+
+
+def _answer(
+    connection: sqlite3.Connection, question: Callable[..., Any], arguments: tuple[Any, ...]
+) -> Any:
+    try:
+        return question(connection, *arguments)
+    except sqlite3.Error as error:
+        return StorageError(f"the question {question.__name__!r} could not be answered: {error}")
+    except Exception as error:  # noqa: BLE001 - a bug in one answer is not the others'
+        return error
+
+
+class StoreReader:
+    def __init__(self, hop: Hop, initial_credits: int) -> None:
+        self._hop = hop
+        self._initial_credits = initial_credits
+        self._rounds: Rounds[Question, Any] = Rounds(self._answer_all, ROUND_QUESTIONS)
+
+    async def close(self) -> None:
+        await self._rounds.close()
+
+    async def _answer_all(self, asked: list[Question]) -> list[Any]:
+        return await self._hop(answer_all, asked)
+
+    async def _ask(self, question: Callable[..., T], *arguments: Any) -> T:
+        answer = await self._rounds.ask((question, arguments))
+        if isinstance(answer, Exception):
+            raise answer
+        found: T = answer
+        return found
+
+    async def job(self, job_id: str) -> Snapshot | None:
+        return await self._ask(answers.job, job_id)
+
+    async def tombstone(self, job_id: str) -> Tombstone | None:
+        return await self._ask(answers.tombstone, job_id)
+
+    async def jobs(self, which: JobFilter) -> JobPage:
+        return await self._ask(jobs, which)
+
+    async def history(self, job_id: str) -> tuple[HistoryRow, ...]:
+        return await self._ask(answers.history, job_id)
+
+    async def attempts(self, job_id: str) -> tuple[Attempt, ...]:
+        return await self._ask(answers.attempts, job_id)
+
+    async def assets(self, job_id: str) -> tuple[AssetRow, ...]:
+        return await self._ask(answers.assets, job_id)
+
+    async def library(self, user_id: str, limit: int, after: int | None) -> tuple[AssetRow, ...]:
+        return await self._ask(answers.library, user_id, limit, after)
+
+    async def asset(self, asset_id: str) -> AssetRow | None:
+        return await self._ask(answers.asset, asset_id)
+
+    async def artifact(self, job_id: str, name: str, version: int | None) -> ArtifactView | None:
+        return await self._ask(answers.artifact, job_id, name, version)
+
+    async def event(self, job_id: str, event_id: str) -> tuple[str, str] | None:
+        return await self._ask(answers.event, job_id, event_id)
+
+    async def door(self, question: DoorQuestion) -> DoorFacts:
+        return await self._ask(answers.door, question, self._initial_credits)
+
+    async def credits(self, user_id: str) -> Credits:
+        return await self._ask(answers.credits_of, user_id, self._initial_credits)
+
+    async def ledger(self, user_id: str, limit: int, after: int | None) -> tuple[LedgerRow, ...]:
+        return await self._ask(answers.ledger, user_id, limit, after)
+
+    async def audit(self, limit: int, after: int | None) -> tuple[AuditRow, ...]:
+        return await self._ask(answers.audit, limit, after)
+
+    async def dead_letters(
+        self, limit: int, after: int | None, hidden: bool
+    ) -> tuple[DeadLetterRow, ...]:
+        return await self._ask(answers.dead_letters, limit, after, hidden)
+
+    async def token(self, digest: bytes) -> Token | None:
+        return await self._ask(answers.token, digest)
+
+    async def tokens(self) -> tuple[Token, ...]:
+        return await self._ask(answers.tokens)
+
+    async def due_timers(
+        self, now: int, limit: int, workflows: tuple[str, ...]
+    ) -> tuple[DueTimer, ...]:
+        return await self._ask(answers.due_timers, now, limit, workflows)
+
+    async def next_timer(self, workflows: tuple[str, ...]) -> int | None:
+        return await self._ask(answers.next_timer, workflows)
+
+    async def line(
+        self, limit: int, workflows: tuple[str, ...], but_not: tuple[str, ...] = ()
+    ) -> tuple[Waiting, ...]:
+        return await self._ask(answers.line, limit, workflows, but_not)
+
+    async def line_length(self) -> int:
+        return await self._ask(answers.line_length)
+
+    async def claimable(
+        self, workflow: str, statuses: tuple[str, ...], job_type: str | None, now: int, limit: int
+    ) -> tuple[str, ...]:
+        return await self._ask(answers.claimable, workflow, statuses, job_type, now, limit)
+
+    async def open_attempts(self, epoch: int) -> tuple[OpenAttempt, ...]:
+        return await self._ask(answers.open_attempts, epoch)
+
+    async def last_life(self, epoch: int) -> LastLife | None:
+        return await self._ask(answers.last_life, epoch)
+
+    async def declarations(self) -> tuple[tuple[str, str, bytes], ...]:
+        return await self._ask(answers.declarations)
+
+    async def counts(self) -> Counts:
+        return await self._ask(answers.counts)

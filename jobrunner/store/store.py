@@ -1,0 +1,102 @@
+"""The store, opened: one writer, one reader, one process."""
+
+import sqlite3
+from contextlib import AsyncExitStack
+
+from jobrunner.core.decision import Clash, Unit
+from jobrunner.core.queries import Reader
+from jobrunner.errors import Misconfigured
+from jobrunner.ports import Clock, Hop
+from jobrunner.store.batch import Committed
+from jobrunner.store.fsck import check
+from jobrunner.store.hop import open_handle
+from jobrunner.store.opening import ProcessLock, lock_process, prepare_reader, prepare_writer
+from jobrunner.store.reader import StoreReader
+from jobrunner.store.writer import Writer
+
+
+class Store:
+    """``epoch`` is this life of the process; ``sqlite_version`` is for the log of the start."""
+
+    def __init__(
+        self,
+        path: str,
+        clock: Clock,
+        epoch: int,
+        writer: Writer,
+        reader: StoreReader,
+        lock: ProcessLock,
+        handles: AsyncExitStack,
+    ) -> None:
+        self.path = path
+        self.epoch = epoch
+        self.reader: Reader = reader
+        self._reader = reader
+        self.sqlite_version = sqlite3.sqlite_version
+        self.lock = lock
+        self._clock = clock
+        self._writer = writer
+        self._handles = handles
+
+    async def commit(self, unit: Unit) -> Committed | Clash:
+        """All of the unit or none of it, answered when it is on the disk.
+
+        Raises: StorageFull (a plain no), OutcomeUnknown (end the process)
+        """
+        return await self._writer.commit(unit)
+
+    async def touch(self) -> None:
+        """A sign of life, and the proof that writing works.
+
+        Raises: StorageFull, OutcomeUnknown
+        """
+        await self._writer.touch(self._clock.now())
+
+    async def check(self) -> tuple[str, ...]:
+        """Everything that is wrong with the file, as sentences. On a handle of its own, so that
+        nobody waits for it."""
+        handle = await open_handle(self.path)
+        try:
+            return await handle(check)
+        finally:
+            await handle.close()
+
+    async def close(self) -> None:
+        """What waits is served; the reader closes, then the writer; the lock goes last."""
+        await self._reader.close()
+        await self._writer.close(self._clock.now())
+        await self._handles.aclose()
+
+
+async def open_store(
+    path: str,
+    *,
+    clock: Clock,
+    initial_credits: int = 0,
+    writer_hop: Hop | None = None,
+    reader_hop: Hop | None = None,
+) -> Store:
+    """``initial_credits`` is what an account starts with, whoever its user is. The two hops are
+    the seam for simulation: they are given functions that want a ``sqlite3.Connection`` first.
+
+    Raises: Misconfigured, StorageFull
+    """
+    async with AsyncExitStack() as handles:
+        lock = lock_process(path)
+        handles.callback(lock.release)
+        write = writer_hop or await _handle(path, handles)
+        epoch, first_row = await write(prepare_writer, path, clock.now())
+        read = reader_hop or await _handle(path, handles)
+        await read(prepare_reader, path)
+        writer = Writer(write, epoch, first_row, initial_credits)
+        reader = StoreReader(read, initial_credits)
+        return Store(path, clock, epoch, writer, reader, lock, handles.pop_all())
+
+
+async def _handle(path: str, handles: AsyncExitStack) -> Hop:
+    try:
+        handle = await open_handle(path)
+    except sqlite3.Error as error:
+        raise Misconfigured(f"{path} cannot be opened: {error}") from error
+    handles.push_async_callback(handle.close)
+    return handle

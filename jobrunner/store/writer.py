@@ -1,0 +1,68 @@
+"""The one writer: a bounded line of units, and rounds that commit whatever waits in it.
+
+Nobody is answered before COMMIT has returned. Once a commit's outcome is unknown, nothing is
+written any more: what this process believes may no longer be what the file says.
+"""
+
+from contextlib import suppress
+from itertools import count
+
+import anyio
+
+from jobrunner.core.decision import Clash, Unit
+from jobrunner.errors import OutcomeUnknown, StorageError
+from jobrunner.ports import Hop
+from jobrunner.store.batch import Committed, Verdict, write_batch
+from jobrunner.store.compiling import Work, compiled
+from jobrunner.store.rounds import Rounds
+from jobrunner.store.statements import ENDED, SEEN
+
+BATCH_UNITS = 512
+LINE_UNITS = 4096
+
+
+class Writer:
+    def __init__(self, hop: Hop, epoch: int, first_row: int, initial_credits: int) -> None:
+        self._hop = hop
+        self._epoch = epoch
+        self._fresh_rows = count(first_row)
+        self._initial_credits = initial_credits
+        self._room = anyio.Semaphore(LINE_UNITS, fast_acquire=True)
+        self._rounds: Rounds[Work, Verdict] = Rounds(self._commit_all, BATCH_UNITS)
+        self._lost = ""
+
+    async def commit(self, unit: Unit) -> Committed | Clash:
+        """Returns when the unit is on the disk, or refused. A cancelled caller that was already
+        in line gets its answer first.
+
+        Raises: StorageFull, OutcomeUnknown
+        """
+        return await self._write(compiled(unit, self._fresh_rows, self._initial_credits))
+
+    async def touch(self, now: int) -> None:
+        """A sign of life, in the file: proves that writing works.
+
+        Raises: StorageFull, OutcomeUnknown
+        """
+        await self._write(Work([(SEEN, (now, self._epoch))], alone=True))
+
+    async def close(self, now: int) -> None:
+        """Says goodbye in the file; where it cannot, the next life takes this one for a death."""
+        with suppress(StorageError):
+            await self._write(Work([(ENDED, (now, self._epoch))], alone=True))
+        await self._rounds.close()
+
+    async def _write(self, work: Work) -> Committed | Clash:
+        async with self._room:
+            verdict = await self._rounds.ask(work)
+        if isinstance(verdict, Exception):
+            raise verdict
+        return verdict
+
+    async def _commit_all(self, batch: list[Work]) -> list[Verdict]:
+        if self._lost:
+            return [OutcomeUnknown(f"no more is written since: {self._lost}") for _ in batch]
+        verdicts: list[Verdict] = await self._hop(write_batch, self._epoch, batch)
+        lost = (verdict for verdict in verdicts if isinstance(verdict, OutcomeUnknown))
+        self._lost = str(next(lost, ""))
+        return verdicts

@@ -1,0 +1,138 @@
+"""The servers that ``bench`` compares, each a process: ``python -m jobrunner.testing.server``."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import msgspec
+
+from jobrunner import app
+from jobrunner.actors import Answer
+from jobrunner.config import Config, load
+from jobrunner.core.job import Snapshot
+from jobrunner.core.messages import Submit
+from jobrunner.core.queries import Token
+from jobrunner.http.auth import Keyring
+from jobrunner.http.door import Door, Settings
+from jobrunner.http.server import make_app, open_site
+from jobrunner.log import Log
+from jobrunner.stages import Registry
+from jobrunner.store.hop import Handle, open_handle
+from jobrunner.store.rounds import Rounds
+from jobrunner.testing.bench import CREDITS, Address
+
+ANY_TOKEN = "bench"
+
+
+class NoStore:
+    """Answers a submission with a job that nobody keeps, or of which one row is kept."""
+
+    draining = False
+
+    def __init__(self, definitions: Registry, handle: Handle | None, clock: Any) -> None:
+        self.definitions = definitions
+        self._clock = clock
+        self._handle = handle
+        self._rounds: Rounds[tuple[str, bytes], None] = Rounds(self._commit, 512)
+
+    async def submit(self, submission: Submit) -> Answer:
+        definition = self.definitions.current(submission.workflow)
+        assert definition is not None
+        now = self._clock.now()
+        job = Snapshot(
+            id=submission.job_id, workflow=submission.workflow, digest=definition.digest,
+            job_type=submission.job_type, user_id=submission.actor.name, status="queued",
+            kind="queued", created_at=now, updated_at=now, params=submission.params,
+        )
+        if self._handle is not None:
+            await self._rounds.ask((job.id, msgspec.json.encode(job)))
+        return Answer(job, {"replayed": False}, 201)
+
+    async def _commit(self, rows: list[tuple[str, bytes]]) -> list[None]:
+        assert self._handle is not None
+        await self._handle(_insert, rows)
+        return [None] * len(rows)
+
+
+class NoReader:
+    """Knows one token: any."""
+
+    async def token(self, digest: bytes) -> Token:
+        return Token("bench", "bench", "admin", 0)
+
+
+def _insert(connection: Any, rows: list[tuple[str, bytes]]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    connection.executemany("INSERT INTO jobs (uid, job) VALUES (?, ?)", rows)
+    connection.execute("COMMIT")
+
+
+def _prepare(connection: Any) -> None:
+    for statement in (
+        "PRAGMA journal_mode = wal",
+        "PRAGMA synchronous = FULL",
+        "CREATE TABLE jobs (id INTEGER PRIMARY KEY, uid TEXT NOT NULL UNIQUE, job BLOB) STRICT",
+    ):
+        connection.execute(statement)
+
+
+async def serve(kind: str, folder: str) -> None:
+    """Say where it listens, then serve until it is ended."""
+    opened = _service(folder) if kind == "service" else _comparison(kind, folder)
+    async with opened as address, app.system_ports().signals.stops() as stops:
+        sys.stdout.write(msgspec.json.encode(address).decode() + "\n")
+        sys.stdout.flush()
+        await anext(aiter(stops))
+
+
+@asynccontextmanager
+async def _service(folder: str) -> AsyncIterator[Address]:
+    log = Log(sys.stderr)
+    async with app.running(_config(folder), log) as service:
+        assert service.first_token is not None
+        yield Address(service.url, service.first_token)
+    log.close()
+
+
+@asynccontextmanager
+async def _comparison(kind: str, folder: str) -> AsyncIterator[Address]:
+    ports, registry = app.system_ports(), app.load_definitions(_config(folder))
+    handle = None
+    if kind == "R":
+        handle = await open_handle(f"{folder}/one-row.db")
+        await handle(_prepare)
+    supervisor: Any = NoStore(registry, handle, ports.clock)
+    reader: Any = NoReader()
+    door = Door(
+        supervisor=supervisor, reader=reader, clock=ports.clock, ids=ports.ids,
+        keyring=Keyring(reader, ports.clock, "tokens"), settings=Settings(), log=Log(sys.stderr),
+        health=_healthy, check_db=_unchecked,
+    )
+    async with open_site(make_app(door), door, "127.0.0.1", 0) as (host, port):
+        yield Address(f"http://{host}:{port}", ANY_TOKEN)
+    if handle is not None:
+        await handle.close()
+
+
+async def _healthy() -> dict[str, str]:
+    return {}
+
+
+async def _unchecked() -> tuple[str, ...]:
+    return ()
+
+
+def _config(folder: str) -> Config:
+    settings = {
+        "STORE__PATH": f"{folder}/jobrunner.db",
+        "SERVER__PORT": "0",
+        "LIMITS__QUEUED_JOBS": str(10**9),
+        "CREDITS__INITIAL": str(CREDITS),
+    }
+    return load(None, {f"JOBRUNNER_{key}": value for key, value in settings.items()})
+
+
+if __name__ == "__main__":
+    anyio.run(serve, sys.argv[1], sys.argv[2])

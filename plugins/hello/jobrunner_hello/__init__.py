@@ -1,0 +1,48 @@
+"""The smallest workflow there is: a queue, one stage in the house, two ways to end."""
+
+from msgspec import Struct
+
+from jobrunner import Context, Definition, Done, Edge, JobType, Lock, Retry, Stage, State, Workflow
+
+
+class Params(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whom to greet."""
+
+    name: str = "world"
+
+
+async def greet(ctx: Context) -> Done:
+    await ctx.progress(50, "clearing its throat")
+    return Done(result={"greeting": f"Hello, {ctx.params['name']}!"})
+
+
+greet_stage = Stage("hello.greet", greet)
+
+definition = Definition(
+    Workflow(
+        name="hello",
+        version="1",
+        initial="queued",
+        states=(
+            State("queued", "queued", onward={"*": "greeting"}),
+            State(
+                "greeting",
+                "active",
+                stage={"*": "hello.greet"},
+                done="greeted",
+                limit_s=10,
+                retry=Retry("inside", failed=("failed",)),
+            ),
+            State("greeted", "final", entry=100, ends="completed"),
+            State("failed", "final", ends="failed", fails=("failure_message",)),
+        ),
+        edges=(
+            Edge("queued", "greeting", by=("engine", "workflow")),
+            Edge("greeting", "greeted", by=("stage", "workflow")),
+            Edge("greeting", "failed", by=("stage", "timer", "engine", "workflow")),
+        ),
+        job_types=(JobType("greeting", params="params"),),
+        locks=(Lock("job", guarded=("greeting",)),),
+    ),
+    structs={"params": Params},
+)

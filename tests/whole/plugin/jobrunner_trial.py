@@ -1,0 +1,111 @@
+"""A workflow whose stage does what its params say: wait, fail, hang, or end the whole process."""
+
+import os
+import signal
+from typing import Any
+
+import anyio
+from jobrunner import (
+    Ask,
+    Call,
+    Command,
+    Context,
+    Definition,
+    Done,
+    Edge,
+    Guard,
+    JobType,
+    Lock,
+    PermanentFailure,
+    Refused,
+    Retry,
+    RetryableFailure,
+    Stage,
+    State,
+    Workflow,
+)
+from msgspec import Struct
+
+
+class Params(Struct, frozen=True, forbid_unknown_fields=True):
+    """``does``: ``work``, ``wait`` (until the file ``gate`` is there), ``hang`` (deaf to being
+    cancelled), ``retry``, ``fail``, ``crash``, ``die``. ``diary``: a file that gets a line for
+    each execution."""
+
+    does: str = "work"
+    gate: str = ""
+    diary: str = ""
+    trap: str = ""
+
+
+async def work(ctx: Context) -> Done:
+    params: dict[str, Any] = ctx.params
+    if params["diary"]:
+        with open(params["diary"], "a", encoding="utf-8") as diary:
+            diary.write(f"{ctx.job_id} {ctx.attempt} {ctx.idempotency_key}\n")
+    match params["does"]:
+        case "wait":
+            while not os.path.exists(params["gate"]):
+                await anyio.sleep(0.01)
+        case "hang":
+            with anyio.CancelScope(shield=True):
+                while not os.path.exists(params["gate"]):
+                    await anyio.sleep(0.01)
+        case "retry":
+            raise RetryableFailure("NOT_NOW", "try again")
+        case "fail":
+            raise PermanentFailure("NEVER", "do not try again")
+        case "crash":
+            raise ZeroDivisionError("a bug in a plugin")
+        case "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+    return Done(result={"attempt": ctx.attempt})
+
+
+def trapped(ask: Ask) -> Refused | None:
+    """A guard with a bug in it, while the file named by ``trap`` is there."""
+    if ask.params.get("trap") and os.path.exists(ask.params["trap"]):
+        raise ZeroDivisionError("a bug in a guard")
+    return None
+
+
+work_stage = Stage("trial.work", work)
+
+definition = Definition(
+    Workflow(
+        name="trial",
+        version="1",
+        initial="queued",
+        states=(
+            State("queued", "queued", onward={"*": "working"}),
+            State(
+                "working",
+                "active",
+                stage={"*": "trial.work"},
+                done="done",
+                limit_s=60,
+                retry=Retry("self_edge", failed=("failed",), max=3, base_s=0.02, jitter=0),
+            ),
+            State("done", "final", entry=100, ends="completed"),
+            State("failed", "settled", ends="failed", fails=("failure_message",)),
+            State("canceled", "final", ends="canceled"),
+        ),
+        edges=(
+            Edge("queued", "working", by=("engine", "workflow"), guards=(Guard(Call("trapped")),)),
+            Edge("queued", "canceled", by=("user", "admin")),
+            Edge("working", "working", by=("stage", "timer", "engine", "workflow")),
+            Edge("working", "done", by=("stage", "workflow")),
+            Edge("working", "failed", by=("stage", "timer", "engine", "workflow")),
+            Edge("working", "canceled", by=("user", "admin")),
+            Edge("failed", "queued", by=("admin",)),
+        ),
+        job_types=(JobType("trial", params="params"),),
+        commands=(
+            Command("cancel", walks=dict.fromkeys(("queued", "working"), ("canceled",))),
+            Command("retry", walks={"failed": ("queued",)}, roles=("admin",), opens_run=True),
+        ),
+        locks=(Lock("job", guarded=("working",)),),
+    ),
+    functions={"trapped": trapped},
+    structs={"params": Params},
+)
