@@ -47,7 +47,7 @@ check: $(STAMP)
 	@set -e; for plugin in $(PLUGINS); do (cd $$plugin && $(abspath $(VENV))/bin/mypy --config-file $(CURDIR)/pyproject.toml .); done
 
 bench: $(STAMP)
-	$(PY) -m tests.bench
+	$(PY) -m jobrunner.testing.bench
 
 prove: $(STAMP)
 	$(PY) -m pytest -m long --override-ini faulthandler_timeout=0

@@ -100,7 +100,7 @@ async def running(
 
     ports = ports or system_ports()
     definitions = registry or load_definitions(config)
-    async with _opened(config, ports) as store:
+    async with _ungrouped(), _opened(config, ports) as store:
         _introduce(config, store, definitions, log)
         await _remember(store, definitions, ports.clock)
         first = await _first_token(config, store, ports)
@@ -121,6 +121,20 @@ async def running(
                             await supervisor.drain()
                         group.cancel_scope.cancel()
     log("service.stopped")
+
+
+@asynccontextmanager
+async def _ungrouped() -> AsyncIterator[None]:
+    """One error of ours, however many task groups it has passed through, stays what it was."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        if isinstance(error, JobrunnerError):
+            raise error from group
+        raise
 
 
 @asynccontextmanager

@@ -16,13 +16,14 @@ from jobrunner.core.decision import (
     AuditRecord,
     DeadLetter,
     Decision,
+    Effect,
     Hop,
     KeyRow,
     LedgerEntry,
     LogEvent,
     NoOp,
 )
-from jobrunner.core.job import Actor, Asset, Failure, Snapshot
+from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot
 from jobrunner.core.messages import (
     Claim,
     Do,
@@ -39,7 +40,7 @@ from jobrunner.core.messages import (
     Start,
     Submit,
 )
-from jobrunner.core.workflow import Definition, Workflow
+from jobrunner.core.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.errors import Refused
 
 ADA = Actor("ada", "user")
@@ -72,6 +73,10 @@ class World:
         self.audits: list[tuple[str, AuditRecord]] = []
         self.dead_letters: list[tuple[str, DeadLetter]] = []
         self.assets: list[tuple[str, Asset]] = []
+        self.artifacts: list[tuple[str, Artifact]] = []
+        self.attempts: dict[tuple[str, int], Attempt] = {}
+        self.effects: list[tuple[str, Effect]] = []
+        self.writes = 0
         self.logs: list[tuple[str, LogEvent]] = []
 
     # ------------------------------------------------------------ asking
@@ -177,6 +182,10 @@ class World:
     def audited(self, job_id: str) -> list[AuditRecord]:
         return [record for one, record in self.audits if one == job_id]
 
+    def tried(self, job_id: str) -> list[Attempt]:
+        """Every attempt of the job as it is recorded now, the first one first."""
+        return [found for (one, _), found in sorted(self.attempts.items()) if one == job_id]
+
     # ------------------------------------------------------------ writing
 
     def _moment(self) -> Moment:
@@ -219,6 +228,7 @@ class World:
         for other in decision.also:
             self._write(other)
         self._check(decision)
+        self.writes += 1
         job = decision.after
         self.jobs[job.id] = job
         self.hops += [(job.id, job.version, hop) for hop in decision.hops]
@@ -226,6 +236,9 @@ class World:
         self.audits += [(job.id, record) for record in decision.audits]
         self.dead_letters += [(job.id, letter) for letter in decision.dead_letters]
         self.assets += [(job.id, asset) for asset in decision.assets]
+        self.artifacts += [(job.id, artifact) for artifact in decision.artifacts]
+        self.attempts |= {(job.id, attempt.serial): attempt for attempt in decision.attempts}
+        self.effects += [(job.id, effect) for effect in decision.effects]
         self.logs += [(job.id, log) for log in decision.logs]
         for row in decision.keys:
             self.keys[job.user_id, row.digest] = (job.id, row)
@@ -260,6 +273,19 @@ def bound(definition: Definition, **changes: Any) -> Definition:
         for state in definition.workflow.states
     )
     return varied(definition, **{"states": states, **changes})
+
+
+def outside(definition: Definition) -> Definition:
+    """The same lifecycle with nobody in the house: every stage is an outside worker's."""
+    states = tuple(
+        msgspec.structs.replace(
+            state,
+            stage={"*": EXTERNAL} if state.kind == "active" else {},
+            on_demand=EXTERNAL if state.on_demand else "",
+        )
+        for state in definition.workflow.states
+    )
+    return varied(definition, states=states)
 
 
 def varied(definition: Definition, **changes: Any) -> Definition:

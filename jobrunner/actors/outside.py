@@ -30,11 +30,10 @@ class Claims:
     ) -> list[Answer]:
         """Up to ``limit`` claims; fewer, or none, when ``wait_s`` brings nothing."""
         arrival = self._world.expect()
-        taken: list[Answer] = []
         try:
+            taken = await self._now(actor, workflow, statuses, job_type, limit)
             with anyio.move_on_after(wait_s):
-                taken = await self._now(actor, workflow, statuses, job_type, limit)
-                while not taken and wait_s > 0:
+                while not taken:
                     with anyio.move_on_after(LOOK_AGAIN_S):
                         await arrival.wait()
                     arrival.clear()

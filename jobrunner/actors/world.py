@@ -60,15 +60,13 @@ class World:
             self.on_other(other.after.id)
 
     def announce(self, event: str, job: Snapshot, level: str, **fields: Any) -> None:
-        self._log(
-            event,
-            level=level,
-            job_id=job.id,
-            workflow=job.workflow,
-            user_id=job.user_id,
-            correlation_id=job.correlation_id,
-            **fields,
-        )
+        about = {
+            "job_id": job.id,
+            "workflow": job.workflow,
+            "user_id": job.user_id,
+            "correlation_id": job.correlation_id,
+        }
+        self._log(event, level=level, **about | fields)
 
     def say(self, event: str, level: str = "info", **fields: Any) -> None:
         """A line that is about no job in particular."""

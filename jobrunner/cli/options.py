@@ -12,7 +12,7 @@ from cyclopts import CycloptsError, Parameter
 
 from jobrunner.config import Config, load
 
-Output = Literal["table", "json", "ids"]
+Output = Annotated[Literal["table", "json", "ids"], Parameter(alias="-o")]
 
 
 @Parameter(name="*")
@@ -44,7 +44,7 @@ class Asking(Where):
 class Listing(Asking):
     """Commands that print rows."""
 
-    output: Annotated[Output, Parameter(alias="-o")] = "table"
+    output: Output = "table"
     "How rows are printed."
 
 

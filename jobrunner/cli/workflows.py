@@ -12,7 +12,7 @@ from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 
 if TYPE_CHECKING:
-    from jobrunner.app import Registry
+    from jobrunner.stages import Registry
 
 app = App(name="workflow", help="The declared lifecycles that are installed here.")
 

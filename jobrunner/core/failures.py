@@ -50,7 +50,7 @@ def reenter(draft: Draft, trigger: Trigger) -> Refused | None:
     state, retry = draft.state, draft.state.retry
     assert retry is not None, f"{state.name} repeats without a retry policy"
     if draft.failure is None:
-        return pulse(draft, trigger)
+        return say_again(draft, trigger)
     failures = count_failure(draft, state.name) if draft.failure.retryable else retry.max
     if failures < retry.max:
         return _again(draft, state, retry, failures, trigger)

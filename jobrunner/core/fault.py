@@ -14,9 +14,6 @@ class Fault(Struct, frozen=True):
     text: str
     trace: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        return "\n".join([f"{self.rule}: {self.text}", *(f"    {line}" for line in self.trace)])
-
 
 def meant(name: str, known: Iterable[str]) -> str:
     """The likely cure of a name that stands for nothing."""

@@ -23,7 +23,7 @@ STRING = re.compile(rb'(?s)"(?:[^"\\]++|\\.)*+"?')
 INTEGER = re.compile(rb"(?<![\d.])-?(\d{16,}+)(?![.eE])")
 NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 ONE_KIND = bytes.maketrans(b"[]", b"{}")
-WHERE = re.compile(r"(?s)(.*?)(?: - at `\$(.*)`)?\Z")
+WHERE = re.compile(r"(?s)(.*?)(?: - at (?:`key` in )?`\$(.*)`)?\Z")
 FIELD = re.compile(r"\AObject (?:missing required|contains unknown) field `(.*)`\Z")
 
 T = TypeVar("T")

@@ -197,9 +197,7 @@ async def _open_account(call: Call, body: TokenOrder) -> None:
     """Only a new user starts with credits; another token of the same name changes no balance."""
     door = call.door
     first = door.settings.initial_credits if body.credits is None else body.credits
-    opening = Grant(
-        body.name, first, "initial", call.actor.name, door.clock.now(), once=True
-    )
+    opening = Grant(body.name, first, "initial", call.actor.name, door.clock.now(), once=True)
     try:
         await door.supervisor.write(opening)
     except Refused as refused:

@@ -133,7 +133,14 @@ READING = (
         query=wire.DrawingQuery,
         media=("text/plain", "image/svg+xml"),
     ),
-    _get("/credits", "getCredits", operations.credits, views.Purse, "What the caller can spend"),
+    _get(
+        "/credits",
+        "getCredits",
+        operations.credits,
+        views.Purse,
+        "What the caller can spend",
+        query=wire.OwnedQuery,
+    ),
     _get(
         "/credits/history",
         "getCreditsHistory",
@@ -330,4 +337,4 @@ OPEN = (
 CORE: tuple[Endpoint, ...] = SUBMISSIONS + READING + CHANGING + OPERATING + OPEN
 TAKEN = frozenset(endpoint.door for endpoint in CORE)
 
-__all__ = ["CORE", "TAKEN", "table_of"]
+__all__ = ["CORE", "TAKEN", "document", "table_of"]

@@ -5,6 +5,7 @@ handler. Errors of every kind end in the same place and leave in the same shape.
 """
 
 import contextlib
+import os
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -13,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from jobrunner.core.job import Actor
-from jobrunner.errors import Refused
+from jobrunner.errors import Misconfigured, Refused
 from jobrunner.http.bodies import convert, decode, read, too_large
 from jobrunner.http.door import Call, Door, Reply
 from jobrunner.http.endpoint import Endpoint
@@ -52,6 +53,8 @@ async def open_site(
     """Listen until the block is left; yields the address in use (a port of 0 takes a free one).
 
     A client that hangs up cancels nothing: what it asked for may be half committed.
+
+    Raises: Misconfigured
     """
     runner = web.AppRunner(
         app,
@@ -63,11 +66,24 @@ async def open_site(
     )
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        await _listen(web.TCPSite(runner, host, port), host, port)
         address = runner.addresses[0]
         yield str(address[0]), int(address[1])
     finally:
         await runner.cleanup()
+
+
+async def _listen(site: web.TCPSite, host: str, port: int) -> None:
+    """Raises: Misconfigured."""
+    try:
+        await site.start()
+    except OSError as error:
+        known = error.errno is not None and error.errno > 0
+        reason = os.strerror(error.errno).lower() if known else str(error.strerror)
+        raise Misconfigured(
+            f"server.host = {host!r} and server.port = {port} cannot be listened on ({reason}): "
+            "choose another port, or stop the program that has this one"
+        ) from error
 
 
 def _frame(door: Door) -> Any:

@@ -9,11 +9,13 @@ from jobrunner.core.workflow import (
     Call,
     Command,
     Deadline,
+    Definition,
     Edge,
     Editable,
     Guard,
     JobType,
     Lock,
+    Money,
     Recipe,
     Retry,
     Route,
@@ -23,8 +25,10 @@ from jobrunner.core.workflow import (
 from tests.core.declared import (
     COMMANDS,
     EDGES,
+    FUNCTIONS,
     SAMPLE,
     STATES,
+    Params,
     also,
     command,
     define,
@@ -37,6 +41,11 @@ from tests.core.declared import (
 )
 
 SIDE = State("side", "waiting", person=False)
+TWICE: dict[tuple[str, str], Money] = {
+    ("draft", "queued"): "charge",
+    ("running", "resting"): "refund",
+    ("resting", "queued"): "charge",
+}
 INTO_SIDE = Edge("draft", "side", by=("user",))
 
 PLANTED: dict[str, tuple[Workflow, str, tuple[str, ...]]] = {
@@ -264,6 +273,88 @@ PLANTED: dict[str, tuple[Workflow, str, tuple[str, ...]]] = {
         "command",
         ("done", "queued"),
     ),
+    "a stage on a state that waits": (
+        state("draft", stage={"*": "sample.run"}),
+        "shape",
+        ("draft",),
+    ),
+    "onward from a state where work is done": (
+        state("checking", onward={"*": "done"}),
+        "shape",
+        ("checking",),
+    ),
+    "a stage on demand in a queue": (state("queued", on_demand="sample.run"), "shape", ("queued",)),
+    "a stage on demand that nobody can demand": (
+        replace(
+            state("draft", on_demand="sample.run"),
+            commands=(*COMMANDS[1:], Command("begin", walks={"queued": ()}, on_demand=True)),
+        ),
+        "shape",
+        ("draft",),
+    ),
+    "a command that demands what is not offered": (
+        command("note", on_demand=True),
+        "command",
+        ("note",),
+    ),
+    "a deadline that fails no attempt": (state("draft", deadline=Deadline(9)), "shape", ("draft",)),
+    "a negative limit": (state("running", limit_s=-1), "shape", ("running",)),
+    "too much progress": (state("done", entry=101), "shape", ("done",)),
+    "no attempt at all": (retry("running", max=0), "shape", ("running",)),
+    "more jitter than delay": (retry("running", jitter=2), "shape", ("running",)),
+    "a way back from a retry that is no round trip": (
+        retry("checking", again="queued"),
+        "shape",
+        ("checking",),
+    ),
+    "a guard at birth that would walk": (
+        replace(SAMPLE, birth=Birth(guard("allowed", otherwise=("canceled",)))),
+        "shape",
+        ("allowed",),
+    ),
+    "a command for no role": (command("note", roles=()), "command", ("note",)),
+    "a command that succeeds with a refusal": (command("note", status=409), "command", ("note",)),
+    "an answer from where a command is not allowed": (
+        command("start", status_from={"done": 200}),
+        "command",
+        ("start", "done"),
+    ),
+    "an artifact that can be written nowhere": (
+        replace(SAMPLE, editables=(Editable("text", {}),)),
+        "command",
+        ("text",),
+    ),
+    "an edge to everywhere": (
+        also(edges=(Edge("draft", "*", by=("user",)),)),
+        "unknown-state",
+        ("draft",),
+    ),
+    "a core code with another status": (
+        replace(SAMPLE, codes={"BLOCKED": 422, "FORBIDDEN": 404}),
+        "code",
+        ("FORBIDDEN",),
+    ),
+    "a route that is two things": (
+        also(routes=(Route("PUT", "/x/{id}", job_type="near", command="start"),)),
+        "route",
+        ("/x/{id}",),
+    ),
+    "a route to the command of no job": (
+        also(routes=(Route("PUT", "/x", command="start"),)),
+        "route",
+        ("/x",),
+    ),
+    "a route to a command that is not": (
+        also(routes=(Route("PUT", "/x/{id}", command="gone"),)),
+        "route",
+        ("gone",),
+    ),
+    "a route without a root": (also(routes=(Route("PUT", "x"),)), "route", ("PUT x",)),
+    "an answer that is not": (
+        also(routes=(Route("PUT", "/x", answer="gone"),)),
+        "unknown-function",
+        ("gone",),
+    ),
     # life
     "a state that nothing leads to": (also(states=(SIDE,)), "reachable", ("side",)),
     "a state without an end": (
@@ -309,6 +400,24 @@ PLANTED: dict[str, tuple[Workflow, str, tuple[str, ...]]] = {
         ),
         "endless",
         ("queued", "running", "checking"),
+    ),
+    "a deadline that fails an attempt without retries": (
+        state("running", retry=None, rejected="", stage={"*": "external"}),
+        "way-out",
+        ("running",),
+    ),
+    "a deadline that leads back": (
+        state("running", deadline=Deadline(9, ("checking", "running"))),
+        "way-out",
+        ("running",),
+    ),
+    "a line of jobs that no worker may claim": (
+        replace(
+            edge("queued", "running", by=("engine",)),
+            states=tuple(replace(s, deadline=None) if s.name == "queued" else s for s in STATES),
+        ),
+        "way-out",
+        ("queued", "far"),
     ),
     # money
     "an end without settlement": (
@@ -358,6 +467,14 @@ PLANTED: dict[str, tuple[Workflow, str, tuple[str, ...]]] = {
         "money",
         ("resting",),
     ),
+    "a second charge in one run": (
+        replace(
+            SAMPLE,
+            edges=tuple(replace(e, money=TWICE.get((e.source, e.target))) for e in EDGES),
+        ),
+        "money",
+        ("resting", "queued"),
+    ),
     # locks
     "work without a lock": (
         replace(SAMPLE, locks=(Lock("job", guarded=("running",)),)),
@@ -368,6 +485,11 @@ PLANTED: dict[str, tuple[Workflow, str, tuple[str, ...]]] = {
         replace(SAMPLE, locks=(Lock("job", guarded=("running", "checking", "failed")),)),
         "lock",
         ("failed",),
+    ),
+    "a lock held at an end": (
+        replace(SAMPLE, locks=(Lock("job", ("running", "checking"), held=("done",)),)),
+        "lock",
+        ("done",),
     ),
     "a lock on a wait for a person": (
         replace(SAMPLE, locks=(Lock("job", guarded=("running", "checking", "draft")),)),
@@ -465,6 +587,12 @@ def test_a_command_must_not_be_named_like_a_core_route() -> None:
     taken = frozenset({("POST", "/jobs/{id}/claim"), ("POST", "/jobs/{id}/{command}")})
     claim = also(commands=(Command("claim", walks={"draft": ()}),))
     assert [fault.rule for fault in check(define(claim), taken)] == ["route"]
+
+
+def test_a_function_that_hides_its_arguments_is_taken_as_it_is() -> None:
+    """Some of Python's own have no signature to look at."""
+    definition = Definition(SAMPLE, {**FUNCTIONS, "derive": dict}, {"params": Params})
+    assert check(definition) == ()
 
 
 def test_wildcards_are_seen_through() -> None:

@@ -117,7 +117,7 @@ ASKED = re.compile(r": command (\S+)")
 COMMAND = re.compile(r"^\S+: command (\S+) by .* \((hold|capture|release|charge|refund)\)$")
 
 
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 @given(mutated())
 def test_check_never_raises_and_its_money_faults_are_real(workflow: Workflow) -> None:
     """Whatever is declared is answered with faults; and a story of lost money really happens."""

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 FUNCTION_LINES_MAX = 70
 MODULE_LINES_MAX = 450
-ESSAY_LINES_MIN = 6
+ESSAY_LINES_MIN = 5
 POLL_S_MAX = 0.05
 
 WORLD = {"time", "random", "uuid", "secrets", "threading", "subprocess", "socket", "tempfile"}
@@ -97,14 +97,14 @@ def downward(path: PurePosixPath, text: str) -> list[str]:
 
 
 def reserved_modules(path: PurePosixPath, text: str) -> list[str]:
-    """Who may touch the world, the database, the server's side of HTTP."""
+    """Who may touch the world, the database, the server's side of HTTP. Testing makes worlds."""
     room = room_of(path)
     keepers = [(WORLD, "ports"), (DATABASE, "store"), ({"aiohttp.web"}, "http")]
     return [
         f"{path}:{line}: only {keeper} imports {name}"
         for line, name in imports(ast.parse(text))
         for names, keeper in keepers
-        if room != keeper and (name in names or name.split(".")[0] in names)
+        if room not in (keeper, "testing") and (name in names or name.split(".")[0] in names)
     ]
 
 
@@ -187,6 +187,9 @@ def places(path: PurePosixPath, text: str) -> list[str]:
 
 
 def workflow_names(path: PurePosixPath, text: str) -> list[str]:
+    """What measures the service may name what it measures; it is no part of the engine."""
+    if room_of(path) == "testing":
+        return []
     return _lines(path, text, NAMES, "the engine knows no workflow by name")
 
 

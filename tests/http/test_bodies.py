@@ -6,9 +6,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Meta, Struct
+
 from jobrunner.errors import Refused
 from jobrunner.http.bodies import INTEGER_MAX, NESTING_MAX, decode, fault_of
-from msgspec import Meta, Struct
 
 ANYTHING = msgspec.json.Decoder()
 

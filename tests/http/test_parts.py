@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.json import decode
+
 from jobrunner.core.job import Actor
 from jobrunner.core.queries import Token
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageFull
@@ -14,7 +16,6 @@ from jobrunner.http.instants import instant_of, text_of, timed
 from jobrunner.http.paging import cursor_of, key_of
 from jobrunner.http.problems import problem, refusal_of
 from jobrunner.ports import digest
-from msgspec.json import decode
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +28,7 @@ def test_instants_are_utc_with_milliseconds_and_z() -> None:
 @given(st.integers(0, 4_000_000_000_000), st.integers(-14 * 60, 14 * 60))
 def test_an_instant_is_the_same_at_every_offset(instant: int, minutes: int) -> None:
     zone = timezone(timedelta(minutes=minutes))
-    there = datetime.fromisoformat(text_of(instant).replace("Z", "+00:00")).astimezone(zone)
+    there = datetime.fromisoformat(text_of(instant)).astimezone(zone)
     assert instant_of(there) == instant
 
 

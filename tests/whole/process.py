@@ -60,7 +60,7 @@ class Place:
         self.url = ""
         self.lives = 0
         self.tokens: dict[str, str] = {}
-        self._config = config
+        self.config = config
         self._session = session
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -73,13 +73,17 @@ class Place:
         assert self._process is not None
         return self._process.pid
 
-    async def start(self, **limits: Any) -> None:
+    def configure(self, config: str) -> None:
+        """For the lives to come."""
+        self.config = config
+
+    async def start(self, preexec: Callable[[], None] | None = None) -> None:
         """Until it answers; the first life leaves the admin's token behind."""
-        self.spawn(**limits)
+        self.spawn(preexec)
         await self.ready()
 
     def spawn(self, preexec: Callable[[], None] | None = None) -> None:
-        (self.folder / "config.toml").write_text(self._config)
+        (self.folder / "config.toml").write_text(self.config)
         command = [sys.executable, "-m", "jobrunner", "serve", "--config", "config.toml"]
         environ = {key: text for key, text in os.environ.items() if "JOBRUNNER_" not in key}
         self.lives += 1

@@ -224,7 +224,7 @@ CREATE TABLE ledger (
     amount        INTEGER NOT NULL,
     held_change   INTEGER NOT NULL,
     balance_after INTEGER NOT NULL CHECK (balance_after >= 0),
-    held_after    INTEGER NOT NULL CHECK (held_after >= 0),
+    held_after    INTEGER NOT NULL,
     job_id        TEXT,
     run_id        TEXT,
     reason        TEXT NOT NULL,
@@ -241,6 +241,8 @@ CREATE TABLE ledger (
 ) STRICT;
 
 CREATE UNIQUE INDEX ledger_once ON ledger (job_id, run_id, kind) WHERE job_id IS NOT NULL;
+CREATE UNIQUE INDEX ledger_settled_once ON ledger (job_id, run_id)
+    WHERE kind IN ('capture', 'release');
 CREATE INDEX ledger_of_user ON ledger (user_id);
 
 CREATE TRIGGER ledger_moves_account AFTER INSERT ON ledger

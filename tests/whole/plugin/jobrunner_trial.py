@@ -25,6 +25,7 @@ from jobrunner import (
     Workflow,
 )
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Params(Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,6 +70,7 @@ def trapped(ask: Ask) -> Refused | None:
     return None
 
 
+TRAP = Guard(Call("trapped"), otherwise=("failed",), code="TRAPPED")
 work_stage = Stage("trial.work", work)
 
 definition = Definition(
@@ -84,6 +86,7 @@ definition = Definition(
                 stage={"*": "trial.work"},
                 done="done",
                 limit_s=60,
+                same="retry",
                 retry=Retry("self_edge", failed=("failed",), max=3, base_s=0.02, jitter=0),
             ),
             State("done", "final", entry=100, ends="completed"),
@@ -91,7 +94,8 @@ definition = Definition(
             State("canceled", "final", ends="canceled"),
         ),
         edges=(
-            Edge("queued", "working", by=("engine", "workflow"), guards=(Guard(Call("trapped")),)),
+            Edge("queued", "working", by=("engine", "workflow"), guards=(TRAP,)),
+            Edge("queued", "failed", by=("engine", "workflow")),
             Edge("queued", "canceled", by=("user", "admin")),
             Edge("working", "working", by=("stage", "timer", "engine", "workflow")),
             Edge("working", "done", by=("stage", "workflow")),
@@ -108,4 +112,11 @@ definition = Definition(
     ),
     functions={"trapped": trapped},
     structs={"params": Params},
+)
+
+_loop = Edge("done", "nowhere", by=("engine",))
+unsound = Definition(
+    replace(definition.workflow, name="unsound", edges=(*definition.workflow.edges, _loop)),
+    functions=definition.functions,
+    structs=definition.structs,
 )

@@ -1,0 +1,181 @@
+"""Commands that need no service: settings, declarations, and the file while nobody holds it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobrunner.config import Config, load
+from tests.cli.conftest import Command
+from tests.served import clean, serving
+
+
+def test_help_and_version(command: Command) -> None:
+    assert command("--help")[0] == 0
+    code, out, _ = command("--version")
+    assert code == 0
+    assert out.strip()
+
+
+def test_wrong_usage_is_2_and_says_what_was_meant(command: Command) -> None:
+    for wrong, hint in (
+        (["jbo"], "Did you mean"),
+        (["token", "creat"], '"create"'),
+        (["job", "show"], "requires an argument"),
+        (["job", "show", "--outputt", "x"], "Unknown option"),
+        (["token", "create", "Not A Name"], "a name is 1 to 64"),
+        (["token", "create", "ann", "--credits", "-1"], "a whole number from 0"),
+        (["credit", "grant", "ann", "0"], "a whole number from 1"),
+        (["job", "submit", "x", "--param", "novalue"], "name=value"),
+        (["job", "submit", "x", "--params", "[1]"], "must be a JSON object"),
+        (["job", "submit", "x", "--params", "{"], "not JSON"),
+        (["job", "submit", "x", "--params", "@missing"], "No such file"),
+    ):
+        code, out, err = command(*wrong)
+        assert (code, out) == (2, ""), wrong
+        assert hint in err, wrong
+
+
+def test_wrong_settings_are_told_all_at_once(command: Command) -> None:
+    Path("config.toml").write_text("[server]\nport = 'x'\nhots = 'y'\n")
+    for name in (["serve"], ["config", "check"], ["token", "list"], ["workflow", "list"]):
+        code, _, err = command(*name)
+        assert code == 1
+        assert "server.port = 'x'" in err
+        assert "did you mean 'host'?" in err
+
+
+def test_config_check_looks_into_workflows_too(command: Command) -> None:
+    Path("other.toml").write_text(
+        "[workflows.cutx.stages]\nprocesing = 'external'\n[workflows.cuttx]\nlease = 1\n"
+    )
+    code, out, _ = command("config", "check", "--config", "other.toml")
+    assert code == 1
+    assert "workflows.cuttx: no such workflow; did you mean 'cutx'?" in out
+    assert "workflows.cutx.stages.procesing: no such state; did you mean 'processing'?" in out
+    assert command("config", "check") == (0, "ok\n", "")
+
+
+def test_config_show_can_be_used_as_a_config_file(command: Command) -> None:
+    Path("config.toml").write_text(
+        "[server]\nmax_body = '1KiB'\n[workflows.cutx.stages]\n'processing.tts' = 'external'\n"
+        "[workflows.cutx.settings]\nname = 'with \"quotes\" and ü'\n[workflows.cutx.quota]\n"
+    )
+    code, out, _ = command("config", "show")
+    assert code == 0
+    Path("shown.toml").write_text(out)
+    shown = load(Path("shown.toml"), {})
+    assert shown == load(Path("config.toml"), {}) != Config()
+    assert (
+        json.loads(command("config", "show", "--format", "json")[1])["server"]["max_body"] == 1024
+    )
+
+
+def test_workflows_are_listed_shown_checked_and_drawn(command: Command) -> None:
+    listed = command("workflow", "list", "-o", "ids")[1].split()
+    assert {"asset-pattern", "cutx", "howera", "image-generation", "ss"} <= set(listed)
+    assert json.loads(command("workflow", "show", "cutx")[1])["initial"] == "pending"
+    code, out, _ = command("workflow", "check")
+    assert (code, set(out.split())) == (0, {*(f"{name}:" for name in listed), "ok"})
+    assert "pending" in command("workflow", "graph", "cutx")[1]
+    assert command("workflow", "graph", "cutx", "--format", "svg")[1].startswith("<svg")
+
+
+def test_a_workflow_that_is_not_there_is_4(command: Command) -> None:
+    for verb in ("show", "check", "graph"):
+        code, _, err = command("workflow", verb, "nope")
+        assert code == 4
+        assert "nope: no such workflow is installed" in err
+
+
+def test_a_refused_workflow_says_why_everywhere(command: Command) -> None:
+    Path("config.toml").write_text("[workflows.cutx.stages]\nprocessing = 'nobody.brings'\n")
+    code, out, _ = command("workflow", "check", "cutx")
+    assert code == 1
+    assert "nobody.brings" in out
+    assert "refused" in command("workflow", "list")[1]
+    assert command("workflow", "show", "cutx")[0] == 4
+
+
+def test_tokens_and_credits_on_the_file(command: Command) -> None:
+    code, token, _ = command("token", "create", "ann", "--credits", "7")
+    assert code == 0
+    assert len(token.split()) == 1
+    assert token.startswith("jr_")  # never with a dash, or `--token "$TOKEN"` would not be one
+    (listed,) = json.loads(command("token", "list", "-o", "json")[1])
+    assert (listed["name"], listed["role"], listed["revoked_at"]) == ("ann", "user", None)
+    assert token.strip() not in json.dumps(listed)
+
+    assert command("credit", "grant", "ann", "5", "--reason", "because") == (0, "", "")
+    assert "12" in command("credit", "balance", "ann")[1]
+    rows = json.loads(command("credit", "history", "ann", "-o", "json")[1])
+    assert [(row["amount"], row["balance_after"]) for row in rows] == [(5, 12), (7, 7)]
+    assert rows[0]["reason"] == "because"
+    assert command("credit", "grant", "nobody", "5")[0] == 4
+
+    assert command("token", "revoke", listed["id"])[0] == 0
+    assert json.loads(command("token", "list", "-o", "json")[1])[0]["revoked_at"]
+    code, _, err = command("token", "revoke", "nobody")
+    assert code == 4
+    assert "'nobody'" in err
+    assert command("db", "check") == (0, "ok\n", "")
+
+
+def test_a_new_user_starts_with_what_the_settings_say(command: Command) -> None:
+    Path("config.toml").write_text("[credits]\ninitial = 3\n")
+    command("token", "create", "ann")
+    assert "balance  3" in command("credit", "balance", "ann")[1]
+
+
+def test_no_service_is_1_and_says_where_it_was_sought(command: Command) -> None:
+    Path("config.toml").write_text("[server]\nport = 9\n")
+    code, out, err = command("job", "list")
+    assert (code, out) == (1, "")
+    assert "no answer from http://127.0.0.1:9" in err
+    assert "is it running?" in err
+
+
+def test_a_file_in_use_by_a_service_elsewhere_is_not_touched(
+    command: Command, tmp_path: Path
+) -> None:
+    """The lock is held, and nobody answers where the settings say: nothing may be written."""
+    with serving(tmp_path) as other:
+        Path("config.toml").write_text("[server]\nport = 9\n")
+        code, _, err = command("token", "create", "ann")
+        assert code == 1
+        assert str(other.process.pid) in err
+
+
+@pytest.mark.parametrize(
+    "started", [["-m", "jobrunner"], ["-c", "import jobrunner.cli as c; c.main()"]]
+)
+def test_it_is_a_program(started: list[str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, *started, "config", "show", "--config", "no.toml"],
+        cwd=tmp_path,
+        env=clean(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "no.toml: cannot be read: No such file or directory\n"
+
+
+def test_it_starts_without_what_is_slow_to_import(tmp_path: Path) -> None:
+    program = (
+        "import sys; from jobrunner.cli import run; run(['--version']); run(['token', '--help']);"
+        "slow = {'aiohttp', 'aiosqlite', 'sqlite3', 'jobrunner.app', 'rich.progress'};"
+        "sys.exit(sorted(slow & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=clean(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

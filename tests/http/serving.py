@@ -1,0 +1,217 @@
+"""The real service on a free port of loopback, with a database of its own, and clients of every
+role. Whatever is answered in these tests is compared with the service's own OpenAPI document."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import jsonschema_rs
+import msgspec
+
+from jobrunner import app
+from jobrunner.config import Auth, Config, Server, Store, WorkflowSettings
+from jobrunner.core.workflow import Workflow
+from jobrunner.overrides import apply
+from jobrunner.stages import Registry
+
+PLUGINS = ("asset_pattern", "cutx", "howera", "image_generation", "ss")
+OUTSIDE = WorkflowSettings(stages={"*": "external"})
+JSON = "application/json"
+
+
+@dataclass
+class Said:
+    """One answer, whole."""
+
+    status: int
+    headers: Any
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.raw)
+
+    @property
+    def code(self) -> str:
+        return str(self.json["error_code"])
+
+
+class Contract:
+    """The service's own document, as a judge of what it answers."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+        self._paths = sorted(document["paths"], key=lambda path: (path.count("{"), path))
+        self._validators: dict[str, jsonschema_rs.Draft202012Validator] = {}
+
+    def judge(self, method: str, path: str, said: Said) -> None:
+        """Every answer is documented: its route, its status, its code, its shape."""
+        template = next((one for one in self._paths if _fits(one, path)), None)
+        if template is None or said.status in (405, 500):
+            assert said.status in (404, 405), f"{method} {path}: {said.status} {said.raw[:300]!r}"
+            return
+        operation = self.document["paths"][template].get(method.lower())
+        if operation is None:
+            assert said.status == 405, f"{method} {path} is not documented"
+            return
+        answers = operation["responses"]
+        assert str(said.status) in answers, f"{method} {template}: {said.status} {said.raw[:300]!r}"
+        if said.raw:
+            content = answers[str(said.status)]["content"]
+            media = said.headers["Content-Type"].partition(";")[0]
+            assert media in content, f"{method} {template}: {media}"
+            if "json" in media:
+                self._check(content[media]["schema"], said, f"{method} {template} {said.status}")
+
+    def _check(self, schema: dict[str, Any], said: Said, where: str) -> None:
+        key = msgspec.json.encode(schema).decode()
+        if key not in self._validators:
+            whole = {**schema, "components": self.document["components"]}
+            self._validators[key] = jsonschema_rs.Draft202012Validator(whole)
+        faults = [str(error) for error in self._validators[key].iter_errors(said.json)]
+        assert not faults, f"{where}: {faults} in {said.raw[:600]!r}"
+
+
+def _fits(template: str, path: str) -> bool:
+    pattern = re.sub(r"\\\{[a-z]+\\\}", "[^/]+", re.escape(template))
+    return re.fullmatch(pattern, path) is not None
+
+
+@dataclass
+class Caller:
+    """A client with one token."""
+
+    session: aiohttp.ClientSession
+    url: str
+    contract: Contract | None
+    token: str | None = None
+    seen: list[tuple[str, str, int]] = field(default_factory=list)
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: dict[str, str] | None = None,
+        data: bytes | None = None,
+    ) -> Said:
+        sent = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        if body is not None:
+            data = msgspec.json.encode(body)
+        if data is not None:
+            sent["Content-Type"] = JSON
+        sent |= headers or {}
+        async with self.session.request(
+            method, self.url + path, data=data, headers=sent, allow_redirects=False
+        ) as response:
+            said = Said(response.status, response.headers, await response.read())
+        if self.contract is not None:
+            self.contract.judge(method, path.partition("?")[0], said)
+        return said
+
+    async def get(self, path: str, **headers: str) -> Said:
+        return await self.ask("GET", path, headers=_dashed(headers))
+
+    async def post(self, path: str, body: Any = None, **headers: str) -> Said:
+        return await self.ask("POST", path, body, headers=_dashed(headers))
+
+    async def put(self, path: str, body: Any = None, **headers: str) -> Said:
+        return await self.ask("PUT", path, body, headers=_dashed(headers))
+
+    async def delete(self, path: str) -> Said:
+        return await self.ask("DELETE", path)
+
+    async def submit(self, workflow: str, **more: Any) -> Any:
+        """A job, made."""
+        said = await self.post("/jobs", {"workflow": workflow, **more})
+        assert said.status in (200, 201), said.raw
+        return said.json
+
+
+def _dashed(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@dataclass
+class House:
+    """A running service, its clients, and everything it logged."""
+
+    service: app.Service
+    session: aiohttp.ClientSession
+    contract: Contract
+    logged: list[dict[str, Any]]
+    admin: Caller
+    nobody: Caller
+    callers: dict[str, Caller]
+
+    @property
+    def ada(self) -> Caller:
+        return self.callers["ada"]
+
+    @property
+    def eve(self) -> Caller:
+        return self.callers["eve"]
+
+    @property
+    def worker(self) -> Caller:
+        return self.callers["worker"]
+
+    def caller(self, token: str | None) -> Caller:
+        return Caller(self.session, self.service.url, self.contract, token)
+
+
+def definitions(settings: WorkflowSettings = OUTSIDE) -> Registry:
+    """The five lifecycles of this tree, driven from outside."""
+
+    def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
+        fitted = apply(workflow, settings)
+        return (workflow, fitted) if isinstance(fitted, tuple) else (fitted, ())
+
+    registry = Registry(overlay)
+    for name in PLUGINS:
+        registry.add(import_module(f"jobrunner_{name}").definition)
+    # assert not registry.refused, registry.refused
+    return registry
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path, *, mode: Any = "tokens", server: Server | None = None
+) -> AsyncIterator[House]:
+    config = Config(
+        server=server or Server(port=0, drain_seconds=1),
+        store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
+        auth=Auth(mode=mode),
+    )
+    logged: list[dict[str, Any]] = []
+
+    def log(event: str, level: str = "info", **fields: Any) -> None:
+        logged.append({"event": event, "level": level, **fields})
+
+    async with (
+        app.running(config, log, registry=definitions()) as service,
+        aiohttp.ClientSession() as session,
+    ):
+        nobody = Caller(session, service.url, None)
+        contract = Contract((await nobody.get("/openapi.json")).json)
+        nobody.contract = contract
+        admin = Caller(session, service.url, contract, service.first_token)
+        house = House(service, session, contract, logged, admin, nobody, {})
+        if mode == "tokens":
+            await _settle(house)
+        yield house
+    faults = [line for line in logged if line["event"] == "http.fault"]
+    assert not faults, faults
+
+
+async def _settle(house: House) -> None:
+    for name, role in (("ada", "user"), ("eve", "user"), ("worker", "workflow")):
+        made = await house.admin.post("/admin/tokens", {"name": name, "role": role})
+        assert made.status == 201, made.raw
+        house.callers[name] = house.caller(made.json["token"])
