@@ -146,6 +146,8 @@ async def open_offline(config: Config) -> AsyncIterator[Store]:
 
 def load_definitions(config: Config) -> Registry:
     """Everything installed, as it would run under this config."""
+    from jobrunner.http.routes import TAKEN
+
     if os.path.isdir(config.plugins.path):
         site.addsitedir(os.path.abspath(config.plugins.path))
 
@@ -153,7 +155,7 @@ def load_definitions(config: Config) -> Registry:
         fitted = overrides.apply(workflow, config.workflow(workflow.name))
         return (workflow, fitted) if isinstance(fitted, tuple) else (fitted, ())
 
-    registry = Registry(overlay)
+    registry = Registry(overlay, TAKEN)
     registry.load(config.plugins.enabled)
     return registry
 
@@ -293,6 +295,9 @@ def _door(
     from jobrunner.http.auth import Keyring
     from jobrunner.http.door import Door, Settings
 
+    async def faults() -> list[str]:
+        return list(await store.check())
+
     settings = Settings(
         auth=config.auth.mode,
         max_body=config.server.max_body,
@@ -307,7 +312,7 @@ def _door(
         settings=settings,
         log=log,
         health=health,
-        check_db=store.check,
+        check_db=faults,
         version=version(),
     )
 

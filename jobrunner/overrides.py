@@ -1,7 +1,8 @@
 """An operator's settings laid over a declaration: ``[workflows.NAME]`` of the config file.
 
-Pure: a Workflow goes in, another comes out, or the faults. The result is a declaration like any
-other: it is checked, stored by its digest and pinned by the jobs that are born under it.
+Pure: a Workflow goes in, another comes out, or the faults. The result is checked like any other
+declaration; what jobs pin is the one that the plugin ships, so that a setting that is changed
+holds for the jobs that are under way too.
 
 Names are looked up as they are written, then without regard to case and dashes, since a variable
 of the environment cannot spell them otherwise. From the general to the particular: ``*`` binds all

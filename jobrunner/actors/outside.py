@@ -12,6 +12,8 @@ from jobrunner.errors import Refused
 
 Ask = Callable[[str, Message], Awaitable[Answer]]
 LOOK_AGAIN_S = 5.0
+SPARE = 8
+TRIES = 3
 
 
 class Claims:
@@ -51,9 +53,19 @@ class Claims:
         job_type: str | None,
         limit: int,
     ) -> list[Answer]:
-        now = self._world.clock.now()
-        # A few more than wanted: others may be faster with some of them.
-        job_ids = await self._world.reader.claimable(workflow, statuses, job_type, now, limit + 8)
+        for _ in range(TRIES):
+            now = self._world.clock.now()
+            # A few more than wanted: others may be faster with some of them, or with all.
+            job_ids = await self._world.reader.claimable(
+                workflow, statuses, job_type, now, limit + SPARE
+            )
+            if taken := await self._of(job_ids, actor, limit):
+                return taken
+            if len(job_ids) < limit + SPARE:
+                break
+        return []
+
+    async def _of(self, job_ids: tuple[str, ...], actor: Actor, limit: int) -> list[Answer]:
         taken: list[Answer] = []
         for job_id in job_ids:
             if len(taken) == limit:

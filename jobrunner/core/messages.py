@@ -12,7 +12,7 @@ from jobrunner.core.job import Actor, Asset, Failure, Purpose, Snapshot
 
 
 class Moment(Struct, frozen=True):
-    """What the outside lends to one decision: the time, a fresh id, a number in [0, 1), the epoch."""
+    """What the outside lends a decision: the time, a fresh id, a number in [0, 1), the epoch."""
 
     now: int
     id: str = ""
@@ -152,7 +152,7 @@ class Stop(Struct, frozen=True, tag=True):
 
 
 class SetAside(Struct, frozen=True, tag=True):
-    """The job's actor keeps failing, or its parameters no longer decode: hands off until released."""
+    """The job's actor keeps failing, or its parameters do not decode: hands off until released."""
 
     why: str
 
@@ -175,8 +175,20 @@ class Supersede(Struct, frozen=True, tag=True):
 
 
 Message = (
-    Move | Do | Edit | Claim | Beat | Start | Ended | Fired | Recovered | Stop | SetAside | Release
-    | Advance | Supersede
+    Move
+    | Do
+    | Edit
+    | Claim
+    | Beat
+    | Start
+    | Ended
+    | Fired
+    | Recovered
+    | Stop
+    | SetAside
+    | Release
+    | Advance
+    | Supersede
 )
 
 

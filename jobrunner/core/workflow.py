@@ -70,8 +70,8 @@ class Edge(Declared, frozen=True):
 class Retry(Declared, frozen=True):
     """Where retries of an active state live, how many there are, and where they end.
 
-    ``round_trip``  the failure takes the edge to ``failed[0]``; with budget left the job rests there
-                    until a timer takes it on to ``again``, else it walks the rest of ``failed``.
+    ``round_trip``  the failure takes the edge to ``failed[0]``; with budget left the job rests
+                    there until a timer takes it on to ``again``, else it walks on in ``failed``.
     ``inside``      nothing but a new attempt; exhausted or permanent: walk ``failed``.
     ``self_edge``   each new attempt is a logged edge from the state to itself; then as ``inside``.
 
@@ -212,7 +212,7 @@ class Recipe(Declared, frozen=True):
 
 
 class JobType(Declared, frozen=True):
-    """One kind of submission to a workflow: its params struct (by registered name) and its price."""
+    """One kind of submission to a workflow: its params struct (a registered name) and its price."""
 
     name: str
     params: str

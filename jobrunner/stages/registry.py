@@ -22,10 +22,14 @@ STAGES = "jobrunner.stages"
 
 
 class Registry:
-    """``overlay`` puts the operator's settings for a workflow over its declaration."""
+    """``overlay`` puts the operator's settings for a workflow over its declaration; ``taken`` are
+    the routes (method, path) that a workflow's own may not shadow."""
 
-    def __init__(self, overlay: Overlay | None = None) -> None:
+    def __init__(
+        self, overlay: Overlay | None = None, taken: frozenset[tuple[str, str]] = frozenset()
+    ) -> None:
         self._overlay: Overlay = overlay or (lambda workflow: (workflow, ()))
+        self._taken = taken
         self._current: dict[str, Definition] = {}
         self._pinned: dict[str, Definition] = {}
         self.stages: dict[str, Stage] = {}
@@ -52,7 +56,7 @@ class Registry:
         """A workflow as its plugin declares it; refused if it is faulty as it would run here."""
         name = declared.workflow.name
         effective, faults = self._fit(declared)
-        faults += _checked(effective) + self._unbound(effective)
+        faults += _checked(effective, self._taken) + self._unbound(effective)
         if name in self._current:
             faults += (f"{name} is declared twice; remove one of the plugins",)
         if faults:
@@ -113,5 +117,6 @@ def _sorted(group: str) -> list[EntryPoint]:
     return sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value))
 
 
-def _checked(definition: Definition) -> tuple[str, ...]:
-    return tuple(f"{fault.text} ({'; '.join(fault.trace)})" for fault in check(definition))
+def _checked(definition: Definition, taken: frozenset[tuple[str, str]]) -> tuple[str, ...]:
+    faults = check(definition, taken)
+    return tuple(f"{fault.text} ({'; '.join(fault.trace)})" for fault in faults)

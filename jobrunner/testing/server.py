@@ -120,8 +120,8 @@ async def _healthy() -> dict[str, str]:
     return {}
 
 
-async def _unchecked() -> tuple[str, ...]:
-    return ()
+async def _unchecked() -> list[str]:
+    return []
 
 
 def _config(folder: str) -> Config:

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from jobrunner import Context, Definition, Done, Edge, JobType, Lock, Retry, Stage, State, Workflow
+from jobrunner import Context, Deadline, Definition, Done, Edge, JobType, Lock, Retry, Stage, State, Workflow
 
 
 class Params(Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,6 +31,7 @@ definition = Definition(
                 stage={"*": "hello.greet"},
                 done="greeted",
                 limit_s=10,
+                deadline=Deadline(60),
                 retry=Retry("inside", failed=("failed",)),
             ),
             State("greeted", "final", entry=100, ends="completed"),
