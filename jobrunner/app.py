@@ -41,6 +41,7 @@ TICK_S = 1.0
 SEEN_EVERY_S = 30.0
 SILENCE_S = 10.0
 LAG_MAX_S = 2.0
+LATE_S = 20.0
 LOCAL = "local"
 
 
@@ -86,6 +87,7 @@ async def serve(config: Config, log: Log) -> None:
             group.start_soon(until_failed)
             await anext(aiter(stops))
             log("service.stopping")
+            ports.children.watchdog(config.server.drain_seconds + LATE_S, _give_up_waiting)
             group.cancel_scope.cancel()
     if service.supervisor.unknown is not None:
         raise service.supervisor.unknown
@@ -329,6 +331,12 @@ def _greet(service: Service) -> None:
     if service.first_token is not None:
         print(f"admin token, shown this once: {service.first_token}", file=sys.stderr)
         print("(kept in admin.token beside the database)", file=sys.stderr, flush=True)
+
+
+def _give_up_waiting() -> None:
+    """What was acknowledged is on disk, and what was interrupted goes on at the next start."""
+    print("a stage would not stop; ending the process without it", file=sys.stderr)
+    end_process(1)
 
 
 def _bark() -> None:

@@ -103,9 +103,12 @@ _running = (*_image, Take())
 
 IMAGE_GENERATION = Lifecycle(
     outside(image_generation),
-    kinds(waiting="failed", queued="queued", active="running", final=(
-        "completed rejected dead_letter"
-    )),
+    kinds(
+        waiting="failed",
+        queued="queued",
+        active="running",
+        final=("completed rejected dead_letter"),
+    ),
     {
         "queued": _image,
         "running": _running,
@@ -261,9 +264,7 @@ _howera_steps: dict[str, tuple[Step, ...]] = {
 HOWERA = Lifecycle(
     outside(howera),
     kinds(
-        waiting=(
-            "CREATED UPLOADING UPLOADED AUDIO_READY TRANSCRIPT_READY DRAFT_READY EDITING"
-        ),
+        waiting=("CREATED UPLOADING UPLOADED AUDIO_READY TRANSCRIPT_READY DRAFT_READY EDITING"),
         active="AUDIO_EXTRACTING TRANSCRIBING GENERATING REGENERATING EXPORTING",
         final="DONE FAILED CANCELLED",
     ),
@@ -332,7 +333,9 @@ def only(world: World) -> str:
 
 def report_of(body: dict[str, Any]) -> Report:
     """What a body reports, as the core takes it in."""
-    rest = {name: value for name, value in body.items() if name not in ("artifact_updates", "assets")}
+    rest = {
+        name: value for name, value in body.items() if name not in ("artifact_updates", "assets")
+    }
     assets = tuple(
         Asset(f"asset-{number}", **asset) for number, asset in enumerate(body.get("assets", ()))
     )

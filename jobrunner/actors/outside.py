@@ -35,7 +35,7 @@ class Claims:
         try:
             taken = await self._now(actor, workflow, statuses, job_type, limit)
             with anyio.move_on_after(wait_s):
-                while not taken:
+                while not (taken or self._world.closing):
                     with anyio.move_on_after(LOOK_AGAIN_S):
                         await arrival.wait()
                     arrival.clear()

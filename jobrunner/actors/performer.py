@@ -17,6 +17,7 @@ from jobrunner.core.messages import Beat, Ended
 from jobrunner.stages import Context, Stage, run_attempt
 
 PROGRESS_EVERY_S = 1.0
+GRACE_S = 5.0
 Tell = Callable[[str, Ended], Awaitable[object]]
 Report = Callable[[str, Beat], Awaitable[object]]
 
@@ -49,13 +50,17 @@ class Performer:
             running[1].cancel()
 
     async def drain(self, seconds: float) -> None:
-        """Let running stages finish for a while, then interrupt what is left."""
+        """Let running stages finish for a while, then interrupt what is left. Of a stage that is
+        deaf to that, the attempt is written down as interrupted all the same."""
         with anyio.move_on_after(seconds):
             await self._until_empty()
         for _, scope in list(self._running.values()):
             scope.cancel()
-        with anyio.move_on_after(seconds + 5):
+        with anyio.move_on_after(GRACE_S):
             await self._until_empty()
+        for job_id, (serial, _) in list(self._running.items()):
+            with anyio.move_on_after(GRACE_S):
+                await self._tell(job_id, Ended(serial, "interrupted"))
 
     async def _until_empty(self) -> None:
         while self._running:

@@ -41,6 +41,7 @@ DEATHS_WITHIN_S = 60.0
 ROOM_WAIT_S = 5.0
 AGAIN_S = 1.0
 CRASHES_KEPT = 10_000
+LAST_LETTERS_S = 5.0
 
 
 class Supervisor:
@@ -126,7 +127,7 @@ class Supervisor:
                     now = await self._world.reader.job(job.id)
                     if now is None:
                         raise unknown(job.id)
-                    if _moved(job, now, progress):
+                    if _moved(job, now, progress) or self._world.closing:
                         return now
                     await event.wait()
                     event.clear()
@@ -169,9 +170,11 @@ class Supervisor:
         the next start without having spent an attempt."""
         self.draining = True
         self._dispatcher.open = False
+        self._world.close()
         await self._performer.drain(self._drain_s)
-        while self._actors:
-            await self._world.clock.sleep(0.01)
+        with anyio.move_on_after(LAST_LETTERS_S):
+            while self._actors:
+                await self._world.clock.sleep(0.01)
 
     async def _guard(self, serve: Any) -> None:
         """A service of this room that fails is logged and started again."""

@@ -29,6 +29,7 @@ class World:
         self._log = log
         self._watchers: dict[str, list[asyncio.Event]] = {}
         self._arrivals: list[asyncio.Event] = []
+        self.closing = False
         self.on_start: Started = lambda job, attempt: None
         self.on_stop: Stopped = lambda job_id, serial: None
         self.on_line: Callable[[int], None] = lambda change: None
@@ -72,6 +73,13 @@ class World:
         """A line that is about no job in particular."""
         self._log(event, level=level, **fields)
 
+    def close(self) -> None:
+        """Nobody is kept waiting by a service that is about to stop."""
+        self.closing = True
+        waiting = [event for events in self._watchers.values() for event in events]
+        for event in (*waiting, *self._arrivals):
+            event.set()
+
     def watch(self, job_id: str) -> asyncio.Event:
         """Set as soon as something of this job is committed; give it back with ``unwatch``."""
         event = asyncio.Event()
@@ -95,13 +103,15 @@ class World:
         self._arrivals.remove(event)
 
     def _line_changed(self, decision: Decision) -> None:
-        was = decision.before is not None and decision.before.line_at is not None
-        stands = decision.after.line_at is not None
+        was = decision.before is not None and _stands(decision.before)
+        stands = _stands(decision.after)
         if was != stands:
             self.on_line(1 if stands else -1)
 
     def _timers_changed(self, decision: Decision) -> None:
-        before = decision.before.timers if decision.before is not None else ()
+        """Also when a job that was put aside is released: its timers were not looked for."""
+        seen = decision.before is not None and decision.before.stuck is None
+        before = decision.before.timers if decision.before is not None and seen else ()
         if decision.after.timers == before:
             return
         for timer in decision.after.timers:
@@ -114,3 +124,8 @@ class World:
         if self._arrivals and decision.after.kind in ("queued", "active", "waiting"):
             for event in self._arrivals:
                 event.set()
+
+
+def _stands(job: Snapshot) -> bool:
+    """In line for a slot; a job that was put aside keeps its place and is not called."""
+    return job.line_at is not None and job.stuck is None

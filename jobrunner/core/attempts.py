@@ -12,6 +12,7 @@ import msgspec
 from jobrunner.core.decision import StartStage, StopStage
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Attempt, Failure, Lock
+from jobrunner.core.messages import Ended, Recovered
 from jobrunner.core.workflow import EXTERNAL, Retry
 
 OUR_STAGE = "stage"
@@ -87,11 +88,12 @@ def renew(draft: Draft) -> None:
 
 
 def park(draft: Draft, awaits: str, await_s: float) -> None:
-    """The stage waits for a callback: no slot, no task, only a deadline."""
+    """The stage waits for a callback: no slot, no task, only a deadline; without one of its own or
+    the state's, the time limit of the work."""
     amend(draft, status="parked", awaits=awaits)
     draft.disarm("limit", "heartbeat")
-    deadline = draft.state.deadline
-    seconds = await_s or (deadline.after_s if deadline else 0)
+    deadline, limit_s = draft.state.deadline, draft.state.limit_s
+    seconds = await_s or (deadline.after_s if deadline else 0) or limit_s
     if seconds:
         _set_deadline(draft, draft.now, seconds)
     draft.decided = True
@@ -104,6 +106,8 @@ def end(draft: Draft, outcome: str, failure: Failure | None = None) -> None:
     amend(draft, status="ended", outcome=outcome, ended_at=draft.now, failure=failure)
     draft.disarm("limit", "lease", "heartbeat", "backoff", "deadline")
     draft.decide(attempt=None, line_at=None, next_attempt_at=None, deadline_at=None)
+    if outcome != "interrupted":
+        draft.set(deaths=0)
 
 
 def quit_attempt(draft: Draft) -> None:
@@ -111,9 +115,15 @@ def quit_attempt(draft: Draft) -> None:
     attempt = draft.job.attempt
     if attempt is None:
         return
-    if attempt.holder == OUR_STAGE and attempt.status == "running":
+    if _at_work(draft, attempt):
         draft.effects.append(StopStage(attempt.serial))
     end(draft, draft.outcome or ("failed" if draft.failure else "left"), draft.failure)
+
+
+def _at_work(draft: Draft, attempt: Attempt) -> bool:
+    """Somebody in the house is on it, and is not the one who just said that it is over."""
+    over = isinstance(draft.message, Ended | Recovered)
+    return attempt.holder == OUR_STAGE and attempt.status == "running" and not over
 
 
 def amend(draft: Draft, **changes: Any) -> Attempt:

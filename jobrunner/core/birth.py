@@ -121,7 +121,9 @@ def _make(
     also = tuple(_superseded(definition, old, submit, moment) for old in freed)
     draft = _newborn(definition, submit, _richer(facts, also), moment)
     draft.also = also
-    draft.keys = tuple(_taken_from(key, facts, freed) for key in keys)
+    draft.keys = tuple(
+        _taken_from(key, known) for key, known in zip(keys, _holders(keys, facts), strict=True)
+    )
     draft.quota = _quota_assert(definition.workflow.quota)
     draft.log("job.created", job_type=submit.job_type, credits_cost=draft.job.cost)
     if refused := move_money(draft, definition.workflow.birth.money):
@@ -180,10 +182,15 @@ def _superseded(definition: Definition, old: Snapshot, submit: Submit, moment: M
     return decided
 
 
-def _taken_from(key: KeyRow, facts: Facts, freed: list[Snapshot]) -> KeyRow:
-    held = {known.job_id for known in (facts.known, facts.derived) if known is not None}
-    old = next((job.id for job in freed if job.id in held), "")
-    return KeyRow(key.digest, key.body_digest, key.parts, old)
+def _holders(keys: tuple[KeyRow, ...], facts: Facts) -> tuple[Known | None, ...]:
+    """Who has each key now. Of two, the first is the client's; one alone may be either."""
+    if len(keys) == 1:
+        return (facts.known or facts.derived,)
+    return (facts.known, facts.derived)[: len(keys)]
+
+
+def _taken_from(key: KeyRow, holder: Known | None) -> KeyRow:
+    return KeyRow(key.digest, key.body_digest, key.parts, holder.job_id if holder else "")
 
 
 def _quota_assert(quota: Quota) -> QuotaAssert | None:

@@ -48,7 +48,7 @@ def command(
         return _replayed(draft, known)
     if refused := stale_version(job, message.expected_version):
         return refused
-    if job.status in declared.satisfied:
+    if job.status in declared.satisfied or _is_demanded(job, declared):
         return satisfied(draft)
     if job.status not in declared.walks:
         return _not_from_here(draft, declared)
@@ -145,6 +145,12 @@ def _proceed(draft: Draft, declared: Command, act: Act) -> Refused | None:
 def _as(draft: Draft, declared: Command) -> Trigger:
     roles = draft.actor.roles(draft.job)
     return "user" if "user" in roles and "user" in declared.roles else draft.actor.role
+
+
+def _is_demanded(job: Snapshot, declared: Command) -> bool:
+    """The stage that it would start is at work, or about to be: one at a time."""
+    demands = declared.on_demand and declared.walks.get(job.status) == ()
+    return demands and job.attempt is not None
 
 
 def _start_on_demand(draft: Draft) -> None:

@@ -31,6 +31,7 @@ from jobrunner.core.messages import (
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 
+PEOPLE = {"user", "admin"}
 DECIDES: dict[type, Callable[..., Verdict]] = {
     Move: requests.move,
     Do: commands.command,
@@ -66,9 +67,12 @@ def needs_event(message: Message) -> str | None:
 
 def needs_balance(definition: Definition, job: Snapshot, message: Message) -> bool:
     """Whether the decision may have to take credits: only then is the ledger read."""
-    if job.cost == 0 or not isinstance(message, Do | Move):
+    if job.cost == 0:
         return False
-    return any(edge.money in ("hold", "charge") for edge in definition.workflow.edges)
+    taking = [edge for edge in definition.workflow.edges if edge.money in ("hold", "charge")]
+    if isinstance(message, Do | Move | Edit):
+        return bool(taking)
+    return any(set(edge.by) - PEOPLE for edge in taking)
 
 
 __all__ = [

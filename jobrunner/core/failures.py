@@ -54,7 +54,7 @@ def reenter(draft: Draft, trigger: Trigger) -> Refused | None:
     failures = count_failure(draft, state.name) if draft.failure.retryable else retry.max
     if failures < retry.max:
         return _again(draft, state, retry, failures, trigger)
-    if refused := step(draft, state.name, trigger):
+    if refused := say_again(draft, trigger):
         return refused
     return walk(draft, retry.failed, trigger)
 

@@ -166,11 +166,12 @@ def supersede(
     draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine", "superseded")
     if refused := walk(draft, definition.workflow.recipe.supersede, "engine"):
         return refused
-    return draft.tear_out()
+    return draft.tear_out() if draft.decided else NoOp("stays", job)
 
 
 def aside(draft: Draft, refused: Refused) -> Decision:
-    """The engine's own step was refused: no edge is invented, a person is asked."""
+    """The engine's own step was refused: no edge is invented, a person is asked. An attempt that
+    is over stays over: what it brought is kept, and another one waits for the release."""
     assert draft.before is not None
     fresh = Draft(
         draft.definition,
@@ -182,6 +183,12 @@ def aside(draft: Draft, refused: Refused) -> Decision:
         draft.message,
         "engine",
     )
+    if isinstance(draft.message, Ended):
+        fresh.report = draft.message.report
+        apply_report(fresh, fresh.report)
+        _afresh(fresh, draft.message.outcome, draft.message.failure)
+    elif isinstance(draft.message, Recovered):
+        _interrupt(fresh)
     return _put_aside(fresh, f"{refused.code}: {refused.detail}")
 
 
@@ -192,9 +199,14 @@ def _put_aside(draft: Draft, why: str) -> Decision:
 
 
 def _interrupt(draft: Draft) -> None:
-    state = draft.job.status
-    end(draft, "interrupted", Failure("INTERRUPTED", "the service stopped under this attempt"))
-    open_attempt(draft, state)
+    text = "the service stopped under this attempt"
+    _afresh(draft, "interrupted", Failure("INTERRUPTED", text))
+
+
+def _afresh(draft: Draft, outcome: str, failure: Failure | None) -> None:
+    """In place: the same state, no edge, no retry spent, the next number."""
+    end(draft, outcome, failure)
+    open_attempt(draft, draft.job.status)
 
 
 def _done(draft: Draft, message: Ended) -> Refused | None:

@@ -1,6 +1,6 @@
 """Taking an edge: what is checked before it, what leaving and entering a state bring along.
 
-One step, in this order: table, guards, lock, leaving, run, money, entering. A path is several
+One step, in this order: table, guards, lock, run, money, leaving, entering. A path is several
 steps in one decision. When a path is walked, ``go_on`` looks whether the engine itself takes the
 job further in the same commit.
 """
@@ -134,10 +134,10 @@ def _locked(draft: Draft, target: str) -> Refused | None:
 def _take(draft: Draft, edge: Edge, target: str, trigger: Trigger) -> Refused | None:
     source = draft.job.status
     to = draft.definition.states[target]
-    _leave(draft)
     _open_run(draft, to)
     if refused := move_money(draft, edge.money):
         return refused
+    _leave(draft)
     if edge.audit is not None:
         draft.audits.append(AuditRecord(edge.audit.event, draft.actor.name, edge.audit.fields))
         draft.log(edge.audit.event, **edge.audit.fields)
@@ -320,10 +320,12 @@ def _log_failure(draft: Draft) -> None:
 
 def _next(draft: Draft) -> str:
     state, job = draft.state, draft.job
+    if job.stuck:
+        return ""
     if state.kind == "active":
         return state.done if _superfluous(draft, state) else ""
     target = draft.definition.onward_of(state.name, job.job_type)
-    if not target or postponed(draft) or job.stuck:
+    if not target or postponed(draft):
         return ""
     if state.kind == "queued":
         return "" if draft.definition.states[target].kind == "active" else target
@@ -343,4 +345,6 @@ def _passes_on(draft: Draft, state: State) -> bool:
     target = draft.definition.onward_of(state.name, draft.job.job_type)
     if state.kind != "waiting" or not target:
         return False
+    if draft.definition.states[target].kind != "active":
+        return True
     return draft.job.live and draft.definition.in_house(target, draft.job.job_type)

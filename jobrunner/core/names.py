@@ -62,6 +62,7 @@ def unresolved(definition: Definition, taken: Taken) -> Iterator[Fault]:
     yield from _structs(definition)
     yield from _codes(definition.workflow)
     yield from _failed_stages(definition.workflow)
+    yield from _settings(definition.workflow)
     yield from _routes(definition, taken)
 
 
@@ -185,6 +186,17 @@ def _failed_stages(workflow: Workflow) -> Iterator[Fault]:
                 f"failed_stages names {name!r}, neither a state nor a "
                 f"stage; {meant(name, known - {''})}",
                 ("failed_stages", f"here: nothing called {name} can fail"),
+            )
+
+
+def _settings(workflow: Workflow) -> Iterator[Fault]:
+    for state in workflow.states:
+        if state.onward_if and state.onward_if not in workflow.settings:
+            yield Fault(
+                "unknown-setting",
+                f"state {state.name}: onward_if names the setting {state.onward_if!r}; "
+                f"{meant(state.onward_if, workflow.settings)}",
+                (f"state {state.name}", f"here: nobody could switch {state.onward_if} on"),
             )
 
 

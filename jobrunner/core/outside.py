@@ -49,7 +49,7 @@ def beat(
     """Progress, or a bare sign of life, from whoever works on the job."""
     if not message.actor.roles(job) & {"workflow", "admin", "stage"}:
         return forbidden("progress is for role workflow")
-    if job.kind != "active":
+    if job.kind != "active" and (job.attempt is None or job.attempt.status == "due"):
         ignored = LogEvent("job.progress_ignored", {"status": job.status})
         return NoOp("progress_ignored", job, logs=(ignored,))
     draft = begin(definition, job, message, facts, moment, "progress")

@@ -18,10 +18,11 @@ from jobrunner.core.answers import (
     working_here,
 )
 from jobrunner.core.attempts import hold
+from jobrunner.core.blame import named
 from jobrunner.core.decision import LogEvent, NoOp
 from jobrunner.core.draft import Draft
 from jobrunner.core.failures import reenter, round_trip
-from jobrunner.core.job import Snapshot
+from jobrunner.core.job import Failure, Snapshot
 from jobrunner.core.messages import Event, Facts, Moment, Move, Report
 from jobrunner.core.moves import go_on, illegal, step
 from jobrunner.core.workflow import EXTERNAL, Definition, Trigger
@@ -168,6 +169,9 @@ def _contended(draft: Draft, message: Move) -> Refused | None:
 def _move(draft: Draft, target: str, trigger: Trigger) -> Refused | None:
     retry = draft.state.retry
     if retry is not None and retry.mode == "round_trip" and target == retry.failed[0]:
+        draft.failure = draft.failure or named(
+            draft, Failure("FAILED", "reported without a reason")
+        )
         return round_trip(draft, retry, trigger)
     return step(draft, target, trigger)
 

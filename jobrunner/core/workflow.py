@@ -105,6 +105,7 @@ class State(Declared, frozen=True):
     stage        by job type (``*`` for the rest) the stage bound to it, or ``external``
     onward       by job type, where the engine itself takes a job that stands here: a ``queued``
                  state into the active one behind it, a ``waiting`` one if it declares to pass on
+    onward_if    a setting without which ``onward`` is not taken (empty: it always is)
     done         where an active state leads when its stage is done; likewise ``partial`` and
                  ``rejected`` (empty: such an outcome is a permanent failure)
     limit_s      the time limit of one attempt in the house; heartbeat_s the silence it may keep
@@ -126,6 +127,7 @@ class State(Declared, frozen=True):
     kind: Kind
     stage: dict[str, str] = {}
     onward: dict[str, str] = {}
+    onward_if: str = ""
     done: str = ""
     partial: str = ""
     rejected: str = ""
@@ -342,8 +344,10 @@ class Definition:
 
     def onward_of(self, status: str, job_type: str) -> str:
         """Where the engine takes a job that stands here, or an empty string."""
-        onward = self.states[status].onward
-        return onward.get(job_type, onward.get(ANY, ""))
+        state = self.states[status]
+        if state.onward_if and not self.workflow.settings.get(state.onward_if):
+            return ""
+        return state.onward.get(job_type, state.onward.get(ANY, ""))
 
     def lock_guarding(self, status: str) -> Lock | None:
         return next((lock for lock in self.workflow.locks if status in lock.guarded), None)

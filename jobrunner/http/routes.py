@@ -299,7 +299,6 @@ OPERATING = (
         "A new token, shown this once",
         roles=ADMINS,
         body=wire.TokenOrder,
-        codes=("ALREADY_EXISTS",),
     ),
     _delete(
         "/admin/tokens/{id}",

@@ -23,6 +23,7 @@ from jobrunner.http.routes import table_of
 from jobrunner.http.wire import Query
 
 HEADERS_MAX = 128
+LINGER_S = 1
 REQUEST_ID_MAX = 128
 UNREAD = (408, 413)
 NOBODY = Actor("", "user")
@@ -63,6 +64,7 @@ async def open_site(
         keepalive_timeout=door.settings.keepalive_s,
         shutdown_timeout=door.settings.shutdown_s,
         max_headers=HEADERS_MAX,
+        lingering_time=LINGER_S,
     )
     await runner.setup()
     try:
@@ -78,8 +80,8 @@ async def _listen(site: web.TCPSite, host: str, port: int) -> None:
     try:
         await site.start()
     except OSError as error:
-        known = error.errno is not None and error.errno > 0
-        reason = os.strerror(error.errno).lower() if known else str(error.strerror)
+        number = error.errno or 0
+        reason = os.strerror(number).lower() if number > 0 else str(error.strerror)
         raise Misconfigured(
             f"server.host = {host!r} and server.port = {port} cannot be listened on ({reason}): "
             "choose another port, or stop the program that has this one"

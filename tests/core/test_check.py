@@ -604,6 +604,14 @@ def test_wildcards_are_seen_through() -> None:
     assert ("money", "draft -> canceled") not in rules
 
 
+def test_setting_that_nobody_can_switch_on() -> None:
+    """A way that depends on a setting needs the setting to be declared."""
+    first, *others = SAMPLE.states
+    asking = replace(SAMPLE, states=(replace(first, onward_if="in_a_hurry"), *others))
+    assert [fault.rule for fault in faults(asking)] == ["unknown-setting"]
+    assert faults(replace(asking, settings={"in_a_hurry": True})) == faults(SAMPLE)
+
+
 def test_every_field_of_a_state_that_names_one_is_looked_at() -> None:
     """A field added to the declaration must be added to the check, too."""
     looked_at = {"onward", "done", "partial", "rejected", "deadline", "retry"}
@@ -624,5 +632,6 @@ def test_every_field_of_a_state_that_names_one_is_looked_at() -> None:
         "on_demand",
         "dead_letter",
         "sift",
+        "onward_if",
     }
     assert {field.name for field in fields(State)} == looked_at | of_no_state

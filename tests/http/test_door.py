@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -135,7 +136,7 @@ async def test_a_body_that_is_too_large(house: House) -> None:
     body = {"workflow": "howera", "labels": {"a": "x" * 300_000}}
     said = await house.ada.post("/jobs", body)
     assert (said.status, said.code) == (413, "BODY_TOO_LARGE")
-    said = await house.ada.ask("POST", "/jobs", data=b"[" * 10_000_000)
+    said = await house.ada.ask("POST", "/jobs", data=BytesIO(b"[" * 10_000_000))
     assert (said.status, said.code) == (413, "BODY_TOO_LARGE")
 
 
@@ -177,7 +178,6 @@ async def raw(house: House, data: bytes) -> bytes:
     try:
         writer.write(data)
         await writer.drain()
-        writer.write_eof()
         return await reader.read()
     finally:
         writer.close()
@@ -198,7 +198,11 @@ async def raw(house: House, data: bytes) -> bytes:
 )
 async def test_nobody_smuggles_a_second_request(house: House, framing: bytes) -> None:
     token = (house.ada.token or "").encode()
-    head = b"POST /jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + b"\r\n"
+    head = (
+        b"POST /jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer "
+        + token
+        + b"\r\n"
+    )
     body = b"2\r\n{}\r\n0\r\n\r\n"
     answered = await raw(
         house, head + b"Content-Type: application/json\r\n" + framing + b"\r\n" + body

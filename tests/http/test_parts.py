@@ -197,14 +197,14 @@ async def test_a_token_read_before_a_change_is_not_remembered_after_it(
     class Overlapping(Tokens):
         async def token(self, key: bytes) -> Token | None:
             found = tokens.known.get(key)
-            keyring.forget()
+            overlapped.forget()
             self.asked += 1
             return found
 
     reader = Overlapping()
-    keyring = Keyring(reader, clock, "tokens")  # type: ignore[arg-type]
-    await keyring.actor_of("Bearer abc")
-    await keyring.actor_of("Bearer abc")
+    overlapped = Keyring(reader, clock, "tokens")  # type: ignore[arg-type]
+    await overlapped.actor_of("Bearer abc")
+    await overlapped.actor_of("Bearer abc")
     assert reader.asked == 2
 
 

@@ -62,6 +62,7 @@ REPORTS: dict[str, dict[str, Any]] = {
     "DONE": {"artifacts": {"export_uri": "s3://exports/one.pdf"}},
     "FAILED": WHY,
 }
+AUTO_EDIT = {"auto_edit": True}
 TIMEOUT = Failure("STAGE_TIMEOUT", "it took too long")
 BAD_CODEC = Failure("BAD_CODEC", "the video cannot be read", retryable=False)
 
@@ -225,6 +226,29 @@ def test_pairs_are_forty_two() -> None:
     listed = {(source, target) for source, row in definition.table.items() for target in row}
     assert listed == MOVES
     assert len(listed) == 42
+
+
+TRIGGERS = {
+    ("AUDIO_READY", "TRANSCRIBING"): "EUW",
+    ("TRANSCRIPT_READY", "GENERATING"): "EUW",
+    ("DRAFT_READY", "EDITING"): "EUW",
+    ("AUDIO_EXTRACTING", "AUDIO_READY"): "SW",
+    ("TRANSCRIBING", "TRANSCRIPT_READY"): "SW",
+    ("GENERATING", "DRAFT_READY"): "SW",
+    ("EXPORTING", "DONE"): "SW",
+    ("REGENERATING", "EDITING"): "ESTW",
+    ("EXPORTING", "EDITING"): "ESTW",
+    **{(status, status): "ESTW" for status in RETRYABLE},
+    **{(status, "CANCELLED"): "TUW" for status in OPEN},
+    **{(status, "FAILED"): "ESTW" for status in OPEN},
+}
+
+
+@pytest.mark.parametrize("pair", sorted(MOVES))
+def test_triggers(pair: tuple[str, str]) -> None:
+    """H9 H17 H36: who may take each edge, beside an operator's hand; an orchestrator takes all."""
+    by = definition.table[pair[0]][pair[1]].by
+    assert "".join(sorted(one[0].upper() for one in by)) == TRIGGERS.get(pair, "UW")
 
 
 @pytest.mark.parametrize("how", ["hand", "callback"])
@@ -436,8 +460,13 @@ def test_another_video_is_a_conflict(world: World, status: str) -> None:
 
 @pytest.mark.parametrize(
     ("status", "to"),
-    [("UPLOADED", "AUDIO_EXTRACTING"), ("AUDIO_EXTRACTING", "AUDIO_EXTRACTING"),
-     ("AUDIO_EXTRACTING", "AUDIO_READY"), ("DRAFT_READY", "EDITING"), ("EDITING", "CANCELLED")],
+    [
+        ("UPLOADED", "AUDIO_EXTRACTING"),
+        ("AUDIO_EXTRACTING", "AUDIO_EXTRACTING"),
+        ("AUDIO_EXTRACTING", "AUDIO_READY"),
+        ("DRAFT_READY", "EDITING"),
+        ("EDITING", "CANCELLED"),
+    ],
 )
 def test_another_video_by_callback(world: World, status: str, to: str) -> None:
     """H5 H27: both doors agree; the same address is no news."""
@@ -661,14 +690,27 @@ def test_pipeline_in_the_house() -> None:
     assert world.path(job_id)[2:] == list(STATUSES[3:9])
 
 
-def test_stage_must_leave_its_file() -> None:
+@pytest.mark.parametrize("status", RETRYABLE)
+def test_stage_must_leave_its_file(world: World, status: str) -> None:
     """H6 H47: `done` without the artifact is a bad answer, and those are not repeated."""
-    world = house()
-    job_id = audio_extracting(world)
+    job_id = AT_REST[status](world)
+    world.definition = bound(definition)
+    world.fire(job_id, "deadline")
+    world.fire(job_id, "backoff")
     world.start(job_id)
     world.ended(job_id, "done")
     job = world.jobs[job_id]
-    assert (job.status, job.failed_stage) == ("FAILED", "AUDIO_EXTRACTING")
+    assert (job.status, job.failure_code, job.failed_stage) == ("FAILED", "RESULT_MISSING", status)
+
+
+def test_callback_that_hands_over_to_the_house(world: World) -> None:
+    """H38 H41 H47: nobody's word makes a stage of ours begin on a file that is not there."""
+    job_id = audio_ready(world)
+    world.fire(job_id, "lapse")
+    world.definition = bound(definition)
+    world.callback(job_id, "e9", "TRANSCRIBING")
+    job = world.jobs[job_id]
+    assert (job.status, job.failure_code) == ("FAILED", "CORRUPT_INPUT")
 
 
 def test_callback_into_work_of_our_own() -> None:
@@ -1024,6 +1066,26 @@ def test_replay_of_the_event_that_ended_the_job(world: World) -> None:
 
 
 # ---------------------------------------------------------------- the editor
+
+
+@pytest.mark.parametrize("how", ["callback", "stage"])
+def test_editor_that_opens_by_itself(how: str) -> None:
+    """H27: with the setting, the draft's arrival and the editor's opening are one commit."""
+    here = varied(definition if how == "callback" else bound(definition), settings=AUTO_EDIT)
+    assert check(here) == ()
+    world = World(definition)
+    job_id = generating(world)
+    world.definition = here
+    if how == "callback":
+        said = world.callback(job_id, "e1", "DRAFT_READY")
+    else:
+        world.fire(job_id, "deadline")
+        world.fire(job_id, "backoff")
+        world.start(job_id)
+        said = world.ended(job_id, "done", **a_file("draft"))
+    assert isinstance(said, Decision)
+    assert [hop.to_status for hop in said.hops] == ["DRAFT_READY", "EDITING"]
+    assert world.jobs[job_id].live is False
 
 
 @pytest.mark.parametrize("status", STATUSES)

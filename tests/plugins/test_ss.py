@@ -246,8 +246,14 @@ def test_commands_that_are_not_there(world: World, command: str) -> None:
 
 @pytest.mark.parametrize(
     ("command", "who"),
-    [("draft", ADMIN), ("freeze-plan", ADMIN), ("confirm", ADMIN), ("confirm", WORKER),
-     ("run", WORKER), ("retry", WORKER)],
+    [
+        ("draft", ADMIN),
+        ("freeze-plan", ADMIN),
+        ("confirm", ADMIN),
+        ("confirm", WORKER),
+        ("run", WORKER),
+        ("retry", WORKER),
+    ],
 )
 def test_roles_of_commands(world: World, command: str, who: Any) -> None:
     """Drafting is the owner's and the worker's, agreeing the owner's alone."""
@@ -397,6 +403,16 @@ def test_plan_covers_what_was_agreed(world: World) -> None:
     assert len(plan["plan_id"]) == 64
     stored = world.jobs[job_id].value("plan")
     assert stored == {name: plan[name] for name in stored}
+
+
+def test_plan_covers_an_input_that_came_later(world: World) -> None:
+    """S33: without a fingerprint in the submission the one that was recorded counts; the job's key
+    stays what it was."""
+    job_id = world.born()
+    artifacts = {"draft": "one table", "fingerprint": "f9"}
+    world.move(job_id, "draft_ready", ADA, artifacts=artifacts)
+    assert answer(world.do(job_id, "freeze-plan"))["fingerprint"] == "f9"
+    assert code(world.submit(params={"inputs": {"fingerprint": "f9"}})) == "moved"
 
 
 def test_freezing_twice(world: World) -> None:

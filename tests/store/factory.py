@@ -119,7 +119,7 @@ def moved(before: Snapshot, status: str, money: str = "", **changes: Any) -> Dec
     after = structs.replace(
         before,
         status=status,
-        kind=KINDS[status],  # type: ignore[arg-type]
+        kind=KINDS[status],
         version=before.version + 1,
         beat=0,
         updated_at=before.updated_at + 1000,

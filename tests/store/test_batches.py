@@ -82,10 +82,9 @@ class Pair:
 
     def _content(self, db: sqlite3.Connection) -> dict[str, list[object]]:
         """Everything, but for the numbers of ledger rows: those of different users interleave."""
-        names = [name for (name,) in db.execute("SELECT name FROM pragma_table_list WHERE "
-                                                "type = 'table' AND name NOT LIKE 'sqlite%'")]  # fmt: skip
+        tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
         found: dict[str, list[object]] = {}
-        for name in names:
+        for (name,) in db.execute(tables).fetchall():
             order = IN_ORDER.get(name)
             rows = db.execute(f"SELECT * FROM {name} {f'ORDER BY {order}' if order else ''}")
             content: list[object] = [row[1:] if name == "ledger" else row for row in rows]
@@ -112,9 +111,7 @@ class Pair:
         return int(row[0])
 
     def owned(self) -> int:
-        (row,) = self._files[0].execute(
-            "SELECT coalesce(sum(balance + held), 0) FROM accounts"
-        )
+        (row,) = self._files[0].execute("SELECT coalesce(sum(balance + held), 0) FROM accounts")
         return int(row[0])
 
     def close(self) -> None:
@@ -154,8 +151,7 @@ def changes(pair: Pair, draw: st.DataObject) -> Unit:
         line_at=NOON if to == "queued" else None,
     )
     if to == "done" and before.credits == "held":
-        settled = moved(before, to, "capture", credits="captured", line_at=None, locks=(), timers=())
-        return settled
+        return moved(before, to, "capture", credits="captured", line_at=None, locks=(), timers=())
     if to == "resting":
         heard = EventRow(draw.draw(st.sampled_from("xy")), "d", NOON)
         return structs.replace(decision, event=heard)

@@ -1,4 +1,4 @@
-"""What the store says when the disk says no, when it says something worse, and when it is killed."""
+"""What the store says when the disk is full, when it breaks, and when the process is killed."""
 
 import asyncio
 import signal
@@ -17,8 +17,8 @@ from jobrunner.errors import OutcomeUnknown, StorageError, StorageFull
 from jobrunner.store import Committed, Store
 from jobrunner.store.hop import open_handle
 from tests.store.factory import (
-    Planted,
     PlainHop,
+    Planted,
     birth,
     job,
     keyed,
@@ -167,7 +167,7 @@ async def test_a_rollback_that_fails_leaves_nobody_sure(tmp_path: Path) -> None:
                 raise sqlite3.OperationalError("planted as well")
             return plain(sql, *rest)
 
-        db.execute = no_rollback  # type: ignore[assignment,method-assign]
+        db.execute = no_rollback  # type: ignore[method-assign]
         with pytest.raises(OutcomeUnknown):
             await store.commit(priced(1))
         plain("ROLLBACK")
@@ -213,8 +213,8 @@ async def test_no_acknowledged_commit_is_lost_to_a_kill(tmp_path: Path) -> None:
         first = 1 + round_number * 10_000
         command = [sys.executable, "-m", "tests.store.endless", str(tmp_path), str(first)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as child:
-            for word, number in acknowledged(child, 23 + 37 * round_number):
-                told[number] = word
+            said = acknowledged(child, 23 + 37 * round_number)
+            told |= {number: word for word, number in said}
         async with opened(tmp_path, initial_credits=1_000_000) as store:
             for number, word in told.items():
                 found = await store.reader.job(job(number).id)

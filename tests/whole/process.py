@@ -77,25 +77,30 @@ class Place:
         """For the lives to come."""
         self.config = config
 
-    async def start(self, preexec: Callable[[], None] | None = None) -> None:
-        """Until it answers; the first life leaves the admin's token behind."""
-        self.spawn(preexec)
+    async def start(self, *before: str) -> None:
+        """Until it answers; the first life leaves the admin's token behind. ``before`` is a
+        command that becomes the service."""
+        self.spawn(*before)
         await self.ready()
 
-    def spawn(self, preexec: Callable[[], None] | None = None) -> None:
+    def spawn(self, *before: str) -> None:
         (self.folder / "config.toml").write_text(self.config)
-        command = [sys.executable, "-m", "jobrunner", "serve", "--config", "config.toml"]
+        command = [*before, sys.executable, "-m", "jobrunner", "serve", "--config", "config.toml"]
         environ = {key: text for key, text in os.environ.items() if "JOBRUNNER_" not in key}
         self.lives += 1
         with self._stderr().open("wb") as stderr:
             self._process = subprocess.Popen(
-                command, cwd=self.folder, env=environ, stderr=stderr, preexec_fn=preexec
+                command, cwd=self.folder, env=environ, stderr=stderr
             )
 
     async def ready(self) -> None:
         await until(self._says_where)
-        token = self.folder / "data" / "admin.token"
+        token = self.seen("data") / "admin.token"
         self.tokens.setdefault("admin", token.read_text().strip())
+
+    def seen(self, path: str) -> Path:
+        """A path in the folder as the living service sees it, whatever is mounted there for it."""
+        return Path(f"/proc/{self.pid}/root{self.folder}/{path}")
 
     async def kill(self) -> None:
         """Without a word of warning."""

@@ -19,7 +19,6 @@ from jobrunner import Definition
 from jobrunner_howera.commands import (
     begin_export,
     begin_regenerate,
-    fail,
     known_export,
     known_regenerate,
     known_run,
@@ -37,7 +36,6 @@ definition = Definition(
     functions={
         "begin_export": begin_export,
         "begin_regenerate": begin_regenerate,
-        "fail": fail,
         "known_export": known_export,
         "known_regenerate": known_regenerate,
         "known_run": known_run,

@@ -81,18 +81,6 @@ def begin_export(ask: Ask) -> Act | Refused:
     return Act(report=Report(artifacts={"export_request": request}))
 
 
-def fail(ask: Ask) -> Act:
-    """``fail``, carried out: an operator's word that this job will not come to an end."""
-    return Act(
-        report=Report(
-            failure_code=ask.fields["failure_code"],
-            failure_message=ask.fields["failure_message"],
-            failed_stage=ask.fields["failed_stage"],
-            retryable=False,
-        )
-    )
-
-
 def renew_draft(ask: Ask) -> Act:
     """An edit of the draft: its address names the version that is being saved."""
     return Act(report=Report(artifacts={"draft_uri": _address(ask.snapshot, 0)}))

@@ -4,9 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-FailedStage = Literal[
-    "AUDIO_EXTRACTING", "TRANSCRIBING", "GENERATING", "REGENERATING", "EXPORTING"
-]
+FailedStage = Literal["AUDIO_EXTRACTING", "TRANSCRIBING", "GENERATING", "REGENERATING", "EXPORTING"]
 Version = Annotated[int, Meta(ge=1)]
 
 

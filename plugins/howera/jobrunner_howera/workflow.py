@@ -70,7 +70,13 @@ STATES = (
         onward={"*": "GENERATING"},
     ),
     _pipeline("GENERATING", "DRAFT_READY", "draft_uri", 15 * MINUTE_S),
-    State("DRAFT_READY", "waiting", checkpoint="draft_uri"),
+    State(
+        "DRAFT_READY",
+        "waiting",
+        checkpoint="draft_uri",
+        onward={"*": "EDITING"},
+        onward_if="auto_edit",
+    ),
     State("EDITING", "waiting"),
     _from_the_editor("REGENERATING", "EDITING", 5 * MINUTE_S, sift=Call("still_based")),
     _from_the_editor("EXPORTING", "DONE", 10 * MINUTE_S),
@@ -108,9 +114,9 @@ def _stored(artifact: str) -> Guard:
 
 
 def _sound(artifact: str) -> Guard:
+    """Whoever takes the job on, a stage of ours does not begin on what is not whole."""
     return Guard(
         Call("sound", {"artifact": artifact}),
-        on=("engine", "user", "admin"),
         otherwise=("FAILED",),
         code="CORRUPT_INPUT",
     )
@@ -126,9 +132,7 @@ TABLE = (
         by=("user", "workflow"),
         guards=(Guard(VIDEO_MISSING, on=("user",)),),
     ),
-    Edge(
-        "AUDIO_EXTRACTING", "AUDIO_EXTRACTING", by=("stage", "timer", "engine", "workflow")
-    ),
+    Edge("AUDIO_EXTRACTING", "AUDIO_EXTRACTING", by=("stage", "timer", "engine", "workflow")),
     Edge(
         "AUDIO_EXTRACTING",
         "AUDIO_READY",
@@ -155,10 +159,8 @@ TABLE = (
         guards=(_sound("transcript_uri"),),
     ),
     Edge("GENERATING", "GENERATING", by=("stage", "timer", "engine", "workflow")),
-    Edge(
-        "GENERATING", "DRAFT_READY", by=("stage", "workflow"), guards=(_stored("draft_uri"),)
-    ),
-    Edge("DRAFT_READY", "EDITING", by=("user", "workflow")),
+    Edge("GENERATING", "DRAFT_READY", by=("stage", "workflow"), guards=(_stored("draft_uri"),)),
+    Edge("DRAFT_READY", "EDITING", by=("user", "workflow", "engine")),
     Edge("EDITING", "REGENERATING", by=("user", "workflow")),
     Edge("REGENERATING", "EDITING", by=("stage", "timer", "engine", "workflow")),
     Edge("EDITING", "EXPORTING", by=("user", "workflow")),
@@ -219,7 +221,6 @@ COMMANDS = (
         walks=dict.fromkeys(OPEN, ("FAILED",)),
         roles=("admin",),
         fields="fail",
-        action=Call("fail"),
         audited=True,
     ),
 )

@@ -108,7 +108,7 @@ def _have_written(ask: Ask) -> Act | Replay:
 
 def _covered(ask: Ask) -> Refused | None:
     before = ask.before or ask.snapshot
-    if before.value("plan") is None or covers(before.value("plan")) != draft_version(before):
+    if covers(before.value("plan")) != draft_version(before):
         return None
     return _lock("the frozen plan covers this draft, which cannot change any more")
 

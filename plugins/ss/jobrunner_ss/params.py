@@ -44,7 +44,7 @@ class Draft(Struct, frozen=True, forbid_unknown_fields=True):
     """The draft itself; without one, the drafting stage is started."""
 
     draft: Annotated[
-        Annotated[str, Meta(min_length=1, pattern=r"\S")] | dict[str, Any] | None,
+        Annotated[str, Meta(min_length=1)] | dict[str, Any] | None,
         Meta(
             description="Text, or an object. An object may list `questions: [{id, required}]`, or"
             " `required: [id]`, which confirming then insists on.",

@@ -110,14 +110,12 @@ COMMANDS = (
         satisfied=("queued", "running", "succeeded"),
         roles=("user", "admin"),
         action=Call("start"),
-        opens_run=True,
     ),
     Command(
         "retry",
         walks={"failed": ("queued",)},
         satisfied=("queued", "running"),
         roles=("user", "admin"),
-        opens_run=True,
         aliases=("/api/admin/jobs/{id}/retry",),
     ),
 )

@@ -1,0 +1,179 @@
+"""Everything that may be asked of a job, as lists to choose from: who, what and with which words.
+
+``wishes`` is finite and the same for equal arguments, so that it can be gone through from end to
+end or drawn from at random.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+from jobrunner.core.job import STAGE, Asset, Failure, Snapshot
+from jobrunner.core.messages import (
+    Advance,
+    Beat,
+    Claim,
+    Do,
+    Edit,
+    Ended,
+    Event,
+    Fired,
+    Message,
+    Move,
+    Recovered,
+    Release,
+    Report,
+    SetAside,
+    Start,
+    Stop,
+    Supersede,
+)
+from jobrunner.core.workflow import Definition
+from tests.driving import ADA, ADMIN, EVE, WORKER
+
+PURPOSES = ("run_at", "retry", "backoff", "deadline", "limit", "lease", "heartbeat", "lapse")
+OUTCOMES = ("done", "partial", "rejected", "failed", "parked", "interrupted")
+
+PAGE = Asset("file-1", "image", "/assets/file-1/content", "ada/one/1.png", 3)
+GOODS: dict[str, Any] = {
+    "artifacts": {
+        "audio_uri": PAGE.url,
+        "transcript_uri": PAGE.url,
+        "draft_uri": PAGE.url,
+        "export_uri": PAGE.url,
+        "frame": PAGE.url,
+        "pieces": 7,
+        "draft": "# One",
+        "video_uri": "s3://videos/one.mp4",
+    },
+    "assets": (PAGE,),
+    "result": {"total": 12},
+    "progress": 60,
+}
+WHY: dict[str, Any] = {
+    "failure_code": "NETWORK",
+    "failure_message": "nobody answers",
+    "failed_stage": "GENERATING",
+}
+REPORTS = (
+    Report(),
+    Report(**GOODS),
+    Report(**WHY),
+    Report(**WHY, retryable=False),
+    Report(progress=40, message="going on"),
+    Report(artifacts={"plan": {"plan_id": "another"}, "video_uri": "s3://videos/two.mp4"}),
+    Report(progress=101),
+)
+FAILURES = (
+    Failure("NETWORK", "nobody answers", retry_after_s=7),
+    Failure("BAD_INPUT", "this cannot be read", retryable=False),
+)
+
+FIELDS: dict[tuple[str, str], tuple[dict[str, Any], ...]] = {
+    ("image-generation", "annotate"): ({"note": "seen"},),
+    ("ss", "draft"): (
+        {},
+        {"draft": "Sum it"},
+        {"draft": {"questions": [{"id": "region", "required": True}]}},
+    ),
+    ("ss", "freeze-plan"): ({}, {"answers": {"region": "north"}}),
+    ("ss", "confirm"): (
+        {"confirmed": True},
+        {"confirmed": True, "answers": {"region": "north"}},
+        {"confirmed": False},
+    ),
+    ("howera", "confirm-upload"): (
+        {"video_uri": "s3://videos/one.mp4"},
+        {"video_uri": "s3://videos/two.mp4"},
+        {},
+    ),
+    ("howera", "regenerate"): (
+        {},
+        {"client_request_id": "r1", "instruction": "shorter"},
+        {"client_request_id": "r1", "instruction": "longer"},
+        {"base_version": 9},
+    ),
+    ("howera", "export"): ({"format": "PDF"}, {"format": "MD_ZIP"}, {"format": "PDF", "version": 9}),
+    ("howera", "fail"): (WHY,),
+}
+
+
+def wishes(definition: Definition, job: Snapshot) -> Iterator[Message]:
+    """All of them, for a job that stands like this."""
+    yield from moves(definition, job)
+    yield from callbacks(definition, job)
+    yield from commands(definition, job)
+    yield from edits(definition)
+    yield from from_outside()
+    yield from from_inside(job)
+
+
+def moves(definition: Definition, job: Snapshot) -> Iterator[Message]:
+    for to, actor, report in product((*definition.states, "nowhere"), (ADMIN, WORKER), REPORTS):
+        yield Move(actor, to, report)
+    for to in definition.states:
+        yield Move(ADA, to, REPORTS[1])
+        yield Move(EVE, to)
+    yield Move(ADMIN, job.status, expected_version=job.version + 1)
+    yield Move(WORKER, job.status, Report(run_id="another"))
+
+
+def callbacks(definition: Definition, job: Snapshot) -> Iterator[Message]:
+    """Fresh ones, and one that happened before the last."""
+    for to, report in product(definition.states, REPORTS[:4]):
+        yield Move(WORKER, to, report, event=Event("event-1", "digest-1", job.updated_at))
+    yield Move(WORKER, job.status, event=Event("event-2", "digest-2", 0))
+
+
+def commands(definition: Definition, job: Snapshot) -> Iterator[Message]:
+    workflow = definition.workflow.name
+    for name in (*definition.commands, "vanish"):
+        for fields in FIELDS.get((workflow, name), ({},)):
+            for actor in (ADA, ADMIN, WORKER):
+                yield Do(actor, name, fields)
+            yield Do(ADA, name, fields, expected_version=job.version + 1)
+        yield Do(EVE, name)
+
+
+def edits(definition: Definition) -> Iterator[Message]:
+    for name in (*definition.editables, "secret"):
+        for actor, base in product((ADA, ADMIN, WORKER), (None, 0, 1)):
+            yield Edit(actor, name, "# Other words", base)
+
+
+def from_outside() -> Iterator[Message]:
+    yield from (Claim(actor) for actor in (WORKER, ADMIN, ADA))
+    for actor, progress in product((WORKER, ADMIN, STAGE, ADA), (None, 70)):
+        yield Beat(actor, progress, "going on" if progress else None)
+    yield Beat(WORKER, 5, run_id="another")
+    yield from (Stop(actor, "enough") for actor in (ADMIN, ADA))
+    yield from (Release(actor) for actor in (ADMIN, ADA))
+
+
+def from_inside(job: Snapshot) -> Iterator[Message]:
+    yield Start()
+    yield Advance()
+    yield from (Recovered(alone) for alone in (False, True))
+    yield SetAside("its actor failed three times")
+    yield Supersede("another")
+    for purpose in PURPOSES:
+        timer = job.timer(purpose)
+        yield Fired(purpose, timer.due_at if timer else 0)
+    serials = (job.serial, job.serial - 1) if job.serial else (1,)
+    for serial, outcome in product(serials, OUTCOMES):
+        yield from endings(serial, outcome)
+
+
+def endings(serial: int, outcome: str) -> Iterator[Message]:
+    match outcome:
+        case "failed" | "rejected" | "partial":
+            yield from (Ended(serial, outcome, failure=failure) for failure in FAILURES)
+            yield Ended(serial, outcome, Report(**GOODS), FAILURES[0])
+        case "parked":
+            yield Ended(serial, outcome, awaits="call-1", await_s=30)
+            yield Ended(serial, outcome, awaits="call-1")
+        case "done":
+            yield Ended(serial, outcome)
+            yield Ended(serial, outcome, Report(**GOODS))
+        case _:
+            yield Ended(serial, outcome)

@@ -1,0 +1,56 @@
+"""A fuzzer that knows nothing but the published document: no 5xx, nothing undocumented."""
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE, STDOUT
+from pathlib import Path
+
+import pytest
+from tests.http.serving import House
+
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
+
+CHECKS = (
+    "not_a_server_error,status_code_conformance,content_type_conformance,"
+    "response_schema_conformance"
+)
+HOOKS = """
+import schemathesis
+
+@schemathesis.hook
+def map_path_parameters(context, path_parameters):
+    if path_parameters and "id" in path_parameters and len(path_parameters["id"]) % 4:
+        path_parameters["id"] = {ids!r}[len(path_parameters["id"]) % {count}]
+    return path_parameters
+"""
+
+
+@pytest.mark.parametrize("role", ["admin", "ada", "worker"])
+async def test_whatever_a_client_sends(house: House, role: str, tmp_path: Path) -> None:
+    await house.admin.post("/admin/credits/ada/grant", {"amount": 100_000, "reason": "fuzzing"})
+    ids = [
+        (await house.ada.submit("howera"))["id"],
+        (await house.ada.submit("ss", params={"plan_revision": role}))["id"],
+        (await house.ada.submit("cutx", params={"product_id": "p"}))["id"],
+        (await house.ada.submit("cutx", job_type="tts", params={"text": "t"}))["id"],
+    ]
+    (tmp_path / "hooks.py").write_text(HOOKS.format(ids=ids, count=len(ids)))
+    caller = house.admin if role == "admin" else house.callers[role]
+    process = await asyncio.create_subprocess_exec(
+        str(Path(sys.executable).with_name("schemathesis")),
+        "run",
+        f"{house.service.url}/openapi.json",
+        *("-H", f"Authorization: Bearer {caller.token}"),
+        *("--checks", CHECKS),
+        *("--phases", "examples,coverage,fuzzing"),
+        *("--exclude-operation-id", "revokeToken"),
+        *("--max-examples", "20"),
+        *("--seed", "1"),
+        *("--request-timeout", "65"),
+        stdout=PIPE,
+        stderr=STDOUT,
+        cwd=tmp_path,
+        env={"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(tmp_path), "PATH": ""},
+    )
+    told, _ = await process.communicate()
+    assert process.returncode == 0, told.decode()[-6000:]
