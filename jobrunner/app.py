@@ -20,6 +20,7 @@ from jobrunner import overrides
 from jobrunner.actors import Limits, Supervisor
 from jobrunner.config import Config
 from jobrunner.core.decision import Grant, NewToken, Remember
+from jobrunner.core.queries import Token
 from jobrunner.core.workflow import Definition, Workflow
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, StorageError
 from jobrunner.ports import (
@@ -216,7 +217,7 @@ async def _first_token(config: Config, store: Store, ports: Ports) -> str | None
         initial = config.credits.initial
         await store.commit(Grant(LOCAL, initial, "initial", "service", now, once=True))
         return None
-    if await store.reader.tokens():
+    if any(_is_live_admin(token, now) for token in await store.reader.tokens()):
         return None
     token = ports.ids.secret()
     data = token.encode()
@@ -225,6 +226,11 @@ async def _first_token(config: Config, store: Store, ports: Ports) -> str | None
     unit = NewToken(ports.ids.fresh(), "admin", "admin", digest(data), now, "service")
     await store.commit(unit)
     return token
+
+
+def _is_live_admin(token: Token, now: int) -> bool:
+    expired = token.expires_at is not None and token.expires_at <= now
+    return token.role == "admin" and token.revoked_at is None and not expired
 
 
 def _supervisor(
@@ -327,10 +333,10 @@ def version() -> str:
 
 
 def _greet(service: Service) -> None:
-    print(f"jobrunner answers on {service.url}", file=sys.stderr)
+    print(f"jobrunner answers on {service.url}", flush=True)
     if service.first_token is not None:
-        print(f"admin token, shown this once: {service.first_token}", file=sys.stderr)
-        print("(kept in admin.token beside the database)", file=sys.stderr, flush=True)
+        print(f"admin token, shown this once: {service.first_token}")
+        print("(kept in admin.token beside the database)", flush=True)
 
 
 def _give_up_waiting() -> None:

@@ -131,10 +131,13 @@ class World:
         self, job_id: str, event: str, to: str, at: int | None = None, **report: Any
     ) -> Said:
         """A status callback; what it says is what its digest covers."""
+        return self.tell(job_id, self.called_back(event, to, at, **report))
+
+    def called_back(self, event: str, to: str, at: int | None = None, **report: Any) -> Move:
         occurred_at = self.now if at is None else at
         digest = _digest(repr((to, occurred_at, sorted(report.items()))).encode())
         said = Event(event, digest, occurred_at)
-        return self.tell(job_id, Move(WORKER, to, Report(**report), event=said))
+        return Move(WORKER, to, Report(**report), event=said)
 
     def do(self, job_id: str, command: str, actor: Actor = ADA, **fields: Any) -> Said:
         return self.tell(job_id, Do(actor, command, fields))

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from jobrunner.core.decision import Decision
 from jobrunner.core.job import Asset
-from jobrunner.core.messages import Claim, Do, Move, Report
+from jobrunner.core.messages import Claim, Do, Message, Move, Report
 from jobrunner.core.workflow import Definition
 from tests.driving import ADMIN, Said, World, outside
 
@@ -315,15 +315,20 @@ def stand(workflow: str, state: str) -> World:
 
 def take(world: World, step: Step) -> Said:
     """One step of the world's only job, by its owner, who is an admin."""
+    if isinstance(step, Post):
+        return world.submit(step.job_type, step.params, actor=ADMIN)
+    return world.tell(only(world), message_of(step))
+
+
+def message_of(step: Step) -> Message:
+    """A step of a job that is there, as the core is told of it."""
     match step:
-        case Post(job_type, params):
-            return world.submit(job_type, params, actor=ADMIN)
         case Transition(to, report):
-            return world.tell(only(world), Move(ADMIN, to, report_of(report)))
+            return Move(ADMIN, to, report_of(report))
         case Command(name, fields):
-            return world.tell(only(world), Do(ADMIN, name, fields))
-        case Take():
-            return world.tell(only(world), Claim(ADMIN))
+            return Do(ADMIN, name, fields)
+        case _:
+            return Claim(ADMIN)
 
 
 def only(world: World) -> str:

@@ -73,9 +73,9 @@ def hold(draft: Draft, holder: str, lease: bool = False) -> Attempt:
 
 
 def pulse(draft: Draft, attempt: Attempt) -> None:
-    """A sign of life from our own stage: its silence is counted afresh."""
+    """A sign of life from our own stage: its silence is counted afresh. A parked one keeps none."""
     silence_s = draft.definition.states[attempt.state].heartbeat_s
-    if silence_s:
+    if silence_s and attempt.status == "running":
         draft.arm("heartbeat", draft.now + int(silence_s * 1000))
 
 

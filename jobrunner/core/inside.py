@@ -56,8 +56,7 @@ def ended(
     definition: Definition, job: Snapshot, message: Ended, facts: Facts, moment: Moment
 ) -> Verdict:
     """Our stage host reports how an attempt ended."""
-    attempt = job.attempt
-    if attempt is None or attempt.serial != message.serial or attempt.status != "running":
+    if not _is_at_work(job) or job.serial != message.serial:
         return NoOp("late_result", job)
     draft = Draft(definition, job, job, STAGE, facts, moment, message, "stage")
     draft.report = message.report
@@ -87,8 +86,7 @@ def recovered(
 ) -> Verdict:
     """The attempt died with the process. That spends no retry: it goes on in place, unless this
     job alone was there whenever the service died."""
-    attempt = job.attempt
-    if attempt is None or attempt.status != "running" or attempt.holder != OUR_STAGE:
+    if not _is_at_work(job):
         return NoOp("nothing_to_recover", job)
     draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine")
     draft.set(deaths=job.deaths + 1 if message.alone else job.deaths)
@@ -167,6 +165,11 @@ def supersede(
     if refused := walk(draft, definition.workflow.recipe.supersede, "engine"):
         return refused
     return draft.tear_out() if draft.decided else NoOp("stays", job)
+
+
+def _is_at_work(job: Snapshot) -> bool:
+    attempt = job.attempt
+    return attempt is not None and attempt.status == "running" and attempt.holder == OUR_STAGE
 
 
 def aside(draft: Draft, refused: Refused) -> Decision:

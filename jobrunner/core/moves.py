@@ -134,8 +134,10 @@ def _locked(draft: Draft, target: str) -> Refused | None:
 def _take(draft: Draft, edge: Edge, target: str, trigger: Trigger) -> Refused | None:
     source = draft.job.status
     to = draft.definition.states[target]
+    untouched = draft.job
     _open_run(draft, to)
     if refused := move_money(draft, edge.money):
+        draft.job = untouched
         return refused
     _leave(draft)
     if edge.audit is not None:

@@ -137,9 +137,14 @@ def _event_id(call: Call, body: StatusEvent) -> str:
     if len(given) > 1:
         raise _bad_event("the header X-Event-Id and event_id differ; send one of them")
     event_id = str(given.pop()) if given else ""
-    if not 1 <= len(event_id) <= EVENT_ID_MAX:
+    if not 1 <= len(event_id) <= EVENT_ID_MAX or not _is_unicode(event_id):
         raise _bad_event(f"event_id: 1 to {EVENT_ID_MAX} characters, here or in X-Event-Id")
     return event_id
+
+
+def _is_unicode(text: str) -> bool:
+    """A header may hold bytes that are no text; they arrive as lone surrogates."""
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _bad_event(detail: str) -> Exception:

@@ -182,8 +182,6 @@ async def alive(call: Call) -> Reply:
 
 async def ready(call: Call) -> Reply:
     checks = dict(await call.door.health())
-    if call.door.supervisor.draining:
-        checks["draining"] = "about to stop"
     fine = not any(checks.values())
     return reply(Readiness(ready=fine, checks=checks), 200 if fine else 503)
 

@@ -31,5 +31,10 @@ async def open_handle(path: str) -> Handle:
     """Raises sqlite3.Error. Shielded: a cancelled connect would leak the native handle."""
     handle = Handle(lambda: sqlite3.connect(path, isolation_level=None), iter_chunk_size=64)
     with anyio.CancelScope(shield=True):
-        await handle
+        try:
+            await handle
+        except BaseException:
+            # Its thread still has a last word for this loop, which may be about to close.
+            handle._thread.join()
+            raise
     return handle

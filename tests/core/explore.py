@@ -4,7 +4,7 @@ Two jobs are of a kind when nothing that a decision may turn on tells them apart
 left out of that. There are finitely many kinds, so this is a search and not a sample.
 """
 
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
@@ -23,20 +23,26 @@ RICH, POOR = 100, 0
 Visit = Callable[[Snapshot, Message, Facts, Any], None]
 
 
-def explore(definition: Definition, births: list[Snapshot], most: int, visit: Visit) -> list[Snapshot]:
-    """One job of each kind, ``most`` at the most, nearest first; ``visit`` hears every verdict."""
-    found = {kind_of(job): job for job in births}
-    frontier = deque(births)
-    while frontier:
-        job = frontier.popleft()
+def explore(
+    definition: Definition, births: list[Snapshot], most: int, visit: Visit
+) -> Iterator[Snapshot]:
+    """One job of each kind, ``most`` at the most. Of every status, with every standing of
+    an attempt, one is looked at before a second, so that a few are enough to see them all. ``visit`` hears every verdict."""
+    found = {kind_of(job) for job in births}
+    ahead, looked = list(births), Counter[Hashable]()
+    while ahead and looked.total() < most:
+        job = ahead.pop(min(range(len(ahead)), key=lambda at: looked[_group(ahead[at])]))
+        looked[_group(job)] += 1
         for message, facts, said in answers(definition, job):
             visit(job, message, facts, said)
-            if isinstance(said, Decision) and len(found) < most:
-                kind = kind_of(said.after)
-                if kind not in found:
-                    found[kind] = said.after
-                    frontier.append(said.after)
-    return list(found.values())
+            if isinstance(said, Decision) and kind_of(said.after) not in found:
+                found.add(kind_of(said.after))
+                ahead.append(said.after)
+        yield job
+
+
+def _group(job: Snapshot) -> Hashable:
+    return job.status, job.attempt and job.attempt.status, bool(job.stuck)
 
 
 def answers(

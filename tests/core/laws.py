@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 
+from jobrunner.core.access import foreign
 from jobrunner.core.attempts import OUR_STAGE
 from jobrunner.core.decision import Decision, NoOp, StartStage, StopStage
 from jobrunner.core.job import Attempt, Snapshot
-from jobrunner.core.messages import Ended, Message, Recovered, Submit
+from jobrunner.core.messages import Do, Ended, Message, Move, Recovered, Submit
 from jobrunner.core.money import AFTER
 from jobrunner.core.moves import rests
+from jobrunner.core.view import allowed
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import STATUS_OF_CODE, Refused
 
@@ -42,6 +44,8 @@ def lawful(
     definition: Definition, before: Snapshot | None, message: Message | Submit, said: Any
 ) -> None:
     """One verdict: of a known kind, and a decision that breaks nothing."""
+    if before is not None:
+        _foretold(definition, before, message, said)
     match said:
         case Refused():
             status = STATUS_OF_CODE.get(said.code) or definition.workflow.codes.get(said.code)
@@ -80,6 +84,26 @@ def standing(definition: Definition, job: Snapshot) -> None:
     if state.fails:
         told = (job.failure_code, job.failure_message, job.failed_stage, job.correlation_id)
         assert all(told), f"{job.status} does not say why: {told}"
+
+
+def _foretold(
+    definition: Definition, before: Snapshot, message: Message | Submit, said: Any
+) -> None:
+    """What a job says that its reader may do is what that reader may do."""
+    if not isinstance(message, Move | Do) or foreign(definition, before, message.actor):
+        return
+    may = allowed(definition, before, message.actor)
+    if isinstance(message, Do):
+        asked, possible, never = message.command, may["commands"], ("FORBIDDEN", "UNKNOWN_COMMAND")
+    else:
+        asked, possible = message.to, may["statuses"]
+        never = ("FORBIDDEN", "ILLEGAL_TRANSITION", "TERMINAL_STATE")
+        if message.to == before.status:
+            return
+    if isinstance(said, Decision):
+        assert asked in possible, f"{asked} was done, and only {possible} is allowed"
+    elif isinstance(said, Refused) and said.code in never:
+        assert asked not in possible, f"{asked} is allowed, and was refused: {said!r}"
 
 
 # ---------------------------------------------------------------- a decision
@@ -174,7 +198,10 @@ def _line(definition: Definition, job: Snapshot) -> None:
     target = definition.onward_of(job.status, job.job_type)
     if job.kind == "queued":
         ready = bool(target) and definition.in_house(target, job.job_type)
-        ready = ready and job.timer("run_at") is None
+        if ready and job.timer("run_at") is not None:
+            assert job.run_at is not None
+            assert job.line_at is None or job.line_at >= job.run_at, "in line before its time"
+            return
     else:
         ready = attempt is not None and attempt.status == "due" and attempt.stage != EXTERNAL
         ready = ready and job.timer("backoff") is None

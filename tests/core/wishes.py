@@ -50,6 +50,8 @@ GOODS: dict[str, Any] = {
     "result": {"total": 12},
     "progress": 60,
 }
+FIRST = Report(artifacts={"audio_uri": PAGE.url, "pieces": 7}, assets=(PAGE,))
+SECOND = Report(artifacts={"transcript_uri": PAGE.url}, assets=(PAGE,))
 WHY: dict[str, Any] = {
     "failure_code": "NETWORK",
     "failure_message": "nobody answers",
@@ -93,7 +95,11 @@ FIELDS: dict[tuple[str, str], tuple[dict[str, Any], ...]] = {
         {"client_request_id": "r1", "instruction": "longer"},
         {"base_version": 9},
     ),
-    ("howera", "export"): ({"format": "PDF"}, {"format": "MD_ZIP"}, {"format": "PDF", "version": 9}),
+    ("howera", "export"): (
+        {"format": "PDF"},
+        {"format": "MD_ZIP"},
+        {"format": "PDF", "version": 9},
+    ),
     ("howera", "fail"): (WHY,),
 }
 
@@ -173,7 +179,7 @@ def endings(serial: int, outcome: str) -> Iterator[Message]:
             yield Ended(serial, outcome, awaits="call-1", await_s=30)
             yield Ended(serial, outcome, awaits="call-1")
         case "done":
-            yield Ended(serial, outcome)
-            yield Ended(serial, outcome, Report(**GOODS))
+            for made in (Report(), Report(**GOODS), FIRST, SECOND):
+                yield Ended(serial, outcome, made)
         case _:
             yield Ended(serial, outcome)

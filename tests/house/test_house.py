@@ -1,5 +1,6 @@
 """The rules of this house, kept: every file is read, and every rule is shown to bite."""
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
@@ -53,6 +54,13 @@ def test_every_room_opens_with_a_first_file() -> None:
         room for room in rules.ROOMS if not (ROOT / "jobrunner" / room / "__init__.py").exists()
     ]
     assert not missing, f"rooms without a first file: {missing}"
+
+
+def test_types_are_checked_in_every_plugin() -> None:
+    """mypy finds a plugin's package only where it is told to look."""
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["mypy_path"]
+    folders = {file.parent.name for file in ROOT.glob("plugins/*/pyproject.toml")}
+    assert folders == {PurePosixPath(path).name for path in told if "/plugins/" in path}
 
 
 LONG = "def f():\n" + "    x = 1\n" * 70

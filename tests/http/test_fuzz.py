@@ -6,6 +6,7 @@ from asyncio.subprocess import PIPE, STDOUT
 from pathlib import Path
 
 import pytest
+
 from tests.http.serving import House
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
@@ -22,6 +23,19 @@ def map_path_parameters(context, path_parameters):
     if path_parameters and "id" in path_parameters and len(path_parameters["id"]) % 4:
         path_parameters["id"] = {ids!r}[len(path_parameters["id"]) % {count}]
     return path_parameters
+
+@schemathesis.hook
+def map_query(context, query):
+    return hurried(query)
+
+@schemathesis.hook
+def map_body(context, body):
+    return hurried(body)
+
+def hurried(said):
+    if isinstance(said, dict) and isinstance(said.get("wait"), (int, float)):
+        said["wait"] = min(said["wait"], 0.01)
+    return said
 """
 
 
@@ -42,9 +56,9 @@ async def test_whatever_a_client_sends(house: House, role: str, tmp_path: Path) 
         f"{house.service.url}/openapi.json",
         *("-H", f"Authorization: Bearer {caller.token}"),
         *("--checks", CHECKS),
-        *("--phases", "examples,coverage,fuzzing"),
+        *("--phases", "examples,fuzzing"),
         *("--exclude-operation-id", "revokeToken"),
-        *("--max-examples", "20"),
+        *("--max-examples", "10"),
         *("--seed", "1"),
         *("--request-timeout", "65"),
         stdout=PIPE,

@@ -880,7 +880,6 @@ def test_client_key_is_added(world: World) -> None:
         (SsParams, {"inputs": {"print": "f1"}}),
         (SsParams, {"answers": {"": 1}}),
         (Draft, {"draft": ""}),
-        (Draft, {"draft": " "}),
         (Draft, {"draft": 7}),
         (Confirm, {}),
         (Confirm, {"confirmed": "yes"}),

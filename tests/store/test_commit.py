@@ -1,6 +1,7 @@
 """One unit, or many at once: what is written, what is refused, and what the others notice of it."""
 
 import asyncio
+import sqlite3
 from pathlib import Path
 
 import anyio
@@ -542,6 +543,30 @@ async def test_a_cancelled_caller_tears_nothing(tmp_path: Path, native: bool) ->
         assert await store.check() == ()
     write.connection.close()
     read.connection.close()
+
+
+async def test_an_error_for_a_whole_round_reaches_everybody_who_still_listens(
+    tmp_path: Path,
+) -> None:
+    write, read = plain_hop(tmp_path), plain_hop(tmp_path)
+    async with opened(tmp_path, writer_hop=write, reader_hop=read) as store:
+        read.gate = anyio.Event()
+        asked = [asyncio.ensure_future(store.reader.job("x")) for _ in range(3)]
+        await anyio.wait_all_tasks_blocked()
+        asked[1].cancel()
+        read.connection.close()
+        read.gate.set()
+        kinds = [type(one) for one in await asyncio.gather(*asked, return_exceptions=True)]
+        assert kinds == [sqlite3.ProgrammingError, asyncio.CancelledError, kinds[0]]
+    write.connection.close()
+
+
+async def test_close_answers_the_questions_that_wait(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        asked = [asyncio.ensure_future(store.reader.line_length()) for _ in range(300)]
+        await anyio.lowlevel.checkpoint()
+        await store.close()
+        assert await asyncio.gather(*asked) == [0] * 300
 
 
 async def test_close_serves_what_waits_and_takes_no_more(tmp_path: Path) -> None:

@@ -77,7 +77,8 @@ PLANTED = [
     ("kind", "DROP TRIGGER final_is_final; UPDATE jobs SET kind = 'active' WHERE id = 2",
      "refers to a row of states"),
     ("artifact", ("INSERT INTO artifacts "
-     "SELECT job, name, 2, 1, created_at, \"by\", run_id, asset, value FROM artifacts"), "artifact draft has 2 current versions"),
+     "SELECT job, name, 2, 1, created_at, \"by\", run_id, asset, value FROM artifacts"),
+     "artifact draft has 2 current versions"),
     ("key", "UPDATE keys SET job_id = 'nowhere'", "leads to job nowhere"),
     ("tombstone", ("INSERT INTO tombstones "
      "(uid, user_id, workflow, status, created_at, deleted_at) "

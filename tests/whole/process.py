@@ -1,7 +1,7 @@
 """The service as a process that may be killed: a folder that outlives it, and clients of all roles.
 
 A ``Place`` is a data folder with a config file. Any number of lives are spent in it, one after the
-other, each on a port of its own; what they wrote to stderr is one file.
+other, each on a port of its own; what each printed and logged is a file of its own.
 """
 
 import json
@@ -88,9 +88,9 @@ class Place:
         command = [*before, sys.executable, "-m", "jobrunner", "serve", "--config", "config.toml"]
         environ = {key: text for key, text in os.environ.items() if "JOBRUNNER_" not in key}
         self.lives += 1
-        with self._stderr().open("wb") as stderr:
+        with self._output().open("wb") as stderr:
             self._process = subprocess.Popen(
-                command, cwd=self.folder, env=environ, stderr=stderr
+                command, cwd=self.folder, env=environ, stdout=subprocess.DEVNULL, stderr=stderr
             )
 
     async def ready(self) -> None:
@@ -124,8 +124,8 @@ class Place:
         return self._process is None or self._process.poll() is not None
 
     def said(self) -> str:
-        """What this life wrote to stderr."""
-        return self._stderr().read_text()
+        """What this life printed and logged."""
+        return self._output().read_text()
 
     def log(self, event: str = "") -> list[dict[str, Any]]:
         """The lines of this life, or those of one event."""
@@ -207,8 +207,8 @@ class Place:
         if self._process.poll() is None:
             self._process.send_signal(number)
 
-    def _stderr(self) -> Path:
-        return self.folder / f"stderr-{self.lives}"
+    def _output(self) -> Path:
+        return self.folder / f"output-{self.lives}"
 
     def _says_where(self) -> bool:
         said = self.said()

@@ -30,20 +30,21 @@ async def fill(path: Path, count: int) -> None:
     ids = SystemIds(clock)
     definition: Definition = entry_points(group="jobrunner.workflows")["howera"].load()
     store = await open_store(str(path), clock=clock)
-    await store.commit(declared(definition, clock.now()))
-
     def one(number: int) -> Decision:
         owner = Actor(f"user-{number % OWNERS}", "user")
         wanted = Submit(owner, "howera", "video", {}, ids.fresh(), correlation_id=f"c-{number}")
         moment = Moment(clock.now(), ids.fresh(), 0.5, store.epoch)
-        decided = born(definition, wanted, Facts(), moment)
+        decided = born(definition, wanted, Facts(), moment, ())
         assert isinstance(decided, Decision), decided
         return decided
 
-    for first in range(0, count, AT_ONCE):
-        numbers = range(first, min(first + AT_ONCE, count))
-        await asyncio.gather(*(store.commit(one(number)) for number in numbers))
-    await store.close()
+    try:
+        await store.commit(declared(definition, clock.now()))
+        for first in range(0, count, AT_ONCE):
+            numbers = range(first, min(first + AT_ONCE, count))
+            await asyncio.gather(*(store.commit(one(number)) for number in numbers))
+    finally:
+        await store.close()
 
 
 def declared(definition: Definition, now: int) -> Remember:
@@ -74,8 +75,8 @@ async def live_with(home: Place, count: int) -> None:
     for query in ("", "?workflow=howera&status=CREATED", "?user_id=user-7&order=oldest"):
         assert len((await home.get(f"/jobs{query}"))["jobs"]) == 20
     asked = resident_mib(home.pid)
-    await home.kill()
     before = monotonic()
+    await home.kill()
     await home.start()
     job = await home.submit("hello")
     pause = monotonic() - before
