@@ -110,7 +110,7 @@ def source_of(draft: Draft) -> str:
 
 
 def invalid(path: str, message: str) -> Refused:
-    return Refused("VALIDATION_ERROR", message, errors=[{"path": path, "message": message}])
+    return Refused("VALIDATION_ERROR", message, errors=[{"path": f"$.{path}", "message": message}])
 
 
 def forbidden(detail: str) -> Refused:

@@ -24,7 +24,7 @@ def artifact_present(ask: Ask, name: str, code: str, detail: str) -> Refused | N
     return (
         None
         if ask.snapshot.value(name) is not None
-        else Refused(code, detail, **_status(ask, code))
+        else Refused(code, detail)
     )
 
 
@@ -34,7 +34,7 @@ def artifact_of_run(ask: Ask, name: str, code: str, detail: str) -> Refused | No
     found = job.artifacts.get(name)
     if found is not None and (found.run_id == job.run_id or name in ask.report.artifacts):
         return None
-    return Refused(code, detail, **_status(ask, code))
+    return Refused(code, detail)
 
 
 def verified(ask: Ask, artifact: str) -> Refused | None:
@@ -45,11 +45,6 @@ def verified(ask: Ask, artifact: str) -> Refused | None:
     if found is not None and (not found.asset or found.asset in sound):
         return None
     return Refused("RESULT_MISSING", f"{ask.target} needs {artifact}, stored and verified")
-
-
-def _status(ask: Ask, code: str) -> dict[str, Any]:
-    status = ask.definition.workflow.codes.get(code)
-    return {"status": status} if status else {}
 
 
 BUILT_IN: dict[str, Callable[..., Any]] = {
@@ -63,4 +58,7 @@ BUILT_IN: dict[str, Callable[..., Any]] = {
 def consult(call: Call, ask: Ask) -> Any:
     """The answer of a registered function, the workflow's own before ours."""
     function = ask.definition.functions.get(call.name) or BUILT_IN[call.name]
-    return function(ask, **call.args)
+    answer = function(ask, **call.args)
+    if isinstance(answer, Refused):
+        answer.status = ask.definition.workflow.codes.get(answer.code, answer.status)
+    return answer

@@ -133,6 +133,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     ``line_at`` is set while the job waits for a slot in the house, since when.
     ``tries`` counts, by active state and within the run, executions and failures that a retry
     answers to; ``worked`` is the active state that was entered last.
+    ``asset_url`` is where the newest asset is; at a good end it becomes the ``result_url``.
     ``credits`` is how the money of the current run stands.
     """
 
@@ -154,6 +155,8 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     result: Any = None
     artifacts: dict[str, Artifact] = {}
     asset_types: dict[str, int] = {}
+    asset_url: str | None = None
+    result_url: str | None = None
     run: Run | None = None
     attempt: Attempt | None = None
     serial: int = 0

@@ -208,6 +208,7 @@ def _revive(draft: Draft, state: State, source: str | None) -> None:
         failure_message=None,
         failed_stage=None,
         result=None,
+        result_url=None,
         progress=0,
         progress_message=None,
         scheduled_at=None,
@@ -275,6 +276,7 @@ def _end(draft: Draft, state: State) -> None:
     draft.set(completed_at=draft.now, timers=(), line_at=None, run_at=None)
     ending = draft.job
     if state.ends in ("completed", "partial"):
+        draft.set(result_url=ending.asset_url)
         draft.log(
             "job.completed",
             status=state.name,

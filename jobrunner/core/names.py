@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from jobrunner.core.fault import Fault, meant
 from jobrunner.core.guards import BUILT_IN
+from jobrunner.core.memory import perilous
 from jobrunner.core.workflow import ANY, Call, Definition, Guard, Route, State, Workflow
 from jobrunner.errors import STATUS_OF_CODE
 
@@ -60,6 +61,7 @@ def unresolved(definition: Definition, taken: Taken) -> Iterator[Fault]:
     yield from _job_types(definition)
     yield from _functions(definition)
     yield from _structs(definition)
+    yield from perilous(definition)
     yield from _codes(definition.workflow)
     yield from _failed_stages(definition.workflow)
     yield from _settings(definition.workflow)

@@ -17,17 +17,25 @@ def apply_report(draft: Draft, report: Report) -> None:
     report = _sifted(draft, report)
     add_artifacts(draft, report.artifacts, files=report.assets)
     _add_assets(draft, report)
+    _decide_changes(draft, report)
     changes: dict[str, Any] = {}
-    if report.result is not None:
-        changes["result"] = report.result
     if report.progress is not None:
         changes["progress"] = report.progress
     if report.message is not None:
         changes["progress_message"] = report.message
-    if report.correlation_id:
-        changes["correlation_id"] = report.correlation_id
     if changes:
         draft.set(**changes)
+
+
+def _decide_changes(draft: Draft, report: Report) -> None:
+    """More than progress: whoever has seen this version has not seen these."""
+    changes: dict[str, Any] = {}
+    if report.result is not None and report.result != draft.job.result:
+        changes["result"] = report.result
+    if report.correlation_id and report.correlation_id != draft.job.correlation_id:
+        changes["correlation_id"] = report.correlation_id
+    if changes:
+        draft.decide(**changes)
 
 
 def _sifted(draft: Draft, report: Report) -> Report:
@@ -66,5 +74,7 @@ def _add_assets(draft: Draft, report: Report) -> None:
         draft.assets.append(asset)
         counts = draft.job.asset_types
         known = counts.get(asset.asset_type, 0)
-        draft.decide(asset_types={**counts, asset.asset_type: known + 1})
+        draft.decide(
+            asset_types={**counts, asset.asset_type: known + 1}, asset_url=asset.url
+        )
         draft.log("asset.created", asset_id=asset.id, asset_type=asset.asset_type)

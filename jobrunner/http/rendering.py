@@ -86,7 +86,7 @@ def job_view(call: Call, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> 
         next_attempt_at=text_or_none(job.next_attempt_at),
         deadline_at=text_or_none(job.deadline_at),
         run_at=text_or_none(job.run_at),
-        result_url=_result_url(job),
+        result_url=job.result_url,
         notify_url=job.notify_url,
         stuck=Stuck(reason=job.stuck) if job.stuck else None,
         allowed=Allowed(statuses=may["statuses"], commands=may["commands"]),
@@ -153,9 +153,3 @@ def _artifacts(job: Snapshot) -> dict[str, Any]:
         shown[name] = msgspec.Raw(raw) if len(raw) <= INLINE_MAX else ref
     return shown
 
-
-def _result_url(job: Snapshot) -> str | None:
-    for told in (job.marks, job.result):
-        if isinstance(told, dict) and isinstance(told.get("result_url"), str):
-            return str(told["result_url"])
-    return None

@@ -88,9 +88,9 @@ class Place:
         command = [*before, sys.executable, "-m", "jobrunner", "serve", "--config", "config.toml"]
         environ = {key: text for key, text in os.environ.items() if "JOBRUNNER_" not in key}
         self.lives += 1
-        with self._output().open("wb") as stderr:
+        with self._output().open("wb") as output:
             self._process = subprocess.Popen(
-                command, cwd=self.folder, env=environ, stdout=subprocess.DEVNULL, stderr=stderr
+                command, cwd=self.folder, env=environ, stdout=output, stderr=output
             )
 
     async def ready(self) -> None:

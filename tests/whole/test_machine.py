@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import aiohttp
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -387,6 +387,7 @@ def _firm(job: Any) -> Any:
     return {name: value for name, value in job.items() if name not in QUIET}
 
 
+PHASES = (Phase.generate,)
 def tell(folder: Path, stories: int, steps: int) -> None:
     with start_blocking_portal("asyncio") as portal:
         Story.house = House(folder, portal)
@@ -396,7 +397,7 @@ def tell(folder: Path, stories: int, steps: int) -> None:
             run_state_machine_as_test(  # type: ignore[no-untyped-call]
                 Story,
                 settings=settings(
-                    max_examples=stories,
+                    max_examples=stories, phases=PHASES, print_blob=True,
                     stateful_step_count=steps,
                     deadline=None,
                     suppress_health_check=list(HealthCheck),

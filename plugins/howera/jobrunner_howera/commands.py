@@ -75,7 +75,7 @@ def begin_export(ask: Ask) -> Act | Refused:
     order, current = _order(ask), draft_version(ask.snapshot)
     if current and order["version"] is not None and order["version"] > current:
         detail = f"there is no version {order['version']} of the draft; the current is {current}"
-        wrong = {"path": "version", "message": f"at most {current}"}
+        wrong = {"path": "$.version", "message": f"at most {current}"}
         return Refused("VALIDATION_ERROR", detail, errors=[wrong])
     request = {"run_id": ask.fresh, **order}
     return Act(report=Report(artifacts={"export_request": request}))

@@ -60,7 +60,7 @@ def _submitted(ask: Ask) -> str | None:
 
 
 def _unnamed(cure: str) -> Refused:
-    path = {"path": "video_uri", "message": "missing"}
+    path = {"path": "$.video_uri", "message": "missing"}
     return Refused("VALIDATION_ERROR", f"there is no video yet; {cure}", errors=[path])
 
 
