@@ -10,6 +10,7 @@ from jobrunner.core.guards import consult
 from jobrunner.core.job import Artifact, Asset
 from jobrunner.core.messages import Report
 from jobrunner.core.moves import question
+from jobrunner.core.shelving import shelved
 
 
 def apply_report(draft: Draft, report: Report) -> None:
@@ -70,7 +71,9 @@ def add_artifacts(
 
 
 def _add_assets(draft: Draft, report: Report) -> None:
-    for asset in report.assets:
+    folder = draft.definition.workflow.folder
+    for reported in report.assets:
+        asset = shelved(reported, draft.job, folder)
         draft.assets.append(asset)
         counts = draft.job.asset_types
         known = counts.get(asset.asset_type, 0)

@@ -3,6 +3,7 @@ numbers out of range, repeats, commands. A field that the engine would never loo
 since whoever wrote it counts on it.
 """
 
+import re
 from collections.abc import Iterator
 
 from jobrunner.core.fault import Fault
@@ -10,6 +11,7 @@ from jobrunner.core.paths import Chart
 from jobrunner.core.workflow import ANY, Command, Editable, Retry, State, Workflow
 
 ENDED = ("settled", "final")
+FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
 def misshapen(chart: Chart) -> Iterator[Fault]:
@@ -26,6 +28,7 @@ def misshapen(chart: Chart) -> Iterator[Fault]:
     yield from _edges(chart)
     yield from _on_demand(chart)
     yield from _otherwise(chart.workflow)
+    yield from _folder(chart.workflow)
     for command in chart.workflow.commands:
         yield from _command(chart, command)
     for editable in chart.workflow.editables:
@@ -170,6 +173,16 @@ def _otherwise(workflow: Workflow) -> Iterator[Fault]:
                     "a guard of an edge is walked around; move it to the edge",
                     (where, f"here: {guard.call.name} refuses, and that is all"),
                 )
+
+
+def _folder(workflow: Workflow) -> Iterator[Fault]:
+    if workflow.folder and not FOLDER.fullmatch(workflow.folder):
+        yield Fault(
+            "shape",
+            f"folder is {workflow.folder!r}; one name of letters, digits, '.', '_' and '-', "
+            "without a dot in front",
+            (f"workflow {workflow.name}", "here: its files have no place to lie in"),
+        )
 
 
 # ---------------------------------------------------------------- commands and editables

@@ -257,7 +257,8 @@ class Route(Declared, frozen=True):
 class Workflow(Declared, frozen=True):
     """The declared lifecycle of a kind of job. ``codes`` are the error codes it adds, with their
     HTTP status; ``foreign`` is what a stranger's job answers; ``failed_stages`` limits what a
-    report may name as the stage that failed."""
+    report may name as the stage that failed; ``folder`` stands before owner and job in the storage
+    paths of its files."""
 
     name: str
     version: str
@@ -275,6 +276,7 @@ class Workflow(Declared, frozen=True):
     lease_s: float = 1800
     foreign: Literal[403, 404] = 404
     failed_stages: tuple[str, ...] = ()
+    folder: str = ""
     codes: dict[str, int] = {}
     settings: dict[str, Any] = {}
 

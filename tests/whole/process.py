@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 import aiohttp
 import anyio
+
 from jobrunner.store import check_file
 
 PLUGIN = Path(__file__).parent / "plugin"
@@ -255,7 +256,7 @@ async def until(condition: Callable[[], bool]) -> None:
     raise AssertionError(f"waited {PATIENCE_S} s for {condition}")
 
 
-async def at_once(asks: list[Callable[[], Awaitable[Said]]]) -> list[Said]:
+async def at_once(asks: Sequence[Callable[[], Awaitable[Said]]]) -> list[Said]:
     """All of them under way before any is answered, as far as a client can tell."""
     answers: list[Said] = []
 
@@ -271,5 +272,7 @@ async def at_once(asks: list[Callable[[], Awaitable[Said]]]) -> list[Said]:
 def event(event_id: str, status: str, number: int, **report: Any) -> dict[str, Any]:
     """``number`` seconds into a day that is past."""
     hours, seconds = divmod(number, 3600)
-    moment = f"2026-01-{1 + hours // 24:02d}T{hours % 24:02d}:{seconds // 60:02d}:{seconds % 60:02d}Z"
+    moment = (
+        f"2026-01-{1 + hours // 24:02d}T{hours % 24:02d}:{seconds // 60:02d}:{seconds % 60:02d}Z"
+    )
     return {"event_id": event_id, "status": status, "occurred_at": moment, **report}

@@ -24,6 +24,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+
 from jobrunner import app
 from jobrunner.config import (
     Config,
@@ -34,7 +35,6 @@ from jobrunner.config import (
     Store,
     WorkflowSettings,
 )
-
 from tests.whole.process import Said, event
 
 OUTSIDE = {"*": "external"}
@@ -113,7 +113,7 @@ class House:
         self._life.close()
 
     def ask(self, who: str, method: str, path: str, body: Any = None) -> Said:
-        said = self._portal.call(self._ask, who, method, path, body)
+        said: Said = self._portal.call(self._ask, who, method, path, body)
         assert said.status != 500, said
         return said
 
@@ -132,12 +132,14 @@ class House:
         def log(event: str, level: str = "info", **fields: Any) -> None:
             self.logged.append({"event": event, "level": level, **fields})
 
-        async with app.running(config(self._folder), log) as service:
-            async with aiohttp.ClientSession() as session:
-                self._service, self._session = service, session
-                if service.first_token:
-                    self.tokens["admin"] = service.first_token
-                yield
+        async with (
+            app.running(config(self._folder), log) as service,
+            aiohttp.ClientSession() as session,
+        ):
+            self._service, self._session = service, session
+            if service.first_token:
+                self.tokens["admin"] = service.first_token
+            yield
 
     async def _ask(self, who: str, method: str, path: str, body: Any) -> Said:
         headers = {"Authorization": f"Bearer {self.tokens[who]}"}
@@ -171,6 +173,8 @@ class Story(RuleBasedStateMachine):
     @initialize(target=jobs)
     def begin(self) -> Any:
         """Each lifecycle is known by its own declaration, and has a job in it."""
+        for user in self._users:
+            self.house.token(user, "user")
         for name in ORDERS:
             shown = self._get(f"/workflows/{name}")
             self._edges[name] = {(edge["from"], edge["to"]) for edge in shown["edges"]}
@@ -178,8 +182,6 @@ class Story(RuleBasedStateMachine):
             self._finals[name] = {
                 state["name"] for state in shown["states"] if state["kind"] == "final"
             }
-        for user in self._users:
-            self.house.token(user, "user")
         return multiple(*(self.submit_one(name, 0, self._users[0], None) for name in ORDERS))
 
     @rule(
@@ -192,7 +194,7 @@ class Story(RuleBasedStateMachine):
     def submit(self, name: str, number: int, first: bool, key: str | None) -> Any:
         """The same request at once again leads to the same job, and costs nothing more."""
         job = self.submit_one(name, number, self._users[not first], key)
-        return job if job else multiple()
+        return job or multiple()
 
     def submit_one(self, name: str, number: int, who: str, key: str | None) -> str | None:
         body = {"workflow": name, **ORDERS[name][number % len(ORDERS[name])]}
@@ -239,9 +241,7 @@ class Story(RuleBasedStateMachine):
         """Mostly a new event, later than those before; sometimes an id or a time of the past."""
         self._events[job] += 1
         number = self._events[job] + 3
-        body = event(
-            f"event-{number - back}", self._some_status(job, to), number - place, **report
-        )
+        body = event(f"event-{number - back}", self._some_status(job, to), number - place, **report)
         said = self._change(job, "worker", f"/internal/jobs/{job}/status", body)
         return (job, body) if said.status == 204 else multiple()
 
@@ -310,13 +310,22 @@ class Story(RuleBasedStateMachine):
             if said.status in (402, 409):
                 assert self.house.denials() == denials + 1, said
         elif said.status == 204:
-            later = self._version(job) - before["version"]
-            assert later == 1 or (self._made[job][0] == "image-generation" and later > 1)
+            self._one_later(job, before, body)
         elif not self._on_its_own(before):
             assert said.body["version"] - before["version"] in (0, 1)
             if said.body["version"] == before["version"]:
                 self._unmoved(job, before)
         return said
+
+    def _one_later(self, job: str, before: Any, body: Any) -> None:
+        """An accepted event is a version, unless it only said how far the work is. (Pictures may
+        have come back from their backoff since.)"""
+        later = self._version(job) - before["version"]
+        if later == 0:
+            assert (before["workflow"], body["status"]) == ("asset-pattern", before["status"])
+            self._unmoved(job, before)
+        else:
+            assert later == 1 or before["workflow"] == "image-generation"
 
     def _was_declared(self, job: str, name: str) -> None:
         moves = self._get(f"/jobs/{job}/history")["history"]
@@ -369,7 +378,7 @@ class Story(RuleBasedStateMachine):
 
     def _on_its_own(self, job: Any) -> bool:
         """A timer of milliseconds is running: it may move between any two looks."""
-        return job["workflow"] == "image-generation" and job["status"] == "failed"
+        return (job["workflow"], job["status"]) == ("image-generation", "failed")
 
     def _unmoved(self, job: str, before: Any) -> None:
         if not self._on_its_own(before):
@@ -387,17 +396,20 @@ def _firm(job: Any) -> Any:
     return {name: value for name, value in job.items() if name not in QUIET}
 
 
-PHASES = (Phase.generate,)
+PHASES = (Phase.generate,)  # a story told twice is not the same: real timers run in it
+
+
 def tell(folder: Path, stories: int, steps: int) -> None:
     with start_blocking_portal("asyncio") as portal:
         Story.house = House(folder, portal)
         Story.house.live()
         Story.house.token("worker", "workflow")
         try:
-            run_state_machine_as_test(  # type: ignore[no-untyped-call]
+            run_state_machine_as_test(
                 Story,
                 settings=settings(
-                    max_examples=stories, phases=PHASES, print_blob=True,
+                    max_examples=stories,
+                    phases=PHASES,
                     stateful_step_count=steps,
                     deadline=None,
                     suppress_health_check=list(HealthCheck),
@@ -415,4 +427,4 @@ def test_stories(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_many_stories(tmp_path: Path) -> None:
     """R1-R6, at length."""
-    tell(tmp_path, stories=500, steps=60)
+    tell(tmp_path, stories=300, steps=60)

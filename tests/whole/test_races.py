@@ -123,7 +123,9 @@ async def test_one_event_id_with_two_contents_is_applied_once(service: Place) ->
     job = await service.submit("howera")
     asks = []
     for number in range(40):
-        body = event("contested", "UPLOADED", 5, artifact_updates={"video_uri": f"file:{number % 2}"})
+        body = event(
+            "contested", "UPLOADED", 5, artifact_updates={"video_uri": f"file:{number % 2}"}
+        )
         asks.append(partial(service.post, f"/internal/jobs/{job['id']}/status", body))
     answers = await at_once(asks)
     assert statuses(answers) == {204: 1, 200: 19, 409: 20}
@@ -217,9 +219,10 @@ async def test_a_cancel_and_a_completion_race_fifty_times(service: Place) -> Non
         now = await service.get(path)
         ends[now["status"]] += 1
         spent += COST if now["status"] == "completed" else 0
-        assert now["credits"]["state"] == {"completed": "charged", "canceled": "refunded"}[
-            now["status"]
-        ]
+        assert (
+            now["credits"]["state"]
+            == {"completed": "charged", "canceled": "refunded"}[now["status"]]
+        )
         for ask in asks:
             assert (await ask()).code == "TERMINAL_STATE"
         assert await service.get(path) == now

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+
 from jobrunner.core.birth import born
 from jobrunner.core.decision import Decision, Remember
 from jobrunner.core.job import Actor
@@ -14,7 +15,6 @@ from jobrunner.core.messages import Facts, Moment, Submit
 from jobrunner.core.workflow import Definition
 from jobrunner.ports import SystemClock, SystemIds
 from jobrunner.store import open_store
-
 from tests.whole.process import Place, place
 
 pytestmark = pytest.mark.anyio
@@ -30,6 +30,7 @@ async def fill(path: Path, count: int) -> None:
     ids = SystemIds(clock)
     definition: Definition = entry_points(group="jobrunner.workflows")["howera"].load()
     store = await open_store(str(path), clock=clock)
+
     def one(number: int) -> Decision:
         owner = Actor(f"user-{number % OWNERS}", "user")
         wanted = Submit(owner, "howera", "video", {}, ids.fresh(), correlation_id=f"c-{number}")

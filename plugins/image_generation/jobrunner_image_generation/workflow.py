@@ -105,6 +105,7 @@ WORKFLOW = Workflow(
     ),
     locks=(Lock("job", guarded=("running",)),),
     quota=Quota(open_jobs=100, per_minute=60),
+    folder="originals",
     codes={"PROMPT_BLOCKED": 422},
     settings={
         "blocked_words": ["nsfw", "nude", "nudity", "porn", "hentai", "gore", "beheading"],

@@ -5,6 +5,9 @@ import signal
 from typing import Any
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
+
 from jobrunner import (
     Ask,
     Call,
@@ -24,8 +27,6 @@ from jobrunner import (
     State,
     Workflow,
 )
-from msgspec import Struct
-from msgspec.structs import replace
 
 
 class Params(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,0 +1,460 @@
+"""The 384 ordered pairs of statuses of the five lifecycles, each asked for over HTTP by an admin who
+owns the jobs, with every stage outside; and who else may take the pairs that are declared.
+
+All jobs stand in one service. First everything is asked that should change nothing, and the whole
+file is read before and after; then everything that should move.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import closing
+from itertools import count
+from typing import Any
+
+import anyio
+import pytest
+from msgspec import Struct
+
+from jobrunner import app
+from jobrunner.config import Config, QuotaSettings, RetrySettings, WorkflowSettings
+from jobrunner.stages import Registry
+from tests.http.serving import Caller, House, Said, opened
+from tests.standing import (
+    LIFECYCLES,
+    Command,
+    Outcome,
+    Post,
+    Step,
+    Take,
+    Transition,
+    every_pair,
+    pairs,
+)
+
+pytestmark = pytest.mark.anyio
+
+AT_ONCE = 24
+QUIET = ("refused", "stays")
+PAIRS = list(every_pair())
+EXPIRED = [("cutx", "expired", target) for target in LIFECYCLES["cutx"].steps]
+VIDEO = {"artifact_updates": {"video_uri": "s3://videos/one.mp4"}}
+ADMINS_ONLY = ("fail",)
+ROLES = ("user", "workflow", "admin")
+
+OPEN = [name for name, kind in LIFECYCLES["howera"].kinds.items() if kind != "final"]
+
+# Who may take which declared edge; an admin may take each.
+MAY = {
+    "image-generation": {
+        "user": pairs(),
+        "workflow": pairs(queued="running rejected", running="completed failed rejected"),
+    },
+    "cutx": {
+        "user": pairs(pending="canceled", queued="canceled", processing="canceled"),
+        "workflow": pairs(
+            pending="processing failed", queued="processing failed", processing="completed failed"
+        ),
+    },
+    "ss": {
+        "user": pairs(
+            created="draft_ready", draft_ready="confirmed", confirmed="queued", failed="queued"
+        ),
+        "workflow": pairs(created="draft_ready", queued="running", running="succeeded failed"),
+    },
+    "asset-pattern": {
+        "user": pairs(),
+        "workflow": pairs(queued="processing", processing="completed partial failed"),
+    },
+    "howera": {
+        "user": pairs(
+            CREATED="UPLOADING UPLOADED",
+            UPLOADING="UPLOADED",
+            UPLOADED="AUDIO_EXTRACTING",
+            AUDIO_READY="TRANSCRIBING",
+            TRANSCRIPT_READY="GENERATING",
+            DRAFT_READY="EDITING",
+            EDITING="REGENERATING EXPORTING",
+        )
+        | pairs(**dict.fromkeys(OPEN, "CANCELLED")),
+        "workflow": LIFECYCLES["howera"].moves
+        | {(state, state) for state in LIFECYCLES["howera"].again},
+    },
+}
+
+
+class Seen(Struct, frozen=True):
+    """A job with everything that can be read about it."""
+
+    job: Any
+    history: list[Any]
+    attempts: list[Any]
+    assets: list[Any]
+
+
+class Asked(Struct, frozen=True):
+    """One pair, asked for: what was there, what was said, what is there now, what was logged."""
+
+    before: Seen
+    said: Said
+    after: Seen
+    logged: list[dict[str, Any]]
+
+
+class Written(Struct, frozen=True):
+    """Everything that is stored, and what the service itself says about it."""
+
+    rows: dict[str, list[Any]]
+    purse: Any
+    faults: tuple[str, ...]
+
+
+class Told(Struct, frozen=True):
+    """``quiet`` is the file before and after all requests that should write nothing."""
+
+    pairs: dict[tuple[str, str, str], Asked]
+    quiet: tuple[Written, Written]
+
+
+# ---------------------------------------------------------------- asking everything
+
+
+@pytest.fixture(scope="module")
+async def house(
+    tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
+) -> AsyncIterator[House]:
+    async with opened(tmp_path_factory.mktemp("pairs"), registry=outside()) as house:
+        for name in ("admin", "ada"):
+            await house.admin.post(f"/admin/credits/{name}/grant", {"amount": 999, "reason": "-"})
+        yield house
+
+
+@pytest.fixture(scope="module")
+async def told(house: House, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    asked, quiet = await ask_all(house, [pair for pair in PAIRS if pair not in EXPIRED])
+    async with opened(tmp_path_factory.mktemp("late"), registry=outside(await_s=0.05)) as late:
+        await late.admin.post("/admin/credits/admin/grant", {"amount": 999, "reason": "-"})
+        by_time, still = await ask_all(late, EXPIRED)
+    assert still[0] == still[1]
+    return Told(asked | by_time, quiet)
+
+
+def outside(await_s: float | None = None) -> Registry:
+    """Every stage is an outside worker's; a failure is not tried again by itself within the hour.
+    ``await_s`` is how long CutX waits for a provider."""
+    deadline = {} if await_s is None else {"processing": await_s}
+    external = {"*": "external"}
+    slow = RetrySettings(base=3600, cap=3600)
+    quota = QuotaSettings(open_jobs=0, per_minute=0)
+    settings = {name: WorkflowSettings(stages=external) for name in LIFECYCLES} | {
+        "image-generation": WorkflowSettings(stages=external, retry={"running": slow}, quota=quota),
+        "cutx": WorkflowSettings(stages=external, deadline=deadline),
+    }
+    return app.load_definitions(Config(workflows=settings))
+
+
+async def ask_all(
+    house: House, wanted: list[tuple[str, str, str]]
+) -> tuple[dict[tuple[str, str, str], Asked], tuple[Written, Written]]:
+    jobs: dict[tuple[str, str, str], str] = {}
+    asked: dict[tuple[str, str, str], Asked] = {}
+
+    async def stand_for(pair: tuple[str, str, str]) -> None:
+        jobs[pair] = await stand(house, house.admin, *pair[:2])
+
+    async def ask(pair: tuple[str, str, str]) -> None:
+        asked[pair] = await ask_for(house, jobs[pair], pair[2], report_for(*pair))
+
+    quiet = [pair for pair in wanted if outcome(*pair) in QUIET]
+    await at_once(stand_for, wanted)
+    before = await written(house)
+    await at_once(ask, quiet)
+    after = await written(house)
+    await at_once(ask, [pair for pair in wanted if pair not in quiet])
+    return asked, (before, after)
+
+
+def outcome(workflow: str, source: str, target: str) -> Outcome:
+    return LIFECYCLES[workflow].outcome(source, target)
+
+
+def report_for(workflow: str, source: str, target: str) -> dict[str, Any]:
+    return LIFECYCLES[workflow].reports.get(target, {})
+
+
+async def at_once(do: Callable[[Any], Awaitable[None]], things: Iterable[Any]) -> None:
+    """All of them, some at a time."""
+    limit = anyio.CapacityLimiter(AT_ONCE)
+
+    async def one(thing: Any) -> None:
+        async with limit:
+            await do(thing)
+
+    async with anyio.create_task_group() as group:
+        for thing in things:
+            group.start_soon(one, thing)
+
+
+numbers = count()
+
+
+async def stand(house: House, owner: Caller, workflow: str, state: str) -> str:
+    """A new job of ``owner`` that stands there. An admin may do all of it alone."""
+    first, *steps = LIFECYCLES[workflow].steps[state]
+    assert isinstance(first, Post)
+    if (workflow, state) == ("cutx", "expired") and owner is house.admin:
+        steps = steps[:1]
+    number = str(next(numbers))
+    params = first.params | ({"plan_revision": number} if workflow == "ss" else {})
+    job = await owner.submit(
+        workflow, job_type=first.job_type, params=params, idempotency_key=f"pair-{number}"
+    )
+    for step in steps:
+        said = await take(house, owner, job["id"], step)
+        assert said.status in (200, 202), f"{workflow}, on the way to {state}, {step}: {said.raw!r}"
+        assert said.status == 202 or not said.json["replayed"], f"{workflow} to {state}: {step}"
+    for _ in range(30):
+        job = (await house.admin.get(f"/jobs/{job['id']}")).json
+        if job["status"] == state:
+            break
+        await house.admin.get(f"/jobs/{job['id']}?wait=1")
+    assert (job["status"], job["kind"]) == (state, LIFECYCLES[workflow].kinds[state])
+    return str(job["id"])
+
+
+async def take(house: House, owner: Caller, job_id: str, step: Step) -> Said:
+    match step:
+        case Command(name, fields):
+            caller = house.admin if name in ADMINS_ONLY else owner
+            return await caller.post(f"/jobs/{job_id}/{name}", fields)
+        case Transition(to, report):
+            return await house.admin.post(f"/jobs/{job_id}/transitions", {"to": to, **report})
+        case Take():
+            return await house.admin.post(f"/jobs/{job_id}/claim")
+        case Post():
+            raise AssertionError("a job is made once")
+
+
+async def ask_for(
+    house: House, job_id: str, target: str, report: dict[str, Any], caller: Caller | None = None
+) -> Asked:
+    before, lines = await see(house, job_id), len(house.logged)
+    who = caller or house.admin
+    said = await who.post(f"/jobs/{job_id}/transitions", {"to": target, **report})
+    logged = [line for line in house.logged[lines:] if line.get("job_id") == job_id]
+    return Asked(before, said, await see(house, job_id), logged)
+
+
+async def see(house: House, job_id: str) -> Seen:
+    path = f"/jobs/{job_id}"
+    return Seen(
+        (await house.admin.get(path)).json,
+        (await house.admin.get(f"{path}/history")).json["history"],
+        (await house.admin.get(f"{path}/attempts")).json["attempts"],
+        (await house.admin.get(f"{path}/assets")).json["assets"],
+    )
+
+
+async def written(house: House) -> Written:
+    """The file itself, read beside the service; not when the service was seen alive last."""
+    store = house.service.store
+    with closing(sqlite3.connect(f"file:{store.path}?mode=ro", uri=True)) as file:
+        tables = file.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        rows = {
+            name: file.execute(f"SELECT * FROM {name}").fetchall()
+            for (name,) in tables
+            if name != "lives"
+        }
+    return Written(rows, (await house.admin.get("/credits")).json, await store.check())
+
+
+# ---------------------------------------------------------------- the pairs
+
+
+def ids(pair: tuple[str, ...]) -> str:
+    return "{}: {} to {}".format(*pair)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=ids)
+async def test_pair(told: Told, pair: tuple[str, str, str]) -> None:
+    """I1 I3-I13 C1-C17 C45 C46 S1-S9 S19 P1-P8 P14-P20 H2 H4 H17-H24 H61-H63: what was said, what
+    it left behind, and what was logged agree with the table."""
+    source, target = pair[1:]
+    asked = told.pairs[pair]
+    assert asked.before.job["status"] == source
+    CHECKS[outcome(*pair)](asked, source, target)
+
+
+def moves(asked: Asked, source: str, target: str) -> None:
+    """One edge, one version, one row of history, one line of the log."""
+    assert asked.said.status == 200, asked.said.raw
+    assert asked.said.json["replayed"] is False
+    assert asked.after.job["status"] == asked.said.json["status"] == target
+    assert asked.after.job["version"] == asked.before.job["version"] + 1
+    *known, taken = asked.after.history
+    assert known == asked.before.history
+    assert (taken["from_status"], taken["to_status"]) == (source, target)
+    assert (taken["trigger"], taken["actor"], taken["hop"]) == ("admin", "admin", 1)
+    assert taken["version"] == asked.after.job["version"]
+    lines = [line for line in asked.logged if line["event"] == "job.transition"]
+    assert [(line["from_status"], line["to_status"]) for line in lines] == [(source, target)]
+    assert "job.transition_denied" not in {line["event"] for line in asked.logged}
+
+
+def stays(asked: Asked, source: str, target: str) -> None:
+    """Success, and nothing of it is to be seen anywhere."""
+    assert asked.said.status == 200, asked.said.raw
+    assert asked.said.json["replayed"] is True
+    assert asked.after == asked.before
+    assert asked.logged == []
+
+
+def progresses(asked: Asked, source: str, target: str) -> None:
+    """The figure moves; status, version and history do not."""
+    assert asked.said.status == 200, asked.said.raw
+    before, after = asked.before.job, asked.after.job
+    assert (before["progress"], after["progress"]) == (0, 25)
+    assert (after["status"], after["version"]) == (source, before["version"])
+    assert asked.after.history == asked.before.history
+    assert asked.said.headers["ETag"] == f'"{after["version"]}.1"'
+    assert asked.logged == []
+
+
+def refused(asked: Asked, source: str, target: str) -> None:
+    """409 with both names and the ways there are, one line of the log, and not a trace else."""
+    assert asked.said.status == 409, asked.said.raw
+    final, problem = asked.before.job["kind"] == "final", asked.said.json
+    assert problem["error_code"] == ("TERMINAL_STATE" if final else "ILLEGAL_TRANSITION")
+    assert (problem["current_status"], problem["attempted_status"]) == (source, target)
+    targets = problem["allowed_next_statuses"]
+    assert targets == sorted(targets)
+    assert bool(targets) is not final
+    assert target not in targets
+    assert source in problem["detail"]
+    assert target in problem["detail"]
+    assert asked.after == asked.before
+    (line,) = asked.logged
+    assert (line["event"], line["level"]) == ("job.transition_denied", "warning")
+    assert line["error_code"] == problem["error_code"]
+    assert (line["current_status"], line["attempted_status"]) == (source, target)
+
+
+CHECKS: dict[Outcome, Callable[[Asked, str, str], None]] = {
+    "moves": moves,
+    "reenters": moves,
+    "stays": stays,
+    "progresses": progresses,
+    "refused": refused,
+}
+
+
+async def test_the_whole_file_is_as_it_was(told: Told) -> None:
+    """I13 C16 S9 S19 P7 H20: 299 refusals and 11 repeats without a write leave every row of every
+    table as it was, and the service finds no fault with any of it."""
+    before, after = told.quiet
+    assert before.faults == after.faults == ()
+    assert before.purse == after.purse
+    assert before.rows == after.rows
+    assert len(before.rows["jobs"]) == len(PAIRS) - len(EXPIRED)
+
+
+async def test_each_outcome_has_its_number(told: Told) -> None:
+    """70 move, 3 re-enter, 12 repeats succeed, 299 are refused: as told, not as planned."""
+    found = Counter(told.pairs[pair].said.status for pair in PAIRS)
+    assert found == {200: 70 + 3 + 12, 409: 299}
+    again = [pair for pair in PAIRS if told.pairs[pair].said.json.get("replayed")]
+    assert len(again) == 11
+    assert {name for name, _, _ in again} == {"ss", "asset-pattern"}
+    hops = [len(one.after.history) - len(one.before.history) for one in told.pairs.values()]
+    assert Counter(hops) == {1: 73, 0: 311}
+
+
+@pytest.mark.parametrize("workflow", LIFECYCLES)
+async def test_a_final_state_has_no_way_out(told: Told, workflow: str) -> None:
+    """I10-I12 C15 S9 P6 P8 H8 H21-H23 H63: whatever is asked for, the job stays where it ended."""
+    kinds = LIFECYCLES[workflow].kinds
+    final = [pair for pair in PAIRS if pair[0] == workflow and kinds[pair[1]] == "final"]
+    assert final
+    for pair in final:
+        asked = told.pairs[pair]
+        assert asked.after == asked.before
+        assert asked.before.job["allowed"]["statuses"] == []
+        if pair[1] != pair[2]:
+            assert asked.said.code == "TERMINAL_STATE"
+
+
+# ---------------------------------------------------------------- who may
+
+
+@pytest.mark.parametrize("workflow", LIFECYCLES)
+async def test_who_may_take_an_edge(house: House, workflow: str) -> None:
+    """C13 C14 C29 C39 S8 S14 S32: per role, each declared pair moves or is 403, each other pair is
+    409 whoever asks; what is refused leaves the job as it was."""
+    life = LIFECYCLES[workflow]
+    declared = life.moves | {(state, state) for state in life.again}
+    here: dict[str, str] = {}
+
+    async def prepare(state: str) -> None:
+        here[state] = await stand(house, house.ada, workflow, state)
+
+    async def forbidden(asking: tuple[str, str, str]) -> None:
+        role, source, target = asking
+        said = await ask_as(house, role, here[source], target, workflow)
+        wanted = (403, "FORBIDDEN") if (source, target) in declared else (409, said.code)
+        assert (said.status, said.code) == wanted, f"{asking}: {said.raw!r}"
+
+    async def free(asking: tuple[str, str, str]) -> None:
+        role, source, target = asking
+        job_id = await stand(house, house.ada, workflow, source)
+        said = await ask_as(house, role, job_id, target, workflow)
+        assert said.status == 200, f"{asking}: {said.raw!r}"
+        last = (await house.admin.get(f"/jobs/{job_id}/history")).json["history"][-1]
+        assert (last["to_status"], last["trigger"]) == (target, role), asking
+
+    everything = [
+        (role, *pair)
+        for role in ROLES
+        for pair in ((source, target) for source in life.steps for target in life.steps)
+        if life.outcome(*pair) in ("moves", "reenters", "refused")
+    ]
+    free_ones = [one for one in everything if one[1:] in declared and may(workflow, *one)]
+    await at_once(prepare, life.steps)
+    before = {state: await see(house, job_id) for state, job_id in here.items()}
+    await at_once(forbidden, [one for one in everything if one not in free_ones])
+    assert before == {state: await see(house, job_id) for state, job_id in here.items()}
+    await at_once(free, free_ones)
+
+
+def may(workflow: str, role: str, source: str, target: str) -> bool:
+    return role == "admin" or (source, target) in MAY[workflow][role]
+
+
+async def ask_as(house: House, role: str, job_id: str, target: str, workflow: str) -> Said:
+    """By the owner, by an outside worker, or by an admin who owns nothing. A user who says that a
+    video is uploaded also says where it is."""
+    caller = {"user": house.ada, "workflow": house.worker, "admin": house.admin}[role]
+    report = LIFECYCLES[workflow].reports.get(target, VIDEO if target == "UPLOADED" else {})
+    return await caller.post(f"/jobs/{job_id}/transitions", {"to": target, **report})
+
+
+@pytest.mark.parametrize("workflow", LIFECYCLES)
+async def test_the_published_triggers_say_who_may(house: House, workflow: str) -> None:
+    """What ``GET /workflows/{name}`` tells of each edge is what is enforced."""
+    life = LIFECYCLES[workflow]
+    edges = (await house.ada.get(f"/workflows/{workflow}")).json["edges"]
+    assert {(edge["from"], edge["to"]) for edge in edges} == life.moves | {
+        (state, state) for state in life.again
+    }
+    for role in ("user", "workflow"):
+        told = {(edge["from"], edge["to"]) for edge in edges if role in edge["triggers"]}
+        assert told == MAY[workflow][role], role
+
+
+async def test_a_stranger_learns_nothing_of_a_pair(house: House) -> None:
+    """P12: whether a pair is declared is not told to somebody whose job it is not."""
+    for workflow, life in LIFECYCLES.items():
+        job_id = await stand(house, house.ada, workflow, next(iter(life.steps)))
+        wanted = (403, "FORBIDDEN") if workflow == "asset-pattern" else (404, "NOT_FOUND")
+        for target in life.steps:
+            said = await house.eve.post(f"/jobs/{job_id}/transitions", {"to": target})
+            assert (said.status, said.code) == wanted, (workflow, target)
