@@ -7,14 +7,19 @@ them runs at a time, and nothing else does, until each is cleared by its end or 
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
+import anyio
 from msgspec import Struct
 
 from jobrunner.actors.world import World
 from jobrunner.core.queries import Waiting
 
 CLEARED_AFTER_S = 60.0
-Offer = Callable[[str], Awaitable[bool]]
+AGAIN_S = 1.0
+SUSPECTS_MAX = 1024
+Taken = Literal["took", "moved", "failed"]
+Offer = Callable[[str], Awaitable[Taken]]
 
 
 class Limits(Struct, frozen=True):
@@ -26,7 +31,9 @@ class Limits(Struct, frozen=True):
 
 
 class Dispatcher:
-    """``offer`` gives a job its slot and returns whether it took it."""
+    """``offer`` gives a job its slot and returns whether it took it, moved on without it, or could
+    not be asked now. A slot is free again when the stage's task has ended, not sooner: a stage
+    that is deaf to being stopped keeps its slot, and its job's next attempt waits for it."""
 
     def __init__(self, world: World, limits: Limits, offer: Offer) -> None:
         self._world = world
@@ -55,9 +62,7 @@ class Dispatcher:
 
     def ended(self, job_id: str) -> None:
         """A slot came free."""
-        self._running.pop(job_id, None)
-        if self._probation is not None and self._probation[0] == job_id:
-            self._probation = None
+        self._release(job_id)
         self._nudge.set()
 
     def suspect(self, job_ids: list[str]) -> None:
@@ -67,70 +72,84 @@ class Dispatcher:
         self.backlog = await self._world.reader.line_length()
         while True:
             self._nudge.clear()
-            if self.open:
-                await self._serve()
-            await self._rest()
+            failed = await self._serve() if self.open else False
+            await self._rest(AGAIN_S if failed else None)
 
-    async def _serve(self) -> None:
-        """Fill the free slots; what does not fit stays where it is, in the table."""
-        while self.open and (free := self._free()):
-            line = await self._waiting(free)
-            took = [await self._give(one) for one in line if self._fits(one)]
-            if not any(took):
-                return
+    async def _serve(self) -> bool:
+        """Fill the free slots; what does not fit stays where it is, in the table. True when jobs
+        are left that could not be asked."""
+        while self.open and self._free():
+            chosen = self._reserve(await self._waiting())
+            if not chosen:
+                return False
+            answers: list[Taken] = []
+            async with anyio.create_task_group() as group:
+                for one in chosen:
+                    group.start_soon(self._give, one, answers)
+            if "failed" in answers:
+                return True
+        return False
 
     def _free(self) -> int:
         return max(self._limits.active_jobs - len(self._running), 0)
 
-    async def _waiting(self, free: int) -> tuple[Waiting, ...]:
+    async def _waiting(self) -> tuple[Waiting, ...]:
+        """As many as may run at all: some of the first may wait for a slot of their own."""
         names = tuple(self._world.registry.names())
-        if self._suspects or self._probation:
-            return await self._next_suspect(names)
-        return await self._world.reader.line(free, names, self._saturated())
-
-    async def _next_suspect(self, names: tuple[str, ...]) -> tuple[Waiting, ...]:
         if self._probation is not None:
             return ()
-        line = await self._world.reader.line(1024, names)
+        if self._suspects and (suspect := await self._next_suspect(names)):
+            return (suspect,)
+        return await self._world.reader.line(self._limits.active_jobs, names, self._saturated())
+
+    async def _next_suspect(self, names: tuple[str, ...]) -> Waiting | None:
+        """None when no suspect is left that waits for a slot."""
+        line = await self._world.reader.line(SUSPECTS_MAX, names)
         first = next((one for one in line if one.job_id in self._suspects), None)
         if first is None:
             self._suspects = []
-            return ()
+            return None
         self._suspects.remove(first.job_id)
         self._probation = (first.job_id, self._world.clock.monotonic() + CLEARED_AFTER_S)
-        return (first,)
+        return first
 
     def _saturated(self) -> tuple[str, ...]:
         users = list(self._running.values())
         limit = self._limits.per_user_active
         return tuple(sorted({user for user in users if limit and users.count(user) >= limit}))
 
+    def _reserve(self, line: tuple[Waiting, ...]) -> list[Waiting]:
+        chosen = []
+        for one in line:
+            if self._fits(one):
+                self._running[one.job_id] = one.user_id
+                chosen.append(one)
+        return chosen
+
     def _fits(self, one: Waiting) -> bool:
         users = list(self._running.values())
         limit = self._limits.per_user_active
-        return bool(self._free()) and not (limit and users.count(one.user_id) >= limit)
+        crowded = bool(limit) and users.count(one.user_id) >= limit
+        return bool(self._free()) and not crowded and one.job_id not in self._running
 
-    async def _give(self, one: Waiting) -> bool:
-        self._running[one.job_id] = one.user_id
-        took = await self._offer(one.job_id)
-        if not took:
-            self.ended(one.job_id)
-            self._nudge.clear()
-        return took
+    async def _give(self, one: Waiting, answers: list[Taken]) -> None:
+        taken = await self._offer(one.job_id)
+        answers.append(taken)
+        if taken != "took":
+            self._release(one.job_id)
 
-    async def _rest(self) -> None:
-        """Until somebody comes, a slot is free, or the suspect has lived long enough."""
-        if self._probation is None:
-            await self._nudge.wait()
-            return
-        job_id, until = self._probation
-        left_s = until - self._world.clock.monotonic()
-        if left_s <= 0:
+    def _release(self, job_id: str) -> None:
+        self._running.pop(job_id, None)
+        if self._probation is not None and self._probation[0] == job_id:
             self._probation = None
-            self._nudge.set()
-            return
-        try:
-            async with asyncio.timeout(left_s):
-                await self._nudge.wait()
-        except TimeoutError:
+
+    async def _rest(self, again_s: float | None) -> None:
+        """Until somebody comes or a slot is free; not for longer than the suspect has to live, or
+        than it takes to ask again."""
+        until = self._probation[1] if self._probation is not None else None
+        left_s = until - self._world.clock.monotonic() if until is not None else None
+        seconds = min((one for one in (left_s, again_s) if one is not None), default=None)
+        with anyio.move_on_after(seconds) as nap:
+            await self._nudge.wait()
+        if nap.cancelled_caught and self._probation is not None and left_s == seconds:
             self._probation = None

@@ -97,7 +97,22 @@ class Performer:
             group.start_soon(self._keep_alive, job.id, definition.states[attempt.state].heartbeat_s)
             ended = await run_attempt(stage, context, attempt.serial)
             group.cancel_scope.cancel()
+        if ended.failure is not None and ended.failure.detail:
+            self._crashed(job, attempt, ended.failure)
         return ended
+
+    def _crashed(self, job: Snapshot, attempt: Attempt, failure: Failure) -> None:
+        """A stage raised what nobody foresaw: that is its author's to see, with the place."""
+        self._world.announce(
+            "stage.crashed",
+            job,
+            "error",
+            state=attempt.state,
+            stage=attempt.stage,
+            attempt=attempt.number,
+            error=failure.message,
+            traceback=failure.detail,
+        )
 
     async def _keep_alive(self, job_id: str, silence_s: float) -> None:
         """A stage in the loop lives as long as its task does; its job is told so now and then."""

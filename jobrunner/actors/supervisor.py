@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from jobrunner.actors import door
 from jobrunner.actors.actor import JobActor
 from jobrunner.actors.answer import Announce, Answer, Writer
-from jobrunner.actors.dispatcher import Dispatcher, Limits
+from jobrunner.actors.dispatcher import Dispatcher, Limits, Taken
 from jobrunner.actors.explain import explain
 from jobrunner.actors.mailbox import Letter
 from jobrunner.actors.outside import Claims
@@ -303,17 +303,17 @@ class Supervisor:
             return False
         return True
 
-    async def _offer(self, job_id: str) -> bool:
+    async def _offer(self, job_id: str) -> Taken:
         """Give a job its slot; the attempt that starts holds it."""
         try:
             answer = await self._inside(job_id, Start())
         except OutcomeUnknown as error:
             self._give_up(error)
-            return False
+            return "failed"
         except Exception:
-            return False
+            return "failed"
         attempt = answer.job.attempt
-        return attempt is not None and attempt.status == "running"
+        return "took" if attempt is not None and attempt.status == "running" else "moved"
 
     def _reread(self, job_id: str) -> None:
         if job_id in self._actors:

@@ -110,14 +110,24 @@ def end(draft: Draft, outcome: str, failure: Failure | None = None) -> None:
         draft.set(deaths=0)
 
 
-def quit_attempt(draft: Draft) -> None:
+def quit_attempt(draft: Draft, target: str = "") -> None:
     """The state is being left under an attempt: whoever runs it in the house must stop."""
     attempt = draft.job.attempt
     if attempt is None:
         return
     if _at_work(draft, attempt):
         draft.effects.append(StopStage(attempt.serial))
-    end(draft, draft.outcome or ("failed" if draft.failure else "left"), draft.failure)
+    end(draft, draft.outcome or _word(draft, target), draft.failure)
+
+
+def _word(draft: Draft, target: str) -> str:
+    """How an attempt ended of which only that is known: where the job was moved to."""
+    state = draft.definition.states[draft.job.status]
+    if target and target in (state.partial, state.rejected):
+        return "partial" if target == state.partial else "rejected"
+    if draft.failure is not None:
+        return "failed"
+    return "done" if target and target == state.done else "left"
 
 
 def _at_work(draft: Draft, attempt: Attempt) -> bool:

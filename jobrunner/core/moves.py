@@ -139,7 +139,7 @@ def _take(draft: Draft, edge: Edge, target: str, trigger: Trigger) -> Refused | 
     if refused := move_money(draft, edge.money):
         draft.job = untouched
         return refused
-    _leave(draft)
+    _leave(draft, target)
     if edge.audit is not None:
         draft.audits.append(AuditRecord(edge.audit.event, draft.actor.name, edge.audit.fields))
         draft.log(edge.audit.event, **edge.audit.fields)
@@ -157,8 +157,8 @@ def hop(draft: Draft, source: str | None, target: str, trigger: Trigger) -> Hop:
     return Hop(source, target, trigger, actor, draft.reason, draft.job.run_id, event_id)
 
 
-def _leave(draft: Draft) -> None:
-    quit_attempt(draft)
+def _leave(draft: Draft, target: str) -> None:
+    quit_attempt(draft, target)
     draft.disarm(*OF_A_STATE)
     job = draft.job
     if job.line_at is not None or job.next_attempt_at is not None or job.deadline_at is not None:

@@ -35,7 +35,7 @@ NO_OPS = frozenset(
         "timer_gone",
     }
 )
-UNDECIDED = ("beat", "correlation_id", "heartbeat_at", "last_event_at", "progress", "version")
+UNDECIDED = ("beat", "heartbeat_at", "last_event_at", "progress", "version")
 UNDECIDED += ("progress_message", "updated_at", "deadline_at", "timers", "locks")
 ENDED = ("settled", "final")
 

@@ -385,7 +385,7 @@ def test_callback_to_a_parked_attempt(shop: World) -> None:
     assert code(shop.callback(job_id, "e1", "done")) == "JOB_ALREADY_RUNNING"
     shop.ended(job_id, "parked", awaits="call-1")
     assert code(shop.callback(job_id, "e1", "done")) == "moved"
-    assert shop.tried(job_id)[-1].outcome == "left"
+    assert shop.tried(job_id)[-1].outcome == "done"
     assert not [one for one in effects(shop) if isinstance(one, StopStage)]
 
 

@@ -23,7 +23,7 @@ from tests.core.workshop import RELAY, WORKSHOP
 from tests.driving import bound
 from tests.standing import LIFECYCLES
 
-A_FEW, ALL = 70, 20_000
+A_FEW, ALL = 70, 8_000
 
 PARAMS: dict[str, dict[str, Any]] = {
     "image": {"prompt": "a lighthouse"},

@@ -63,6 +63,7 @@ REPORTS = (
     Report(**WHY),
     Report(**WHY, retryable=False),
     Report(progress=40, message="going on"),
+    Report(result={"total": 13}, correlation_id="trace-7"),
     Report(artifacts={"plan": {"plan_id": "another"}, "video_uri": "s3://videos/two.mp4"}),
     Report(progress=101),
 )
@@ -126,7 +127,7 @@ def moves(definition: Definition, job: Snapshot) -> Iterator[Message]:
 
 def callbacks(definition: Definition, job: Snapshot) -> Iterator[Message]:
     """Fresh ones, and one that happened before the last."""
-    for to, report in product(definition.states, REPORTS[:4]):
+    for to, report in product(definition.states, REPORTS[:5]):
         yield Move(WORKER, to, report, event=Event("event-1", "digest-1", job.updated_at))
     yield Move(WORKER, job.status, event=Event("event-2", "digest-2", 0))
 

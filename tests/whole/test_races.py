@@ -48,7 +48,7 @@ async def running(service: Place, who: str) -> Any:
 
 
 async def test_twenty_submissions_with_one_key_are_one_job_and_one_charge(service: Place) -> None:
-    """R2 R3 C20 C34-C36: one job, one charge, and nineteen times the same answer."""
+    """R2 R3 C35 C37 C38: one job, one charge, and nineteen times the same answer."""
     ada = await service.user("ada-key")
     body = STATIC_AD | {"idempotency_key": "once"}
     answers = await at_once([partial(service.post, "/jobs", body, ada) for _ in range(20)])
@@ -67,7 +67,7 @@ async def test_twenty_submissions_with_one_key_are_one_job_and_one_charge(servic
 async def test_twenty_pictures_of_one_prompt_are_one_job_and_one_hold(
     service: Place, key: str | None
 ) -> None:
-    """R2 R3 I14-I19: by the key that the prompt, the params and the minute make, or the client's
+    """R2 R3 I17 I18: by the key that the prompt, the params and the minute make, or the client's
     own. (A minute may end meanwhile: then there are two jobs at most, each with its hold.)"""
     ada = await service.user(f"ada-picture-{key}".lower())
     body: dict[str, Any] = {"workflow": "image-generation", "params": {"prompt": "a lighthouse"}}
@@ -83,7 +83,7 @@ async def test_twenty_pictures_of_one_prompt_are_one_job_and_one_hold(
 
 
 async def test_different_submissions_cannot_spend_the_same_credits(service: Place) -> None:
-    """R3 C37: twenty jobs at 3, and 25 credits: eight are charged, twelve refused."""
+    """R3: twenty jobs at 3, and 25 credits: eight are charged, twelve refused."""
     ada = await service.user("ada-poor")
     answers = await at_once([partial(service.post, "/jobs", STATIC_AD, ada) for _ in range(20)])
     assert statuses(answers) == {201: 8, 402: 12}
@@ -97,7 +97,7 @@ async def test_different_submissions_cannot_spend_the_same_credits(service: Plac
 
 
 async def test_two_hundred_copies_of_one_event_have_one_effect(service: Place) -> None:
-    """R4 H8-H16: one is applied, 199 are told so, and a restart changes none of it."""
+    """R4 H11-H13: one is applied, 199 are told so, and a restart changes none of it."""
     job = await service.submit("howera")
     assert (await service.event(job["id"], "UPLOADED", 1)).status == 204
     same = partial(service.event, job["id"], "AUDIO_EXTRACTING", 2)
@@ -119,7 +119,7 @@ async def test_two_hundred_copies_of_one_event_have_one_effect(service: Place) -
 
 
 async def test_one_event_id_with_two_contents_is_applied_once(service: Place) -> None:
-    """R4 H17: whichever came first counts; the others are told that they say something else."""
+    """R4 H13: whichever came first counts; the others are told that they say something else."""
     job = await service.submit("howera")
     asks = []
     for number in range(40):
@@ -138,26 +138,28 @@ async def test_one_event_id_with_two_contents_is_applied_once(service: Place) ->
 
 
 async def test_of_two_racers_on_one_version_one_wins(service: Place) -> None:
-    """S13-S15: the loser learns where the job is now."""
+    """S24 S25 S27: the loser learns where the job is now, and its draft is nowhere."""
+    ada = await service.user("ada-racers")
     for round_ in range(20):
-        job = await service.submit("howera")
-        move = {"to": "UPLOADING", "expected_version": 1}
-        cancel = {"expected_version": 1}
-        answers = await at_once(
-            [
-                partial(service.post, f"/jobs/{job['id']}/transitions", move),
-                partial(service.post, f"/jobs/{job['id']}/cancel", cancel),
-            ][:: 1 if round_ % 2 else -1]
-        )
+        job = await service.submit("ss", ada, params={"plan_revision": str(round_)})
+        path = f"/jobs/{job['id']}"
+        report = {"to": "draft_ready", "artifact_updates": {"draft": "theirs"}}
+        asks = [
+            partial(service.post, f"{path}/draft", {"draft": "hers", "expected_version": 1}, ada),
+            partial(service.post, f"{path}/transitions", report | {"expected_version": 1}),
+        ]
+        answers = await at_once(asks[:: 1 if round_ % 2 else -1])
         assert statuses(answers) == {200: 1, 409: 1}
-        lost = next(said for said in answers if said.status == 409)
-        assert lost.code == "JOB_VERSION_CONFLICT"
-        assert lost.body["current_version"] == 2
+        won, lost = sorted(answers, key=lambda said: said.status)
+        assert (lost.code, lost.body["current_version"]) == ("JOB_VERSION_CONFLICT", 2)
         assert len(await service.moves(job["id"])) == 2
+        draft = await service.get(f"{path}/artifacts/draft")
+        assert draft["value"] == won.body["artifacts"]["draft"]
+        assert draft["version"] == 1
 
 
 async def test_of_twenty_claims_one_wins(service: Place) -> None:
-    """R2 P28: nobody else works on the job, and each of them is told whose run it is."""
+    """R2: nobody else works on the job, and each of them is told whose run it is."""
     ada = await service.user("ada-claims")
     job = await service.submit("cutx", ada, job_type="static_ad", params={"product_id": "shoe"})
     claim = partial(service.post, f"/jobs/{job['id']}/claim", who="worker")
@@ -185,7 +187,7 @@ async def test_workers_who_look_for_work_share_it(service: Place) -> None:
 
 
 async def test_concurrent_retries_charge_once(service: Place) -> None:
-    """R3 C39-C41: one retry is charged and in line again; the others find nothing to retry."""
+    """R3 C40 C41: one retry is charged and in line again; the others find nothing to retry."""
     ada = await service.user("ada-retry")
     job = await running(service, ada)
     failed = {"to": "failed", "failure_message": "no", "retryable": False}
