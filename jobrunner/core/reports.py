@@ -77,7 +77,5 @@ def _add_assets(draft: Draft, report: Report) -> None:
         draft.assets.append(asset)
         counts = draft.job.asset_types
         known = counts.get(asset.asset_type, 0)
-        draft.decide(
-            asset_types={**counts, asset.asset_type: known + 1}, asset_url=asset.url
-        )
+        draft.decide(asset_types={**counts, asset.asset_type: known + 1}, asset_url=asset.url)
         draft.log("asset.created", asset_id=asset.id, asset_type=asset.asset_type)

@@ -1,5 +1,5 @@
-"""Where a file of a job belongs: a logical path that names its owner and its job, wherever the bytes
-lie. A report may say it; of one that does not, the path is made here from the file's address.
+"""Where a file of a job belongs: a logical path that names its owner and its job, wherever the
+bytes lie. A report may say it; else the path is made here, from the file's address.
 
 The first file of a job keeps its name, every other one gets its number in the job. A number can be
 read back from the end of a name, so no two are alike, and nobody has to look which there are.

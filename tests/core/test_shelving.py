@@ -17,9 +17,19 @@ NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
 def job(known: int = 0) -> Snapshot:
-    counts = {"image": known} if known else {}
-    words: Any = ("job-7", "sample", "", "one", "ada", "running", "active", 1, 1)
-    return Snapshot(*words, asset_types=counts)
+    """One that has so many files already."""
+    return Snapshot(
+        id="job-7",
+        workflow="sample",
+        digest="",
+        job_type="one",
+        user_id="ada",
+        status="running",
+        kind="active",
+        created_at=1,
+        updated_at=1,
+        asset_types={"image": known} if known else {},
+    )
 
 
 def path(url: str, known: int = 0, **more: Any) -> str:

@@ -1,131 +1,40 @@
 """What the five source contracts promise to a client and to whoever reads the log, over real HTTP,
 with the service's own log written to a text and read back."""
 
-import io
 import json
 import re
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from importlib import import_module
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import anyio
-import msgspec
 import pytest
 
-from jobrunner import app
-from jobrunner.config import Config, QuotaSettings, Server, Store, WorkflowSettings
-from jobrunner.core.workflow import Definition
-from jobrunner.log import Log
-from jobrunner.stages import Registry
-from jobrunner.store.hop import Handle, open_handle
-from tests.driving import outside, varied
-from tests.http.serving import PLUGINS, Caller, House, Said
-from tests.standing import DRAFT, EXPORTED, GAVE_UP, PICTURE, RESULT, WHY
+from jobrunner.store.hop import open_handle
+from tests.http.serving import Said
+from tests.standing import EXPORTED, GAVE_UP, PICTURE, RESULT, WHY
+from tests.whole.living import Living, living
 
 pytestmark = pytest.mark.anyio
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 NOBODY = "00000000-0000-7000-8000-000000000000"
-BATCH = {"workflow": "asset-pattern", "job_type": "generation"}
-LAPSE_S = 0.05
+BATCH: dict[str, Any] = {"workflow": "asset-pattern", "job_type": "generation"}
+PICTURE_URL = "https://pictures.example/1.png"
 
 
-class Place:
-    """A running service, its clients, and the lines of its log."""
-
-    def __init__(self, service: app.Service, house: House, log: Log, text: io.StringIO) -> None:
-        self.service = service
-        self.house = house
-        self.admin = house.admin
-        self._log = log
-        self._text = text
-
-    @property
-    def ada(self) -> Caller:
-        return self.house.ada
-
-    @property
-    def eve(self) -> Caller:
-        return self.house.eve
-
-    @property
-    def worker(self) -> Caller:
-        return self.house.worker
-
-    def lines(self, job_id: str = "", event: str = "") -> list[dict[str, Any]]:
-        """What was logged so far, about one job or by one name."""
-        self._log.flush()
-        parsed = [json.loads(line) for line in self._text.getvalue().splitlines()]
-        about = [line for line in parsed if not job_id or line.get("job_id") == job_id]
-        return [line for line in about if not event or line["event"] == event]
-
-    async def moved(self, job_id: str, to: str, **report: Any) -> Said:
-        return await self.admin.post(f"/jobs/{job_id}/transitions", {"to": to, **report})
-
-    async def told(self, job_id: str, event_id: str, status: str, **report: Any) -> Said:
-        """A status callback; every instant is the same one, which is no fault."""
-        body = {"event_id": event_id, "status": status, "occurred_at": "2026-01-01T00:00:00Z"}
-        return await self.worker.post(f"/internal/jobs/{job_id}/status", body | report)
-
-    async def batch(self) -> str:
-        """A job that an outside worker of ada's pattern has taken."""
-        job = await self.ada.submit(**BATCH)
-        assert (await self.worker.post(f"/jobs/{job['id']}/claim")).status == 200
-        return str(job["id"])
-
-    async def seen(self, job_id: str) -> tuple[Any, ...]:
-        """Everything that can be read about a job."""
-        paths = ("", "/history", "/attempts", "/assets")
-        return tuple([(await self.admin.get(f"/jobs/{job_id}{path}")).json for path in paths])
-
-
-@asynccontextmanager
-async def living(folder: Path, writer: Handle | None = None) -> AsyncIterator[Place]:
-    text = io.StringIO()
-    log = Log(text)
-    config = Config(
-        server=Server(port=0, drain_seconds=1),
-        store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
-    )
-    ports = msgspec.structs.replace(app.system_ports(), writer_hop=writer)
-    async with (
-        app.running(config, log, ports, lifecycles()) as service,
-        aiohttp.ClientSession() as session,
-    ):
-        admin = Caller(session, service.url, None, service.first_token)
-        house = House(service, session, None, [], admin, admin, {})  # type: ignore[arg-type]
-        for name, role in (("ada", "user"), ("eve", "user"), ("worker", "workflow")):
-            made = await admin.post("/admin/tokens", {"name": name, "role": role})
-            house.callers[name] = Caller(session, service.url, None, made.json["token"])
-        await admin.post("/admin/credits/ada/grant", {"amount": 999, "reason": "tests"})
-        yield Place(service, house, log, text)
-
-
-def lifecycles() -> Registry:
-    """The five, with every stage outside; a run that its orchestrator left lapses at once."""
-    registry = Registry()
-    for name in PLUGINS:
-        registry.add(hasty(outside(import_module(f"jobrunner_{name}").definition)))
-    assert not registry.refused, registry.refused
-    return registry
-
-
-def hasty(definition: Definition) -> Definition:
-    locks = tuple(
-        msgspec.structs.replace(lock, lapse_s=LAPSE_S) if lock.lapse_s else lock
-        for lock in definition.workflow.locks
-    )
-    return varied(definition, locks=locks)
+async def batch(place: Living) -> str:
+    """A job of ada's that an outside worker has taken."""
+    job = await place.ada.submit(**BATCH)
+    assert (await place.worker.post(f"/jobs/{job['id']}/claim")).status == 200
+    return str(job["id"])
 
 
 @pytest.fixture(scope="module")
 async def place(
     tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
-) -> AsyncIterator[Place]:
+) -> AsyncIterator[Living]:
     async with living(tmp_path_factory.mktemp("contracts")) as place:
         yield place
 
@@ -133,7 +42,7 @@ async def place(
 # ---------------------------------------------------------------- the log
 
 
-async def test_every_line_is_an_object_with_time_event_and_job(place: Place) -> None:
+async def test_every_line_is_an_object_with_time_event_and_job(place: Living) -> None:
     """C17 C43 C44 C45 C47 P37: one JSON object a line; times in UTC with milliseconds, never
     backwards; every hop of the history is one line with both its statuses."""
     order = {"product_id": "lamp-7", "custom_instructions": "no adjectives"}
@@ -163,7 +72,7 @@ async def test_every_line_is_an_object_with_time_event_and_job(place: Place) -> 
     assert {line["user_id"] for line in mine} == {"ada"}
 
 
-async def test_a_failure_is_logged_with_its_reasons_and_its_refund(place: Place) -> None:
+async def test_a_failure_is_logged_with_its_reasons_and_its_refund(place: Living) -> None:
     """C30 C33 C48 P29: the four failure fields, and what was given back."""
     made = await place.ada.submit("cutx", job_type="static_ad", params={"product_id": "lamp-7"})
     await place.worker.post(f"/jobs/{made['id']}/claim")
@@ -176,13 +85,13 @@ async def test_a_failure_is_logged_with_its_reasons_and_its_refund(place: Place)
     assert (await place.ada.get(f"/jobs/{made['id']}")).json["failure_message"] == "no picture"
 
 
-async def test_every_refusal_about_a_job_is_one_line_and_nothing_else(place: Place) -> None:
+async def test_every_refusal_about_a_job_is_one_line_and_nothing_else(place: Living) -> None:
     """C16 C46 S15 S16 S17 S21 S22: by the table, by role, by a guard, by version, by a command, by
     an event; each told once, each with the code that the client got."""
     job = (await place.ada.submit("cutx", params={"product_id": "lamp-7"}))["id"]
     await place.worker.post(f"/jobs/{job}/claim")
     path = f"/jobs/{job}/transitions"
-    asked = {
+    asked: dict[str, Callable[[], Awaitable[Said]]] = {
         "ILLEGAL_TRANSITION": lambda: place.admin.post(path, {"to": "queued"}),
         "FORBIDDEN": lambda: place.ada.post(path, {"to": "failed", **WHY}),
         "RESULT_MISSING": lambda: place.worker.post(path, {"to": "completed"}),
@@ -213,12 +122,13 @@ async def test_every_refusal_about_a_job_is_one_line_and_nothing_else(place: Pla
 # ---------------------------------------------------------------- howera: callbacks, checkpoints
 
 
-async def test_the_status_callback_is_a_door_for_workflows_alone(place: Place) -> None:
-    """H10 H11 H56 H57: POST, role ``workflow``, the three required fields; 204 without a body."""
+async def test_the_status_callback_is_a_door_for_workflows_alone(place: Living) -> None:
+    """H10 H11 H15 H16 H56 H57: POST, role ``workflow``, the three required fields, an id that is
+    text of whatever making; 204 without a body."""
     job = (await place.ada.submit("howera"))["id"]
     path = f"/internal/jobs/{job}/status"
     whole = {"event_id": "e1", "status": "UPLOADING", "occurred_at": "2026-01-01T00:00:00Z"}
-    assert (await place.house.caller(None).post(path, whole)).status == 401
+    assert (await place.caller(None).post(path, whole)).status == 401
     assert (await place.ada.post(path, whole)).status == 403
     assert (await place.ada.get(path)).status == 405
     for name in whole:
@@ -226,14 +136,23 @@ async def test_the_status_callback_is_a_door_for_workflows_alone(place: Place) -
         said = await place.worker.post(path, less)
         assert (said.status, said.code) == (400, "VALIDATION_ERROR"), name
         assert said.json["errors"][0]["path"] == f"$.{name}"
+    for wrong in (7, "", None, ["e1"], "x" * 129):
+        said = await place.worker.post(path, {**whole, "event_id": wrong})
+        assert (said.status, said.code) == (400, "VALIDATION_ERROR"), wrong
     nowhere = await place.worker.post(f"/internal/jobs/{NOBODY}/status", whole)
     assert (nowhere.status, nowhere.code) == (404, "NOT_FOUND")
     first = await place.worker.post(path, whole)
     assert (first.status, first.raw) == (204, b"")
     assert (await place.ada.get(f"/jobs/{job}")).json["status"] == "UPLOADING"
+    ids = ("018f2b5e-7c1d-7a3e-9f00-0123456789ab", "01J8ZQ4T0K9W3M5X7Y2B6C8D1F")
+    for event_id, status in zip(ids, ("UPLOADED", "AUDIO_EXTRACTING"), strict=True):
+        less = {"status": status, "occurred_at": whole["occurred_at"]}
+        assert (await place.worker.post(path, less, X_Event_Id=event_id)).status == 204
+    past = (await place.ada.get(f"/jobs/{job}/history")).json["history"]
+    assert [hop["event_id"] for hop in past] == [None, "e1", *ids]
 
 
-async def test_artifact_updates_are_an_optional_map_and_recorded(place: Place) -> None:
+async def test_artifact_updates_are_an_optional_map_and_recorded(place: Living) -> None:
     """H43 H44 H58 H60: any JSON by name; what is not said stays, what is said anew is a new
     version, and the old one can still be read."""
     job = (await place.ada.submit("howera"))["id"]
@@ -266,7 +185,7 @@ async def test_artifact_updates_are_an_optional_map_and_recorded(place: Place) -
     assert old["value"] == known["metrics"]
 
 
-async def test_a_refused_or_repeated_event_brings_no_artifacts(place: Place) -> None:
+async def test_a_refused_or_repeated_event_brings_no_artifacts(place: Living) -> None:
     """H13 H20: artifacts come with the move or not at all."""
     job = (await place.ada.submit("howera"))["id"]
     brings = {"artifact_updates": {"metrics": {"tokens": 1}}}
@@ -289,7 +208,7 @@ PIPELINE = ("AUDIO_EXTRACTING", "AUDIO_READY", "TRANSCRIBING", "TRANSCRIPT_READY
 
 
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS)
-async def test_a_run_resumes_from_a_checkpoint(place: Place, checkpoint: str) -> None:
+async def test_a_run_resumes_from_a_checkpoint(place: Living, checkpoint: str) -> None:
     """H37-H40 H42 H43 H65: once nobody is at work any more, ``run`` goes on behind the checkpoint
     under a new run; what lies before it is not done again, and nothing that it made is lost."""
     job = (await place.ada.submit("howera"))["id"]
@@ -307,11 +226,12 @@ async def test_a_run_resumes_from_a_checkpoint(place: Place, checkpoint: str) ->
     if said.status == 202:
         assert said.json["run_id"] != first
     assert said.json["artifacts"] == made
-    past = [hop["to_status"] for hop in (await place.ada.get(f"/jobs/{job}/history")).json["history"]]
+    hops = (await place.ada.get(f"/jobs/{job}/history")).json["history"]
+    past = [hop["to_status"] for hop in hops]
     assert len(past) == len({*past}), "no stage was entered twice"
 
 
-async def resumed(place: Place, job: str) -> Said:
+async def resumed(place: Living, job: str) -> Said:
     """``run``, as soon as the old one is closed: until then it is the old one's echo."""
     for _ in range(200):
         said = await place.ada.post(f"/jobs/{job}/run")
@@ -321,7 +241,7 @@ async def resumed(place: Place, job: str) -> Said:
     raise AssertionError("the run is live for ever")
 
 
-async def test_nothing_else_is_a_checkpoint(place: Place) -> None:
+async def test_nothing_else_is_a_checkpoint(place: Living) -> None:
     """H37 H42: where a person edits, a stage works, or all is over, ``run`` starts nothing."""
     codes = {}
     for state, steps in ELSEWHERE.items():
@@ -366,7 +286,7 @@ ELSEWHERE: dict[str, Steps] = {
 
 
 @pytest.mark.parametrize("job_id", [NOBODY, "1", "not-a-job", "%00", "a" * 300])
-async def test_an_unknown_job_is_not_found_whatever_is_asked(place: Place, job_id: str) -> None:
+async def test_an_unknown_job_is_not_found_whatever_is_asked(place: Living, job_id: str) -> None:
     """P11 P13: reading, moving, reporting, claiming, deleting."""
     path = f"/jobs/{job_id}"
     event = {"event_id": "e", "status": "failed", "occurred_at": "2026-01-01T00:00:00Z"}
@@ -385,10 +305,10 @@ async def test_an_unknown_job_is_not_found_whatever_is_asked(place: Place, job_i
         assert (said.status, said.code) == (404, "NOT_FOUND"), (method, where)
 
 
-async def test_a_list_is_ones_own_narrowed_and_newest_first(place: Place) -> None:
+async def test_a_list_is_ones_own_narrowed_and_newest_first(place: Living) -> None:
     """P24: no filter, by status, by type, by both; 20 at a time, from the newest on."""
     token = (await place.admin.post("/admin/tokens", {"name": "lea", "role": "user"})).json
-    lea = place.house.caller(token["token"])
+    lea = place.caller(token["token"])
     kinds = ("generation", "export")
     made = [
         (await lea.submit("asset-pattern", job_type=kinds[number % 2]))["id"]
@@ -415,7 +335,7 @@ async def test_a_list_is_ones_own_narrowed_and_newest_first(place: Place) -> Non
     assert shown.keys() >= {"id", "job_type", "status", "progress", "created_at"}
 
 
-async def test_what_is_told_about_a_job(place: Place) -> None:
+async def test_what_is_told_about_a_job(place: Living) -> None:
     """P9 P31 P32: at birth, at the end, and what a failure says of itself."""
     born = await place.ada.submit(**BATCH)
     assert born["job_id"] == born["id"]
@@ -430,7 +350,7 @@ async def test_what_is_told_about_a_job(place: Place) -> None:
         "completed", 100, {"asset_count": 2},
     )  # fmt: skip
     assert done["created_at"] <= done["completed_at"] == done["updated_at"]
-    job = await place.batch()
+    job = await batch(place)
     await place.worker.post(f"/jobs/{job}/progress", {"progress": 50})
     await place.moved(job, "failed", failure_message="no such format")
     lost = (await place.ada.get(f"/jobs/{job}")).json
@@ -439,7 +359,7 @@ async def test_what_is_told_about_a_job(place: Place) -> None:
     assert lost["completed_at"] is not None
 
 
-async def test_partly_done_is_a_whole_answer(place: Place) -> None:
+async def test_partly_done_is_a_whole_answer(place: Living) -> None:
     """P4 P16 P18 P23 P39: 100 %, a result, a message, or neither of the two."""
     for report in (
         {"result": {"asset_count": 1}, "failure_message": "2 of 3 are missing"},
@@ -447,7 +367,7 @@ async def test_partly_done_is_a_whole_answer(place: Place) -> None:
         {"failure_message": "2 of 3 are missing"},
         {},
     ):
-        job = await place.batch()
+        job = await batch(place)
         said = await place.moved(job, "partial", **report)
         assert said.status == 200, said.raw
         shown = (await place.ada.get(f"/jobs/{job}")).json
@@ -461,17 +381,17 @@ async def test_partly_done_is_a_whole_answer(place: Place) -> None:
 
 # ---------------------------------------------------------------- the pattern: files
 
-FILES = [
+FILES: list[dict[str, Any]] = [
     {"asset_type": "image", "url": "https://cdn.example/out/1.png?sig=s3cr3t", "file_size": 10},
     {"asset_type": "image", "url": "https://cdn.example/more/1.png", "sha256": "AB" * 32},
     {"asset_type": "text", "url": "https://cdn.example/../notes"},
 ]
 
 
-async def test_a_file_has_an_id_an_owner_a_job_and_a_place(place: Place) -> None:
+async def test_a_file_has_an_id_an_owner_a_job_and_a_place(place: Living) -> None:
     """P25 P30 P33 P37: many to a job, each with all that is known of it; the path holds owner and
     job, and no two share one."""
-    job = await place.batch()
+    job = await batch(place)
     assert (await place.moved(job, "completed", assets=FILES)).status == 200
     listed = (await place.ada.get(f"/jobs/{job}/assets")).json["assets"]
     assert [one["url"] for one in listed] == [one["url"] for one in reversed(FILES)]
@@ -493,21 +413,23 @@ async def test_a_file_has_an_id_an_owner_a_job_and_a_place(place: Place) -> None
     file.close()
 
 
-async def test_what_a_provider_made_lies_under_originals(place: Place) -> None:
+async def test_what_a_provider_made_lies_under_originals(place: Living) -> None:
     """I5 I25 I26 I27: the picture in the library and its address on the job, before it is done."""
     job = (await place.ada.submit("image-generation", params={"prompt": "a lighthouse"}))["id"]
     await place.worker.post(f"/jobs/{job}/claim")
     assert (await place.moved(job, "completed")).code == "RESULT_MISSING"
     done = await place.moved(job, "completed", **PICTURE)
-    assert done.json["result_url"] == PICTURE["assets"][0]["url"]
+    assert done.json["result_url"] == PICTURE_URL
     (picture,) = (await place.ada.get(f"/jobs/{job}/assets")).json["assets"]
     assert picture["storage_path"] == f"originals/ada/{job}/1.png"
-    assert picture["url"] == PICTURE["assets"][0]["url"]
+    assert picture["url"] == PICTURE_URL
+    (kept,) = (await place.ada.get("/assets?limit=1")).json["assets"]
+    assert kept == picture
 
 
-async def test_files_are_shown_to_whom_the_job_is_shown(place: Place) -> None:
+async def test_files_are_shown_to_whom_the_job_is_shown(place: Living) -> None:
     """P12 P27: ownership comes first, whether there are files or not; the newest come first."""
-    job = await place.batch()
+    job = await batch(place)
     for _ in range(2):
         refused = await place.eve.get(f"/jobs/{job}/assets")
         assert (refused.status, refused.code) == (403, "FORBIDDEN")
@@ -521,9 +443,9 @@ async def test_files_are_shown_to_whom_the_job_is_shown(place: Place) -> None:
     assert (await place.eve.get("/assets")).json["assets"] == []
 
 
-async def test_files_go_with_their_job(place: Place) -> None:
+async def test_files_go_with_their_job(place: Living) -> None:
     """P36: by its owner, once it has ended; the files of other jobs stay."""
-    job, other = await place.batch(), await place.batch()
+    job, other = await batch(place), await batch(place)
     for one in (job, other):
         await place.moved(one, "completed", assets=FILES)
     listed = (await place.ada.get(f"/jobs/{job}/assets")).json["assets"]
@@ -565,8 +487,8 @@ async def test_what_is_not_written_is_an_error_and_not_there(tmp_path: Path) -> 
     files = [{"asset_type": "image", "url": f"https://cdn.example/{long}{n}"} for n in range(50)]
     writer = await open_handle(str(tmp_path / "jobs.db"))
     try:
-        async with living(tmp_path, writer) as place:
-            job = await place.batch()
+        async with living(tmp_path, writer_hop=writer) as place:
+            job = await batch(place)
             before = await place.seen(job)
             await writer(_no_room)
             said = await place.ada.post("/jobs", order)

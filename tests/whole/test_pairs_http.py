@@ -1,5 +1,5 @@
-"""The 384 ordered pairs of statuses of the five lifecycles, each asked for over HTTP by an admin who
-owns the jobs, with every stage outside; and who else may take the pairs that are declared.
+"""The 384 ordered pairs of statuses of the five lifecycles, each asked for over HTTP by an admin
+who owns the jobs, with every stage outside; and who else may take the pairs that are declared.
 
 All jobs stand in one service. First everything is asked that should change nothing, and the whole
 file is read before and after; then everything that should move.
@@ -388,7 +388,7 @@ async def test_a_final_state_has_no_way_out(told: Told, workflow: str) -> None:
 
 @pytest.mark.parametrize("workflow", LIFECYCLES)
 async def test_who_may_take_an_edge(house: House, workflow: str) -> None:
-    """C13 C14 C29 C39 S8 S14 S32: per role, each declared pair moves or is 403, each other pair is
+    """C13 C14 C29 C39 S8 S32: per role, each declared pair moves or is 403, each other pair is
     409 whoever asks; what is refused leaves the job as it was."""
     life = LIFECYCLES[workflow]
     declared = life.moves | {(state, state) for state in life.again}
