@@ -52,7 +52,9 @@ def serving(folder: Path, **environ: str) -> Iterator[Served]:
     environ = clean() | {"JOBRUNNER_SERVER__PORT": "0"} | environ
     command = [sys.executable, "-m", "jobrunner", "serve"]
     with (folder / "stderr").open("ab") as stderr:
-        process = subprocess.Popen(command, cwd=folder, env=environ, stdout=subprocess.DEVNULL, stderr=stderr)
+        process = subprocess.Popen(
+            command, cwd=folder, env=environ, stdout=subprocess.DEVNULL, stderr=stderr
+        )
     try:
         yield Served(folder, process)
     finally:

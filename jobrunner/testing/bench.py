@@ -13,6 +13,7 @@ measured with it.
 import statistics
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -113,11 +114,10 @@ def _table(rates: dict[str, list[Measured]], clients: int) -> dict[str, Any]:
         return statistics.median(one.delay_ms(share) for one in rates[kind])
 
     table: dict[str, Any] = {"clients": clients}
-    for kind in rates:
-        statuses: dict[int, int] = {}
-        for one in rates[kind]:
-            for status, count in one.answers.items():
-                statuses[status] = statuses.get(status, 0) + count
+    for kind, measured in rates.items():
+        statuses: Counter[int] = Counter()
+        for one in measured:
+            statuses.update(one.answers)
         table[kind] = {
             "per_s": round(median(kind)),
             "p50_ms": round(delay_ms(kind, 0.5), 2),

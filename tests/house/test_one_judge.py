@@ -1,39 +1,78 @@
-"""S14: the rules of transitions live in one component; whoever wants to move a job asks it."""
+"""S14: which transition is possible is judged in one room; the others ask it, or write down what it
+said."""
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-JUDGES = {
-    f"jobrunner.core.{name}"
-    for name in (
-        "answers", "attempts", "birth", "commands", "decide", "draft", "failures", "inside",
-        "money", "moves", "outside", "requests",
-    )
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2] / "jobrunner"
+VERDICTS = {"Hop", "Decision", "NoOp"}
+TABLE = {"table", "targets", "walks", "edges"}
+SHOWS_IT = {
+    "actors/explain.py",
+    "http/workflows.py",
+    "http/openapi.py",
+    "cli/workflows.py",
+    "overrides.py",
 }
-MAY_ASK = {"jobrunner.core.decide", "jobrunner.core.birth"}
 
 
-def imported(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {
-        node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module
+def outside_core() -> Iterator[tuple[str, ast.AST]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith("core/"):
+            yield from ((name, node) for node in ast.walk(ast.parse(path.read_text())))
+
+
+def test_verdicts_are_made_in_one_room() -> None:
+    """Nobody else makes a decision, a hop or a no-op."""
+    made = [
+        (name, node.func.id)
+        for name, node in outside_core()
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in VERDICTS
+    ]
+    assert made == []
+
+
+def test_nobody_else_sets_a_status() -> None:
+    """A status is never given to a snapshot by hand; a fresh one (``Snapshot(...)``) is only read
+    from a row, or made to measure with."""
+    replaced = [
+        (name, node.lineno)
+        for name, node in outside_core()
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "attr", getattr(node.func, "id", "")) in ("replace", "_replace")
+        and any(keyword.arg in ("status", "kind") for keyword in node.keywords)
+    ]
+    assert replaced == []
+
+
+def test_nobody_else_reads_the_table_to_judge() -> None:
+    """What may follow on what is shown to people in a few places, and consulted in none."""
+    readers = {
+        name
+        for name, node in outside_core()
+        if isinstance(node, ast.Attribute) and node.attr in TABLE
     }
+    assert readers - SHOWS_IT == set()
 
 
-def test_only_actors_ask_and_nobody_judges_beside() -> None:
-    """S14: outside ``core`` its rules are neither repeated nor reached around: the actors ask the
-    two public functions, and every other room goes through the actors."""
-    found = {}
-    for path in sorted((ROOT / "jobrunner").rglob("*.py")):
-        room = path.relative_to(ROOT / "jobrunner").parts[0]
-        judges = imported(path) & JUDGES
-        allowed = MAY_ASK if room == "actors" else set()
-        if room not in ("core", "testing") and judges - allowed:
-            found[str(path)] = judges - allowed
-    assert not found
-
-
-def test_somebody_does_ask() -> None:
-    asking = set().union(*(imported(path) for path in (ROOT / "jobrunner/actors").glob("*.py")))
-    assert asking >= {"jobrunner.core.decide"}
+@pytest.mark.parametrize("room", ["http", "actors"])
+def test_doors_and_actors_call_it(room: str) -> None:
+    """One place each: the door for births, the actor for everything after."""
+    calls = {
+        path.name: sorted(
+            node.func.id
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("decide", "born")
+        )
+        for path in (ROOT / room).glob("*.py")
+    }
+    found = {name: made for name, made in calls.items() if made}
+    assert found == ({"actor.py": ["decide"], "door.py": ["born"]} if room == "actors" else {})
