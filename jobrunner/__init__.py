@@ -1,7 +1,13 @@
 """jobrunner: durable jobs on one machine, in one process and one file.
 
-This is the plugin author's door. What is named here is what a workflow is declared with; nothing
-else of the package is meant for plugins, and nothing here reaches the store.
+This is the plugin author's door. What is named here is what a workflow is declared with, and what
+a stage is written with; nothing else of the package is meant for plugins, and nothing here reaches
+the store.
+
+A stage is a function made one by ``@stage("name")``. It gets a ``Context`` (an ``async def``, which
+runs in the service) or a ``PlainContext`` (a plain function, which runs in a process of its own),
+returns ``Done``, ``Partial`` or ``AwaitCallback``, and raises ``RetryableFailure``,
+``PermanentFailure`` or ``Rejected``. Anything else that it raises is its bug, and permanent.
 """
 
 from jobrunner.core.ask import Act, Ask, Replay
@@ -29,15 +35,15 @@ from jobrunner.core.workflow import (
     Workflow,
 )
 from jobrunner.errors import Refused
-from jobrunner.stages.api import (
+from jobrunner.stages.api import Stage, stage
+from jobrunner.stages.context import Context, PlainContext
+from jobrunner.stages.outcomes import (
     AwaitCallback,
-    Context,
     Done,
     Partial,
     PermanentFailure,
     Rejected,
     RetryableFailure,
-    Stage,
 )
 
 __all__ = [
@@ -64,6 +70,7 @@ __all__ = [
     "Lock",
     "Partial",
     "PermanentFailure",
+    "PlainContext",
     "Quota",
     "Recipe",
     "Refused",
@@ -77,4 +84,5 @@ __all__ = [
     "Stage",
     "State",
     "Workflow",
+    "stage",
 ]

@@ -43,6 +43,7 @@ SEEN_EVERY_S = 30.0
 SILENCE_S = 10.0
 LAG_MAX_S = 2.0
 LATE_S = 20.0
+STRAYS_MAX = 4
 LOCAL = "local"
 
 
@@ -104,11 +105,7 @@ async def running(
     ports = ports or system_ports()
     definitions = registry or load_definitions(config)
     async with _ungrouped(), _opened(config, ports) as store:
-        _introduce(config, store, definitions, log)
-        await _remember(store, definitions, ports.clock)
-        first = await _first_token(config, store, ports)
-        supervisor = _supervisor(config, store, definitions, ports, log)
-        async with supervisor.running():
+        async with working(config, store, definitions, ports, log) as (supervisor, first):
             health = Health(store, supervisor, ports)
             door = _door(config, store, supervisor, ports, log, health)
             place = config.server.host, config.server.port
@@ -124,6 +121,20 @@ async def running(
                             await supervisor.drain()
                         group.cancel_scope.cancel()
     log("service.stopped")
+
+
+@asynccontextmanager
+async def working(
+    config: Config, store: Store, definitions: Registry, ports: Ports, log: Log
+) -> AsyncIterator[tuple[Supervisor, str | None]]:
+    """The rooms behind the door: jobs move, and nobody listens yet. With the first token, if it
+    was made just now."""
+    _introduce(config, store, definitions, log)
+    await _remember(store, definitions, ports.clock)
+    first = await _first_token(config, store, ports)
+    supervisor = _supervisor(config, store, definitions, ports, log)
+    async with supervisor.running():
+        yield supervisor, first
 
 
 @asynccontextmanager
@@ -240,7 +251,15 @@ def _supervisor(
         config.limits.active_jobs, config.limits.per_user_active, config.limits.queued_jobs
     )
     return Supervisor(
-        store, registry, ports.clock, ports.ids, log, limits, config.server.drain_seconds
+        store,
+        registry,
+        ports.clock,
+        ports.ids,
+        log,
+        ports.children,
+        limits,
+        config.server.drain_seconds,
+        config.store.assets,
     )
 
 
@@ -265,6 +284,8 @@ class Health:
             faults["loop"] = f"the event loop lags {self._lag_s:.1f} s behind"
         if self._store_fault:
             faults["store"] = self._store_fault
+        if self._ports.children.strays >= STRAYS_MAX:
+            faults["threads"] = "stages in threads go on though their time is over; restart"
         return faults
 
     async def watch(self, log: Log) -> None:
@@ -357,4 +378,5 @@ def _bark() -> None:
 __all__ = [
     "Health", "JobrunnerError", "OutcomeUnknown", "Ports", "Service", "load_definitions",
     "open_offline", "running", "serve", "system_ports", "version",
+    "working",
 ]

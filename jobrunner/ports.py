@@ -6,21 +6,31 @@ time, random, uuid, secrets, threading, subprocess, socket or tempfile, so the s
 a simulated world, and no line of it ever asks which world that is.
 """
 
+import asyncio
 import hashlib
+import json
 import os
 import random
 import secrets
 import signal
+import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 
+if TYPE_CHECKING:
+    from aiohttp import BaseConnector
+    from aiohttp.abc import AbstractResolver
+
 T = TypeVar("T")
+LENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+
+CONNECTIONS_MAX = 256
 
 
 class Clock(Protocol):
@@ -67,13 +77,71 @@ class Children(Protocol):
 
     async def in_thread(self, function: Callable[[], T]) -> T: ...
 
+    def thread(self, function: Callable[[], T], name: str) -> "asyncio.Future[T]":
+        """A thread of its own, which nobody can end and nobody waits for at the end."""
+        ...
+
+    def stray(self, thread: "asyncio.Future[Any]") -> None:
+        """This thread goes on though its work is no longer wanted."""
+        ...
+
+    @property
+    def strays(self) -> int:
+        """How many of those there are."""
+        ...
+
+    async def spawn(
+        self, program: Sequence[str], orders: Mapping[str, Any], folder: str, names: Sequence[str]
+    ) -> "Child":
+        """A program in a session of its own. It gets ``orders`` as one JSON argument, with the
+        numbers of two pipes added: ``out``, to write to, and ``life``, which ends when it must end
+        too. Of our environment it gets what finds programs and languages, and ``names``."""
+        ...
+
     def watchdog(self, silence_s: float, on_silence: Callable[[], None]) -> "Watchdog": ...
+
+
+class Child(Protocol):
+    """A program under way. ``wait`` gives its exit code when all it had open is closed."""
+
+    async def send(self, data: bytes) -> None: ...
+
+    async def receive(self, size: int) -> bytes:
+        """So many bytes, fewer only at the end."""
+        ...
+
+    async def printed(self) -> bytes:
+        """What it printed next; nothing at the end."""
+        ...
+
+    async def wait(self) -> int: ...
+
+    def stop(self) -> None:
+        """It is asked to end what it started, and itself."""
+        ...
+
+    def cut(self) -> None:
+        """It must end at once."""
+        ...
+
+    def kill(self) -> None:
+        """It is ended, whatever it thinks of that."""
+        ...
 
 
 class Watchdog(Protocol):
     def tick(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+class Connector(Protocol):
+    """Connections going out."""
+
+    def guarded(self, judge: Callable[[str, int], None]) -> "BaseConnector":
+        """A pool of them. ``judge`` is told the final address and port of each connection, and
+        raises to prevent it, before there is a socket."""
+        ...
 
 
 class Signals(Protocol):
@@ -143,11 +211,133 @@ class SystemFiles:
 
 
 class SystemChildren:
+    def __init__(self) -> None:
+        self._strays: set[asyncio.Future[Any]] = set()
+
     async def in_thread(self, function: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(function)
 
+    def thread(self, function: Callable[[], T], name: str) -> "asyncio.Future[T]":
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def settle(result: T) -> None:
+            if not done.done():
+                done.set_result(result)
+
+        def work() -> None:
+            result = function()
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(settle, result)
+
+        threading.Thread(target=work, name=name, daemon=True).start()
+        return done
+
+    def stray(self, thread: "asyncio.Future[Any]") -> None:
+        self._strays.add(thread)
+        thread.add_done_callback(self._strays.discard)
+
+    @property
+    def strays(self) -> int:
+        return len(self._strays)
+
+    async def spawn(
+        self, program: Sequence[str], orders: Mapping[str, Any], folder: str, names: Sequence[str]
+    ) -> "SystemChild":
+        heard, out = os.pipe()
+        life, held = os.pipe()
+        try:
+            told = json.dumps({**orders, "out": out, "life": life})
+            environment = {name: os.environ[name] for name in (*LENT, *names) if name in os.environ}
+            process = await asyncio.create_subprocess_exec(
+                *program,
+                told,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                env=environment | {"HOME": folder, "TMPDIR": folder},
+                cwd=folder,
+                pass_fds=(out, life),
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(heard)
+            os.close(held)
+            raise
+        finally:
+            os.close(out)
+            os.close(life)
+        return await SystemChild.listening(process, heard, held)
+
     def watchdog(self, silence_s: float, on_silence: Callable[[], None]) -> "SystemWatchdog":
         return SystemWatchdog(silence_s, on_silence)
+
+
+class SystemChild:
+    """Pipes and a process id; whoever spawned it waits for it in the end."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        heard: asyncio.StreamReader,
+        pipe: asyncio.ReadTransport,
+        held: int,
+    ) -> None:
+        self._process = process
+        self._heard = heard
+        self._pipe = pipe
+        self._held = held
+
+    @classmethod
+    async def listening(
+        cls, process: asyncio.subprocess.Process, heard: int, held: int
+    ) -> "SystemChild":
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        pipe, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(heard, "rb", 0)
+        )
+        return cls(process, reader, pipe, held)
+
+    async def send(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        with suppress(ConnectionError):  # that it is gone will be noticed by who listens
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+
+    async def receive(self, size: int) -> bytes:
+        try:
+            return await self._heard.readexactly(size)
+        except asyncio.IncompleteReadError as end:
+            return end.partial
+
+    async def printed(self) -> bytes:
+        assert self._process.stdout is not None
+        return await self._process.stdout.read(65_536)
+
+    async def wait(self) -> int:
+        code = await self._process.wait()
+        self.cut()
+        self._pipe.close()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        return code
+
+    def stop(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def cut(self) -> None:
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
 
 
 class SystemWatchdog:
@@ -171,6 +361,33 @@ class SystemWatchdog:
             if time.monotonic() - self._seen > self._silence_s:
                 self._on_silence()
                 return
+
+
+class SystemConnector:
+    """No two addresses of one name are tried at once: the first that is forbidden ends it."""
+
+    def __init__(
+        self,
+        make_socket: Callable[[int, int, int], socket.socket] = socket.socket,
+        resolver: "AbstractResolver | None" = None,
+    ) -> None:
+        self._make_socket = make_socket
+        self._resolver = resolver
+
+    def guarded(self, judge: Callable[[str, int], None]) -> "BaseConnector":
+        from aiohttp import TCPConnector
+
+        def opened(found: tuple[Any, ...]) -> socket.socket:
+            family, kind, protocol, _, place = found
+            judge(place[0], place[1])
+            return self._make_socket(family, kind, protocol)
+
+        return TCPConnector(
+            socket_factory=opened,
+            resolver=self._resolver,
+            happy_eyeballs_delay=None,
+            limit=CONNECTIONS_MAX,
+        )
 
 
 def end_process(code: int) -> None:

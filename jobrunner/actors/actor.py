@@ -5,10 +5,11 @@ surprise it forgets it and reads again, because the row is the truth.
 """
 
 from jobrunner.actors.answer import Answer
+from jobrunner.actors.brief import verified
 from jobrunner.actors.mailbox import Letter, Mailbox
 from jobrunner.actors.world import World
 from jobrunner.core.access import unknown
-from jobrunner.core.decide import Verdict, decide, needs_balance, needs_event
+from jobrunner.core.decide import Verdict, decide, needs_balance, needs_event, needs_files
 from jobrunner.core.decision import Clash, Decision, NoOp
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import (
@@ -23,6 +24,7 @@ from jobrunner.core.messages import (
 )
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import JobrunnerError, Refused
+from jobrunner.stages.params import Stale, params_of
 
 TRIES = 4
 FROM_INSIDE = (Start, Ended, Fired, Recovered, SetAside)
@@ -58,6 +60,7 @@ class JobActor:
         for _ in range(TRIES):
             job = self._job or await self._read()
             definition = self._definition(job)
+            message = _or_aside(definition, job, message)
             verdict = await self._decide(definition, job, message)
             if isinstance(verdict, Refused):
                 raise self._denied(job, message, verdict)
@@ -95,7 +98,8 @@ class JobActor:
             event = SeenEvent(*seen) if seen else None
         if needs_balance(definition, job, message):
             balance = (await self._world.reader.credits(job.user_id)).balance
-        return Facts(event=event, balance=balance)
+        sound = await verified(self._world, job) if needs_files(job, message) else frozenset()
+        return Facts(event=event, balance=balance, verified=sound)
 
     async def _commit(self, decision: Decision) -> Answer | None:
         """None when a fact had changed meanwhile: read and decide again."""
@@ -128,6 +132,16 @@ class JobActor:
             attempted_status=getattr(message, "to", None) or getattr(message, "command", None),
         )
         return refused
+
+
+def _or_aside(definition: Definition, job: Snapshot, message: Message) -> Message:
+    """No attempt begins on parameters that its stage could not read."""
+    if isinstance(message, Start) and not job.stuck:
+        try:
+            params_of(definition, job)
+        except Stale as stale:
+            return SetAside(f"PARAMS_STALE: {stale}")
+    return message
 
 
 def _settle(letter: Letter, error: BaseException) -> None:

@@ -5,21 +5,21 @@ attempt was left is cancelled, and whatever it still says is late by its serial 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 
 import anyio
 from anyio.abc import TaskGroup
 
+from jobrunner.actors.brief import given
+from jobrunner.actors.link import Link, Report, Tell
 from jobrunner.actors.world import World
-from jobrunner.core.job import STAGE, Attempt, Failure, Snapshot
-from jobrunner.core.messages import Beat, Ended
-from jobrunner.stages import Context, Stage, run_attempt
+from jobrunner.core.job import Attempt, Failure, Snapshot
+from jobrunner.core.messages import Ended
+from jobrunner.stages import run_attempt
+from jobrunner.stages.params import kind_of
+from jobrunner.stages.verdict import failed
 
-PROGRESS_EVERY_S = 1.0
 GRACE_S = 5.0
-Tell = Callable[[str, Ended], Awaitable[object]]
-Report = Callable[[str, Beat], Awaitable[object]]
 
 
 class Performer:
@@ -69,33 +69,34 @@ class Performer:
 
     async def _perform(self, job: Snapshot, attempt: Attempt, scope: anyio.CancelScope) -> None:
         ended = Ended(attempt.serial, "interrupted")
+        link = Link(self._world, job.id, attempt.serial, self._tell, self._report)
         try:
             with scope:
-                ended = await self._run(job, attempt)
+                ended = await self._run(job, attempt, link)
         finally:
             with anyio.CancelScope(shield=True):
-                await self._tell(job.id, ended)
+                await self._tell(job.id, link.close(ended))
                 if self._running.get(job.id, (0,))[0] == attempt.serial:
                     del self._running[job.id]
                 if not self._running:
                     self._empty.set()
                 self.on_end(job.id)
 
-    async def _run(self, job: Snapshot, attempt: Attempt) -> Ended:
+    async def _run(self, job: Snapshot, attempt: Attempt, link: Link) -> Ended:
         stage = self._world.registry.stage(attempt.stage)
         definition = self._world.registry.of(job)
         if stage is None or definition is None:
-            text = f"stage {attempt.stage!r} is not installed"
-            return Ended(
-                attempt.serial,
-                "failed",
-                failure=Failure("STAGE_UNAVAILABLE", text, retryable=False),
-            )
-        settings = definition.workflow.settings
-        context = self._context(job, attempt, settings)
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._keep_alive, job.id, definition.states[attempt.state].heartbeat_s)
-            ended = await run_attempt(stage, context, attempt.serial)
+            return failed("STAGE_UNAVAILABLE", f"stage {attempt.stage!r} is not installed")
+        state = definition.states[attempt.state]
+        async with (
+            given(self._world, job, attempt, definition, stage) as brief,
+            anyio.create_task_group() as group,
+        ):
+            group.start_soon(link.catch_up)
+            if stage.runs == "loop":
+                group.start_soon(link.live, state.heartbeat_s)
+            kind = kind_of(definition, job)
+            ended = await run_attempt(stage, brief, kind, link, self._world.children)
             group.cancel_scope.cancel()
         if ended.failure is not None and ended.failure.detail:
             self._crashed(job, attempt, ended.failure)
@@ -113,43 +114,3 @@ class Performer:
             error=failure.message,
             traceback=failure.detail,
         )
-
-    async def _keep_alive(self, job_id: str, silence_s: float) -> None:
-        """A stage in the loop lives as long as its task does; its job is told so now and then."""
-        while silence_s:
-            await self._world.clock.sleep(silence_s / 4)
-            await self._report(job_id, Beat(STAGE))
-
-    def _context(self, job: Snapshot, attempt: Attempt, settings: dict[str, Any]) -> Context:
-        return Context(
-            job_id=job.id,
-            user_id=job.user_id,
-            job_type=job.job_type,
-            state=attempt.state,
-            run_id=attempt.run_id,
-            attempt=attempt.number,
-            params=job.params,
-            artifacts={name: found.value for name, found in job.artifacts.items()},
-            settings=settings,
-            on_progress=_Throttle(self._world, job.id, self._report),
-        )
-
-
-class _Throttle:
-    """At most one report of progress a second is stored; the outcome always is."""
-
-    def __init__(self, world: World, job_id: str, report: Report) -> None:
-        self._world = world
-        self._job_id = job_id
-        self._report = report
-        self._last = float("-inf")
-
-    async def __call__(self, percent: int | None, message: str | None) -> None:
-        now = self._world.clock.monotonic()
-        if now - self._last < PROGRESS_EVERY_S and percent != 100:
-            return
-        self._last = now
-        await self._report(self._job_id, Beat(STAGE, percent, message))
-
-
-__all__ = ["Performer", "Stage"]

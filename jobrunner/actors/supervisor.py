@@ -32,7 +32,7 @@ from jobrunner.core.decision import Clash, Forget, Unit
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Beat, Ended, Fired, Message, SetAside, Start, Submit
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageFull
-from jobrunner.ports import Clock, Ids
+from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages.registry import Registry
 
 T = TypeVar("T")
@@ -54,8 +54,10 @@ class Supervisor:
         clock: Clock,
         ids: Ids,
         log: Announce,
+        children: Children,
         limits: Limits | None = None,
         drain_s: float = 30,
+        assets: str = "",
     ) -> None:
         self.definitions = definitions
         self.draining = False
@@ -63,7 +65,7 @@ class Supervisor:
         self.failed = asyncio.Event()
         self._drain_s = drain_s
         self._store = store
-        self._world = World(store, definitions, clock, ids, log)
+        self._world = World(store, definitions, clock, ids, log, children, assets)
         self._world.on_other = self._reread
         self._actors: dict[str, JobActor] = {}
         self._crashes: dict[str, deque[float]] = {}

@@ -1,6 +1,7 @@
 """What every actor shares: the store, the definitions, the ports, and what follows a commit."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -9,23 +10,35 @@ from jobrunner.core.decision import Decision, StartStage, StopStage
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Moment
 from jobrunner.core.queries import Reader
-from jobrunner.ports import Clock, Ids
-from jobrunner.stages.registry import Registry
+from jobrunner.ports import Children, Clock, Ids
+from jobrunner.stages import Registry
+from jobrunner.stages.shelf import Checked
 
 Started = Callable[[Snapshot, Attempt], None]
 Stopped = Callable[[str, int], None]
 
 
 class World:
-    """``committed`` is the one place where the consequences of a commit begin."""
+    """``assets`` is the folder of all files; ``checked`` knows which of them are sound.
+    ``committed`` is the one place where the consequences of a commit begin."""
 
     def __init__(
-        self, store: Writer, registry: Registry, clock: Clock, ids: Ids, log: Announce
+        self,
+        store: Writer,
+        registry: Registry,
+        clock: Clock,
+        ids: Ids,
+        log: Announce,
+        children: Children,
+        assets: str = "",
     ) -> None:
         self.store = store
         self.registry = registry
         self.clock = clock
         self.ids = ids
+        self.children = children
+        self.assets = os.path.abspath(assets) if assets else ""
+        self.checked = Checked(self.assets)
         self._log = log
         self._watchers: dict[str, list[asyncio.Event]] = {}
         self._arrivals: list[asyncio.Event] = []

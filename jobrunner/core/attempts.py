@@ -11,7 +11,7 @@ import msgspec
 
 from jobrunner.core.decision import StartStage, StopStage
 from jobrunner.core.draft import Draft
-from jobrunner.core.job import Attempt, Failure, Lock
+from jobrunner.core.job import Attempt, Failure, Lock, Snapshot
 from jobrunner.core.messages import Ended, Recovered
 from jobrunner.core.workflow import EXTERNAL, Retry
 
@@ -99,6 +99,13 @@ def park(draft: Draft, awaits: str, await_s: float) -> None:
     draft.decided = True
 
 
+def resume(draft: Draft) -> None:
+    """What the parked attempt awaited is there: the same attempt gets in line again."""
+    amend(draft, status="due", awaits="")
+    draft.disarm("deadline", "limit", "heartbeat")
+    draft.decide(line_at=draft.now, deadline_at=None)
+
+
 def end(draft: Draft, outcome: str, failure: Failure | None = None) -> None:
     """The open attempt is over; its clocks stop."""
     if draft.job.attempt is None:
@@ -134,6 +141,17 @@ def _at_work(draft: Draft, attempt: Attempt) -> bool:
     """Somebody in the house is on it, and is not the one who just said that it is over."""
     over = isinstance(draft.message, Ended | Recovered)
     return attempt.holder == OUR_STAGE and attempt.status == "running" and not over
+
+
+def at_work(job: Snapshot) -> bool:
+    """Our own stage host runs the open attempt now."""
+    attempt = job.attempt
+    return attempt is not None and attempt.status == "running" and attempt.holder == OUR_STAGE
+
+
+def attempt_of(job: Snapshot) -> Attempt:
+    assert job.attempt is not None, f"job {job.id} has no open attempt"
+    return job.attempt
 
 
 def amend(draft: Draft, **changes: Any) -> Attempt:

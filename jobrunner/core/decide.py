@@ -4,13 +4,14 @@ message moves, is a no-op with a name, or is refused with a code."""
 from collections.abc import Callable
 from typing import Any
 
-from jobrunner.core import commands, inside, outside, requests
+from jobrunner.core import commands, inside, outside, parking, requests
 from jobrunner.core.access import foreign
 from jobrunner.core.answers import Verdict
 from jobrunner.core.birth import born, derived_parts, keys_of
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import (
     Advance,
+    Answered,
     Beat,
     Claim,
     Do,
@@ -18,6 +19,7 @@ from jobrunner.core.messages import (
     Ended,
     Facts,
     Fired,
+    Keep,
     Message,
     Moment,
     Move,
@@ -40,6 +42,8 @@ DECIDES: dict[type, Callable[..., Verdict]] = {
     Beat: outside.beat,
     Start: inside.start,
     Ended: inside.ended,
+    Keep: parking.keep,
+    Answered: parking.answered,
     Fired: inside.fired,
     Recovered: inside.recovered,
     Stop: inside.stop,
@@ -75,6 +79,12 @@ def needs_balance(definition: Definition, job: Snapshot, message: Message) -> bo
     return any(set(edge.by) - PEOPLE for edge in taking)
 
 
+def needs_files(job: Snapshot, message: Message) -> bool:
+    """Whether files behind artifacts may decide it: only then are they looked at."""
+    looks = not isinstance(message, Beat | Keep | Answered | Claim | SetAside)
+    return looks and any(found.asset for found in job.artifacts.values())
+
+
 __all__ = [
     "Refused",
     "Verdict",
@@ -84,4 +94,5 @@ __all__ = [
     "keys_of",
     "needs_balance",
     "needs_event",
+    "needs_files",
 ]

@@ -8,12 +8,15 @@ from jobrunner.core.workflow import Call
 from jobrunner.errors import Refused
 
 
-def output_stored(ask: Ask, assets_only: bool = False) -> Refused | None:
-    """There is something to show for it: a file, or (unless ``assets_only``) a result."""
+def output_stored(ask: Ask, assets_only: bool = False, asset_type: str = "") -> Refused | None:
+    """There is something to show for it: a file (of one type, if the workflow insists) or, unless
+    ``assets_only``, a result."""
     job = ask.snapshot
-    if job.asset_types or (job.result is not None and not assets_only):
+    files = asset_type in job.asset_types if asset_type else bool(job.asset_types)
+    if files or (job.result is not None and not assets_only):
         return None
-    wanted = "an asset" if assets_only else "an asset or a result"
+    kind = f"an asset of type {asset_type!r}" if asset_type else "an asset"
+    wanted = kind if assets_only else f"{kind} or a result"
     return Refused(
         "RESULT_MISSING", f"{ask.target} needs {wanted}, in this report or stored before"
     )

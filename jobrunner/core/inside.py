@@ -6,7 +6,17 @@ state that was left) is a no-op with a name.
 
 from collections.abc import Callable
 
-from jobrunner.core.attempts import OUR_STAGE, end, hold, open_attempt, park
+from jobrunner.core.attempts import (
+    OUR_STAGE,
+    amend,
+    at_work,
+    attempt_of,
+    end,
+    hold,
+    open_attempt,
+    park,
+    resume,
+)
 from jobrunner.core.blame import named
 from jobrunner.core.decision import AuditRecord, Decision, NoOp
 from jobrunner.core.draft import Draft
@@ -32,6 +42,7 @@ from jobrunner.errors import Refused
 
 Verdict = Decision | NoOp | Refused
 DEATHS_MAX = 3
+LOG_LINES_MAX = 200
 
 
 def start(
@@ -56,10 +67,12 @@ def ended(
     definition: Definition, job: Snapshot, message: Ended, facts: Facts, moment: Moment
 ) -> Verdict:
     """Our stage host reports how an attempt ended."""
-    if not _is_at_work(job) or job.serial != message.serial:
+    if not at_work(job) or job.serial != message.serial:
         return NoOp("late_result", job)
     draft = Draft(definition, job, job, STAGE, facts, moment, message, "stage")
     draft.report = message.report
+    if message.log:
+        amend(draft, log=(*attempt_of(job).log, *message.log)[-LOG_LINES_MAX:])
     apply_report(draft, message.report)
     if refused := _OUTCOMES[message.outcome](draft, message) or go_on(draft):
         return aside(draft, refused)
@@ -86,7 +99,7 @@ def recovered(
 ) -> Verdict:
     """The attempt died with the process. That spends no retry: it goes on in place, unless this
     job alone was there whenever the service died."""
-    if not _is_at_work(job):
+    if not at_work(job):
         return NoOp("nothing_to_recover", job)
     draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine")
     draft.set(deaths=job.deaths + 1 if message.alone else job.deaths)
@@ -167,11 +180,6 @@ def supersede(
     return draft.tear_out() if draft.decided else NoOp("stays", job)
 
 
-def _is_at_work(job: Snapshot) -> bool:
-    attempt = job.attempt
-    return attempt is not None and attempt.status == "running" and attempt.holder == OUR_STAGE
-
-
 def aside(draft: Draft, refused: Refused) -> Decision:
     """The engine's own step was refused: no edge is invented, a person is asked. An attempt that
     is over stays over: what it brought is kept, and another one waits for the release."""
@@ -207,9 +215,13 @@ def _interrupt(draft: Draft) -> None:
 
 
 def _afresh(draft: Draft, outcome: str, failure: Failure | None) -> None:
-    """In place: the same state, no edge, no retry spent, the next number."""
+    """In place: the same state, no edge, no retry spent, the next number. An attempt that was only
+    interrupted hands on what it had kept and been told."""
+    over = attempt_of(draft.job)
     end(draft, outcome, failure)
     open_attempt(draft, draft.job.status)
+    if outcome == "interrupted":
+        amend(draft, kept=over.kept, answers=over.answers)
 
 
 def _done(draft: Draft, message: Ended) -> Refused | None:
@@ -254,7 +266,10 @@ def _failed(draft: Draft, message: Ended) -> Refused | None:
 
 
 def _parked(draft: Draft, message: Ended) -> Refused | None:
-    park(draft, message.awaits, message.await_s)
+    if message.awaits in attempt_of(draft.job).answers:
+        resume(draft)
+    else:
+        park(draft, message.awaits, message.await_s)
     return None
 
 

@@ -49,7 +49,8 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
 
     ``due`` waits for a slot, a claim or its backoff (``not_before``); ``running`` is held by
     ``holder``; ``parked`` awaits a callback; ``ended`` has an outcome. ``number`` counts within the
-    job's state and run, ``serial`` over the whole job.
+    job's state and run, ``serial`` over the whole job. ``kept`` are results that its stage need
+    not work out twice, ``answers`` the callbacks to it by key, ``log`` the lines that it wrote.
     """
 
     serial: int
@@ -67,6 +68,9 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     failure: Failure | None = None
     awaits: str = ""
     epoch: int = 0
+    kept: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
+    log: tuple[str, ...] = ()
 
 
 class Lock(Struct, frozen=True, omit_defaults=True):

@@ -119,8 +119,9 @@ class Start(Struct, frozen=True, tag=True):
 
 
 class Ended(Struct, frozen=True, tag=True):
-    """An attempt in the house is over. ``to`` is the outcome's name: ``done``, ``partial``,
-    ``failed`` (see ``failure``), ``rejected``, ``parked`` (see ``awaits``), ``interrupted``."""
+    """An attempt in the house is over. ``outcome`` is ``done``, ``partial``, ``failed`` (see
+    ``failure``), ``rejected``, ``parked`` (see ``awaits``) or ``interrupted``. ``log`` are the
+    lines that its stage wrote."""
 
     serial: int
     outcome: str
@@ -128,6 +129,23 @@ class Ended(Struct, frozen=True, tag=True):
     failure: Failure | None = None
     awaits: str = ""
     await_s: float = 0
+    log: tuple[str, ...] = ()
+
+
+class Keep(Struct, frozen=True, tag=True):
+    """The stage of an attempt in the house worked something out that it need not do again."""
+
+    serial: int
+    name: str
+    value: Any
+
+
+class Answered(Struct, frozen=True, tag=True):
+    """What the stage of an attempt in the house awaits under ``key`` has come, or comes early."""
+
+    actor: Actor
+    key: str
+    value: Any = None
 
 
 class Fired(Struct, frozen=True, tag=True):
@@ -182,6 +200,8 @@ Message = (
     | Beat
     | Start
     | Ended
+    | Keep
+    | Answered
     | Fired
     | Recovered
     | Stop
@@ -210,7 +230,7 @@ class Known(Struct, frozen=True):
 class Facts(Struct, frozen=True):
     """What the store knew when the decision was made. A field left out was not asked for.
 
-    ``ended`` maps an artifact or asset id to whether its file is there and as recorded."""
+    ``verified`` are the assets behind artifacts whose files are there and as recorded."""
 
     known: Known | None = None
     derived: Known | None = None

@@ -139,6 +139,7 @@ def _take(draft: Draft, edge: Edge, target: str, trigger: Trigger) -> Refused | 
     if refused := move_money(draft, edge.money):
         draft.job = untouched
         return refused
+    _blame(draft, to)
     _leave(draft, target)
     if edge.audit is not None:
         draft.audits.append(AuditRecord(edge.audit.event, draft.actor.name, edge.audit.fields))
@@ -148,6 +149,19 @@ def _take(draft: Draft, edge: Edge, target: str, trigger: Trigger) -> Refused | 
     draft.log("job.transition", from_status=source, to_status=target)
     enter(draft, to, source)
     return None
+
+
+def _blame(draft: Draft, to: State) -> None:
+    """No end of this kind is without a reason, and be it that nobody gave one."""
+    if not _is_failure(to) or draft.failure is not None or draft.job.failure_code:
+        return
+    code = {"rejected": "REJECTED", "expired": "EXPIRED"}.get(to.ends, "FAILED")
+    text = draft.reason or f"moved to {to.name!r} without a reason"
+    draft.failure = named(draft, Failure(code, text, retryable=False))
+
+
+def _is_failure(state: State) -> bool:
+    return bool(state.fails) or state.ends in ("failed", "expired", "rejected")
 
 
 def hop(draft: Draft, source: str | None, target: str, trigger: Trigger) -> Hop:
@@ -290,7 +304,7 @@ def _end(draft: Draft, state: State) -> None:
 def _take_failure(draft: Draft, state: State) -> None:
     """A failure state carries why; so may one that only remarks on it."""
     failure = draft.failure
-    failing = bool(state.fails) or state.ends in ("failed", "expired", "rejected")
+    failing = _is_failure(state)
     if failure is not None and (failing or state.remarks):
         draft.set(
             failure_code=failure.code,

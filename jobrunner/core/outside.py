@@ -85,19 +85,10 @@ def _taken(draft: Draft) -> Refused:
     job = draft.job
     if draft.state.kind == "final":
         return illegal(draft, job.status)
+    why = "somebody works on this job, or it is not due yet"
     if job.attempt is None and job.kind != "queued":
-        return Refused(
-            "ILLEGAL_TRANSITION",
-            f"there is nothing to take over in {job.status!r}",
-            current_status=job.status,
-            attempted_status=None,
-            allowed_next_statuses=draft.definition.targets(job.status),
-        )
-    return Refused(
-        "JOB_ALREADY_RUNNING",
-        "somebody works on this job, or it is not due yet",
-        run_id=job.run_id or None,
-    )
+        why = f"there is nothing to take in {job.status!r}"
+    return Refused("JOB_ALREADY_RUNNING", why, run_id=job.run_id or None)
 
 
 def _put_aside(job: Snapshot) -> Refused:

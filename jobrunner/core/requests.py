@@ -36,7 +36,7 @@ def move(
     trigger = message.actor.role
     if refused := _body(definition, message):
         return refused
-    if message.event is not None and (known := _known_event(job, message.event, facts)):
+    if message.event is not None and (known := _known_event(job, message, facts)):
         return known
     if refused := stale_version(job, message.expected_version):
         return refused
@@ -84,7 +84,9 @@ def _complete_report(definition: Definition, message: Move) -> Refused | None:
     return None
 
 
-def _known_event(job: Snapshot, event: Event, facts: Facts) -> NoOp | Refused | None:
+def _known_event(job: Snapshot, message: Move, facts: Facts) -> NoOp | Refused | None:
+    event = message.event
+    assert event is not None, "asked of a move that came as no event"
     if facts.event is not None:
         return _repeated_event(job, event, facts)
     if job.last_event_at is not None and event.occurred_at < job.last_event_at:
@@ -93,6 +95,7 @@ def _known_event(job: Snapshot, event: Event, facts: Facts) -> NoOp | Refused | 
             "this happened before the last callback that was accepted",
             latest_applied_occurred_at=job.last_event_at,
             current_status=job.status,
+            attempted_status=message.to,
         )
     return None
 

@@ -121,7 +121,7 @@ def attempt_entry(attempt: Attempt) -> AttemptEntry:
         failure_message=failure.message or None,
         started_at=text_or_none(attempt.started_at),
         ended_at=text_or_none(attempt.ended_at),
-        log=failure.detail.splitlines(),
+        log=[*attempt.log, *failure.detail.splitlines()],
     )
 
 

@@ -1,38 +1,45 @@
 """The plugin host: what a stage is, where stages and workflows come from, how one attempt is run.
 
-The rules of this room: nothing here knows the store or the actors; a stage gets a ``Context`` and
-gives back an outcome, and whatever else happens in it (an exception, nonsense, silence) becomes an
-outcome too, here and nowhere else. The fate of a job is never decided in this room.
+The rules of this room: nothing here knows the store or the actors; a stage gets a context and gives
+back an outcome, and whatever else happens in it (an exception, nonsense, silence, its death)
+becomes an outcome too, in ``verdict`` and nowhere else. The fate of a job is never decided here.
 
 The idea: a plugin is a stranger's distribution. It is found by its entry points, refused by name
-with a reason when it does not fit, and it can cost one attempt, never the service.
+with a reason when it does not fit, and it can cost one attempt, never the service. A stage runs in
+one of three ways. In the loop and in a thread it is trusted; in a process it is not: ``launcher``
+limits and watches it from beside, and when it is over, or the service is, ends all that it started.
 
 Deliberately absent: retries, time limits and deadlines. They are the lifecycle's business, kept in
 the timers table, so that they survive whatever happens to the code that runs here.
 """
 
-from jobrunner.stages.api import (
+from jobrunner.stages.api import Stage, stage
+from jobrunner.stages.context import Context, Given, Host, PlainContext
+from jobrunner.stages.outcomes import (
     AwaitCallback,
-    Context,
     Done,
     Partial,
     PermanentFailure,
     Rejected,
     RetryableFailure,
-    Stage,
 )
 from jobrunner.stages.registry import Registry
-from jobrunner.stages.runner import run_attempt
+from jobrunner.stages.runner import Lines, run_attempt
 
 __all__ = [
     "AwaitCallback",
     "Context",
     "Done",
+    "Given",
+    "Host",
+    "Lines",
     "Partial",
     "PermanentFailure",
+    "PlainContext",
     "Registry",
     "Rejected",
     "RetryableFailure",
     "Stage",
     "run_attempt",
+    "stage",
 ]

@@ -1,93 +1,73 @@
-"""What a stage's author writes against: a context in, an outcome out."""
+"""A stage: a named piece of work, how it runs, and what it needs."""
 
+import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
-from jobrunner.core.job import Asset
-from jobrunner.errors import StageFault
+from jobrunner.stages.context import Context, PlainContext
+from jobrunner.stages.outcomes import Outcome
 
-
-class Context:
-    """What an attempt may know and do. ``idempotency_key`` is stable across the retries of this
-    step, so a provider can recognise a call that it has had before."""
-
-    def __init__(
-        self,
-        *,
-        job_id: str,
-        user_id: str,
-        job_type: str,
-        state: str,
-        run_id: str,
-        attempt: int,
-        params: Any,
-        artifacts: dict[str, Any],
-        settings: dict[str, Any],
-        on_progress: Callable[[int | None, str | None], Awaitable[None]],
-    ) -> None:
-        self.job_id = job_id
-        self.user_id = user_id
-        self.job_type = job_type
-        self.run_id = run_id
-        self.attempt = attempt
-        self.params = params
-        self.artifacts = artifacts
-        self.settings = settings
-        self.idempotency_key = f"{job_id}:{state}:{run_id}"
-        self._on_progress = on_progress
-
-    async def progress(self, percent: int | None = None, message: str | None = None) -> None:
-        """How far it is (0 to 100), or just that it goes on."""
-        await self._on_progress(percent, message)
-
-
-class Done(Struct, frozen=True):
-    """The stage did its work."""
-
-    result: Any = None
-    artifacts: dict[str, Any] = {}
-    assets: tuple[Asset, ...] = ()
-
-
-class Partial(Struct, frozen=True):
-    """Some of the work is done, and ``message`` says what is not."""
-
-    message: str
-    result: Any = None
-    artifacts: dict[str, Any] = {}
-    assets: tuple[Asset, ...] = ()
-
-
-class AwaitCallback(Struct, frozen=True):
-    """The rest happens elsewhere: park the job until a callback with this key comes."""
-
-    key: str
-    timeout_s: float = 0
-
-
-Outcome = Done | Partial | AwaitCallback
-
-
-class RetryableFailure(StageFault):
-    """It may work next time: network, timeout, storage, rate limit (``retry_after_s``)."""
-
-    def __init__(self, code: str, detail: str, retry_after_s: float = 0) -> None:
-        super().__init__(code, detail)
-        self.retry_after_s = retry_after_s
-
-
-class PermanentFailure(StageFault):
-    """It will not work next time either."""
-
-
-class Rejected(StageFault):
-    """A policy, ours or the provider's, says no."""
+How = Literal["loop", "thread", "process"]
+Awaiting = Callable[[Context[Any]], Awaitable[Outcome]]
+Plain = Callable[[PlainContext[Any]], Outcome]
+MIB = 1024 * 1024
 
 
 class Stage(Struct, frozen=True):
-    """A named piece of work: what an entry point of the group ``jobrunner.stages`` leads to."""
+    """What an entry point of the group ``jobrunner.stages`` leads to.
+
+    how           ``loop`` (for code that awaits; trusted), ``thread`` (for calls that release the
+                  lock of the interpreter; trusted), ``process`` (a process of its own: whatever it
+                  does costs one attempt). Left out: ``loop`` for an ``async def``, else ``process``
+    resources     how many of the operator's ``[resources]`` an attempt takes
+    concurrency   how many attempts of this stage run at a time (0: as many as there are slots)
+
+    For a process, per attempt; 0 is no limit:
+
+    memory        bytes of address space of each of its processes
+    cpu_s         seconds of computing of each of its processes
+    file_size     bytes of one file
+    open_files    files that are open at a time
+    processes     processes it may start, itself included
+    output        bytes that it may print; the end of it is kept with the attempt
+    """
 
     name: str
-    run: Callable[[Context], Awaitable[Outcome]]
+    run: Callable[[Any], Any]
+    how: How | None = None
+    resources: dict[str, int] = {}
+    concurrency: int = 0
+    memory: int = 2048 * MIB
+    cpu_s: int = 0
+    file_size: int = 2048 * MIB
+    open_files: int = 256
+    processes: int = 64
+    output: int = 16 * MIB
+
+    @property
+    def runs(self) -> How:
+        return self.how or ("loop" if is_async(self.run) else "process")
+
+
+def is_async(run: Callable[..., Any]) -> bool:
+    """An ``async def``, or an object that is called like one."""
+    called = getattr(type(run), "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(called)
+
+
+def stage(
+    name: str,
+    *,
+    how: How | None = None,
+    resources: dict[str, int] | None = None,
+    concurrency: int = 0,
+    **limits: int,
+) -> Callable[[Awaiting | Plain], Stage]:
+    """Makes a function a stage: ``@stage("hello.greet")``. The limits are those of ``Stage``."""
+
+    def made(run: Awaiting | Plain) -> Stage:
+        return Stage(name, run, how, resources or {}, concurrency, **limits)
+
+    return made

@@ -1,65 +1,45 @@
-"""Runs one attempt of one stage. The only place where a stranger's exception is caught."""
+"""Runs one attempt of one stage, wherever the stage wants to run."""
 
-import traceback
+from collections import deque
 
-from jobrunner.core.job import Failure
-from jobrunner.core.messages import Ended, Report
-from jobrunner.errors import StageFault
-from jobrunner.stages.api import (
-    AwaitCallback,
-    Context,
-    Done,
-    Partial,
-    Rejected,
-    RetryableFailure,
-    Stage,
-)
+from msgspec import Struct
 
-DETAIL_MAX = 20_000
+from jobrunner.core.messages import Ended
+from jobrunner.ports import Children
+from jobrunner.stages.api import Stage
+from jobrunner.stages.context import Given, Host
+from jobrunner.stages.in_loop import run_in_loop
+from jobrunner.stages.in_process import run_in_process
+from jobrunner.stages.in_thread import run_in_thread
+from jobrunner.stages.params import Stale, decoded
+from jobrunner.stages.verdict import failed
 
 
-async def run_attempt(stage: Stage, context: Context, serial: int) -> Ended:
-    """How the attempt ended, whatever the stage did. Cancellation passes through."""
+async def run_attempt(
+    stage: Stage, given: Given, kind: type[Struct] | None, host: Host, children: Children
+) -> Ended:
+    """How the attempt ended, whatever the stage did. Cancellation passes through, when nothing of
+    the stage is left; a stage in a thread or in the loop can be deaf to it for as long as it likes.
+    """
     try:
-        outcome = await stage.run(context)
-    except Rejected as fault:
-        return Ended(serial, "rejected", failure=_failure(fault, retryable=False))
-    except RetryableFailure as fault:
-        return Ended(serial, "failed", failure=_failure(fault, True, fault.retry_after_s))
-    except StageFault as fault:
-        return Ended(serial, "failed", failure=_failure(fault, retryable=False))
-    except Exception as stranger:
-        return Ended(serial, "failed", failure=_crash(stranger))
-    return _ended(serial, outcome)
+        params = decoded(given.params, kind) if kind else given.params
+    except Stale as stale:
+        return failed("PARAMS_STALE", str(stale))
+    if stage.runs == "process":
+        return await run_in_process(stage, given, kind, host, children)
+    if stage.runs == "thread":
+        return await run_in_thread(stage, given, params, host, children)
+    return await run_in_loop(stage, given, params, host)
 
 
-def _ended(serial: int, outcome: object) -> Ended:
-    match outcome:
-        case Done(result, artifacts, assets):
-            report = Report(result=result, artifacts=artifacts, assets=assets)
-            return Ended(serial, "done", report)
-        case Partial(message, result, artifacts, assets):
-            report = Report(result=result, artifacts=artifacts, assets=assets)
-            failure = Failure("PARTIAL", message, retryable=False)
-            return Ended(serial, "partial", report, failure)
-        case AwaitCallback(key, timeout_s):
-            return Ended(serial, "parked", awaits=key, await_s=timeout_s)
-    text = f"the stage returned {type(outcome).__name__}, which is no outcome"
-    return Ended(serial, "failed", failure=Failure("STAGE_CRASHED", text, retryable=False))
+class Lines:
+    """The last lines that an attempt wrote."""
 
+    def __init__(self, longest: int = 200) -> None:
+        self._lines: deque[str] = deque(maxlen=longest)
 
-def _failure(fault: StageFault, retryable: bool, retry_after_s: float = 0) -> Failure:
-    return Failure(fault.code, fault.detail, retryable=retryable, retry_after_s=retry_after_s)
+    def __call__(self, line: str) -> None:
+        self._lines.append(line)
 
-
-def _crash(stranger: Exception) -> Failure:
-    """An unknown exception is permanent; its traceback stays with the attempt."""
-    detail = "".join(traceback.format_exception(stranger))[-DETAIL_MAX:]
-    return Failure("STAGE_CRASHED", _text(stranger), retryable=False, detail=detail)
-
-
-def _text(stranger: Exception) -> str:
-    try:
-        return f"{type(stranger).__name__}: {stranger}"[:2000]
-    except Exception:
-        return type(stranger).__name__
+    def all(self) -> tuple[str, ...]:
+        return tuple(self._lines)

@@ -42,9 +42,16 @@ class NoStore:
         assert definition is not None
         now = self._clock.now()
         job = Snapshot(
-            id=submission.job_id, workflow=submission.workflow, digest=definition.digest,
-            job_type=submission.job_type, user_id=submission.actor.name, status="queued",
-            kind="queued", created_at=now, updated_at=now, params=submission.params,
+            id=submission.job_id,
+            workflow=submission.workflow,
+            digest=definition.digest,
+            job_type=submission.job_type,
+            user_id=submission.actor.name,
+            status="queued",
+            kind="queued",
+            created_at=now,
+            updated_at=now,
+            params=submission.params,
         )
         if self._handle is not None:
             await self._rounds.ask((job.id, msgspec.json.encode(job)))
@@ -106,9 +113,15 @@ async def _comparison(kind: str, folder: str) -> AsyncIterator[Address]:
     supervisor: Any = NoStore(registry, handle, ports.clock)
     reader: Any = NoReader()
     door = Door(
-        supervisor=supervisor, reader=reader, clock=ports.clock, ids=ports.ids,
-        keyring=Keyring(reader, ports.clock, "tokens"), settings=Settings(), log=Log(sys.stderr),
-        health=_healthy, check_db=_unchecked,
+        supervisor=supervisor,
+        reader=reader,
+        clock=ports.clock,
+        ids=ports.ids,
+        keyring=Keyring(reader, ports.clock, "tokens"),
+        settings=Settings(),
+        log=Log(sys.stderr),
+        health=_healthy,
+        check_db=_unchecked,
     )
     async with open_site(make_app(door), door, "127.0.0.1", 0) as (host, port):
         yield Address(f"http://{host}:{port}", ANY_TOKEN)

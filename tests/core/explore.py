@@ -26,8 +26,9 @@ Visit = Callable[[Snapshot, Message, Facts, Any], None]
 def explore(
     definition: Definition, births: list[Snapshot], most: int, visit: Visit
 ) -> Iterator[Snapshot]:
-    """One job of each kind, ``most`` at the most. Of every status, with every standing of
-    an attempt, one is looked at before a second, so that a few are enough to see them all. ``visit`` hears every verdict."""
+    """One job of each kind, ``most`` at the most. Of every status, with every standing of an
+    attempt, one is looked at before a second, so that a few are enough to see them all.
+    ``visit`` hears every verdict."""
     found = {kind_of(job) for job in births}
     ahead, looked = list(births), Counter[Hashable]()
     while ahead and looked.total() < most:
@@ -104,7 +105,7 @@ def kind_of(job: Snapshot) -> Hashable:
         job.job_type,
         job.status,
         attempt and (attempt.status, attempt.holder, attempt.stage, attempt.not_before > 0),
-        attempt and attempt.run_id == job.run_id,
+        attempt and (attempt.awaits, sorted(attempt.answers) == ["call-1"], bool(attempt.kept)),
         job.live,
         job.run and job.run.opened_by,
         bool(job.stuck),

@@ -6,10 +6,10 @@ from typing import Literal
 
 from jobrunner.core.decision import Decision
 from jobrunner.core.job import Failure, Snapshot
-from jobrunner.core.messages import Claim, Ended, Fired, Message, Start
+from jobrunner.core.messages import Claim, Ended, Fired, Message, Report, Start
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
-from tests.core.wishes import PAGE, Report
+from tests.core.wishes import PAGE
 from tests.driving import WORKER
 
 Mood = Literal["fails", "hangs", "parks", "dies", "is done"]
@@ -76,7 +76,7 @@ def homeward(
 def _ending(serial: int, mood: Mood) -> Message:
     match mood:
         case "parks":
-            return Ended(serial, "parked", awaits="call-1")
+            return Ended(serial, "parked", awaits="a call that never comes")
         case "dies":
             return Ended(
                 serial, "failed", failure=Failure("STAGE_CRASHED", "boom", retryable=False)

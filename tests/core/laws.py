@@ -13,7 +13,20 @@ from jobrunner.core.access import foreign
 from jobrunner.core.attempts import OUR_STAGE
 from jobrunner.core.decision import Decision, NoOp, StartStage, StopStage
 from jobrunner.core.job import Attempt, Snapshot
-from jobrunner.core.messages import Do, Ended, Message, Move, Recovered, Submit
+from jobrunner.core.messages import (
+    Advance,
+    Beat,
+    Claim,
+    Do,
+    Ended,
+    Fired,
+    Keep,
+    Message,
+    Move,
+    Recovered,
+    Start,
+    Submit,
+)
 from jobrunner.core.money import AFTER
 from jobrunner.core.moves import rests
 from jobrunner.core.view import allowed
@@ -22,6 +35,7 @@ from jobrunner.errors import STATUS_OF_CODE, Refused
 
 NO_OPS = frozenset(
     {
+        "answered",
         "event_replayed",
         "late_result",
         "not_in_line",
@@ -35,8 +49,20 @@ NO_OPS = frozenset(
         "timer_gone",
     }
 )
-UNDECIDED = ("beat", "heartbeat_at", "last_event_at", "progress", "version")
-UNDECIDED += ("progress_message", "updated_at", "deadline_at", "timers", "locks")
+UNDECIDED = frozenset(
+    {
+        "beat",
+        "deadline_at",
+        "heartbeat_at",
+        "last_event_at",
+        "locks",
+        "progress",
+        "progress_message",
+        "timers",
+        "updated_at",
+        "version",
+    }
+)
 ENDED = ("settled", "final")
 
 
@@ -61,6 +87,8 @@ def lawful(
             _version(said)
             _money(said)
             _effects(message, said)
+            if before is not None:
+                _entitled(definition, before, message, said)
             standing(definition, said.after)
         case _:
             raise AssertionError(f"{said!r} is no verdict")
@@ -73,7 +101,8 @@ def standing(definition: Definition, job: Snapshot) -> None:
     ended = job.kind in ENDED
     assert (job.completed_at is not None) == ended, "completed_at says whether it has ended"
     if ended:
-        assert not (job.timers or job.locks or job.attempt or job.line_at), "the end is the end"
+        left = (job.timers, job.locks, job.attempt, job.line_at)
+        assert left == ((), (), None, None), f"something is left at the end: {left}"
         assert job.credits != "held", "no hold is left open"
     if rests(state):
         assert not job.live, "where a person is waited for no run is open"
@@ -94,12 +123,14 @@ def _foretold(
         return
     may = allowed(definition, before, message.actor)
     if isinstance(message, Do):
-        asked, possible, never = message.command, may["commands"], ("FORBIDDEN", "UNKNOWN_COMMAND")
+        asked, possible = message.command, may["commands"]
     else:
         asked, possible = message.to, may["statuses"]
-        never = ("FORBIDDEN", "ILLEGAL_TRANSITION", "TERMINAL_STATE")
-        if message.to == before.status:
-            return
+    if asked == before.status:
+        return
+    never = {"FORBIDDEN", "UNKNOWN_COMMAND"}
+    if isinstance(message, Move):
+        never = {"FORBIDDEN", "ILLEGAL_TRANSITION", "TERMINAL_STATE"}
     if isinstance(said, Decision):
         assert asked in possible, f"{asked} was done, and only {possible} is allowed"
     elif isinstance(said, Refused) and said.code in never:
@@ -130,8 +161,8 @@ def _version(decision: Decision) -> None:
     if before is None:
         assert (after.version, after.beat) == (1, 0)
         return
-    rows = (decision.hops, decision.ledger, decision.artifacts, decision.assets, decision.attempts)
-    rows = (*rows, decision.dead_letters, decision.keys)
+    rows: list[Any] = [decision.hops, decision.ledger, decision.artifacts, decision.assets]
+    rows += [decision.dead_letters, decision.keys]
     changed = _decided(before) != _decided(after) or any(rows)
     if after.version == before.version:
         assert after.beat == before.beat + 1
@@ -144,6 +175,8 @@ def _version(decision: Decision) -> None:
 def _decided(job: Snapshot) -> Any:
     fields = msgspec.structs.asdict(job)
     kept = {name: value for name, value in fields.items() if name not in UNDECIDED}
+    if job.attempt is not None:
+        kept["attempt"] = msgspec.structs.replace(job.attempt, kept={}, answers={})
     purposes = sorted(timer.purpose for timer in job.timers)
     return kept, purposes, [(lock.scope, lock.run_id, lock.holder) for lock in job.locks]
 
@@ -155,6 +188,42 @@ def _money(decision: Decision) -> None:
         assert entry.user_id == after.user_id
         credits = AFTER[entry.kind]  # type: ignore[index]
     assert after.credits == credits, "the job says how its money stands"
+
+
+def _entitled(
+    definition: Definition, before: Snapshot, message: Message | Submit, decision: Decision
+) -> None:
+    """What has no right to be heard has no effect: the late, the early, the stale, the second."""
+    after, at_work = decision.after, _at_work(before)
+    match message:
+        case Ended(serial=serial):
+            assert at_work is not None, "nobody worked here"
+            assert at_work.serial == serial, "a late result was taken"
+        case Keep(serial=serial):
+            assert at_work is not None, "nobody worked here"
+            assert at_work.serial == serial, "a late result was kept"
+        case Recovered(alone=alone):
+            assert at_work is not None, "what did not run did not die"
+            spent = after.retry_count - before.retry_count
+            assert not (spent or decision.hops) or (alone and before.deaths == 2), "it cost a retry"
+        case Fired(purpose=purpose):
+            timer = before.timer(purpose)
+            assert timer is not None, "a timer that is gone fired"
+            assert timer.due_at <= after.updated_at, "a timer fired early"
+            assert timer not in after.timers, "a timer fired and is still there"
+        case Claim():
+            free = before.attempt is None or (before.attempt.status, before.attempt.holder) == (
+                "due",
+                "",
+            )
+            assert free, "what somebody holds was claimed"
+        case Start():
+            assert before.line_at is not None, "a slot for a job that was not in line"
+    run_id = message.run_id if isinstance(message, Beat) else None
+    run_id = message.report.run_id if isinstance(message, Move) else run_id
+    assert run_id in (None, before.run_id), "a report on another run was taken"
+    if before.stuck and isinstance(message, Start | Fired | Advance):
+        raise AssertionError("a job that was put aside moved by itself")
 
 
 def _effects(message: Message | Submit, decision: Decision) -> None:
@@ -188,8 +257,11 @@ def _attempt(definition: Definition, job: Snapshot) -> None:
     assert job.kind == "active" or state.on_demand, f"an attempt in {job.status}"
     assert attempt.status in ("due", "running", "parked")
     assert (attempt.state, attempt.run_id, attempt.serial) == (job.status, job.run_id, job.serial)
-    assert bool(attempt.holder) == (attempt.status != "due")
+    resumed = attempt.status == "due" and attempt.started_at is not None
+    assert bool(attempt.holder) == (attempt.status != "due" or resumed)
     assert attempt.number <= attempt.serial
+    if state.retry is not None:
+        assert job.tries[job.status][1] < state.retry.max, "an attempt beyond the budget"
 
 
 def _line(definition: Definition, job: Snapshot) -> None:

@@ -16,9 +16,11 @@ from jobrunner.core.check import check
 from jobrunner.core.decision import Decision, StartStage, StopStage
 from jobrunner.core.job import STAGE, Failure
 from jobrunner.core.messages import (
+    Answered,
     Beat,
     Ended,
     Fired,
+    Keep,
     Recovered,
     Stop,
 )
@@ -387,6 +389,33 @@ def test_callback_to_a_parked_attempt(shop: World) -> None:
     assert code(shop.callback(job_id, "e1", "done")) == "moved"
     assert shop.tried(job_id)[-1].outcome == "done"
     assert not [one for one in effects(shop) if isinstance(one, StopStage)]
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_awaited_answer_brings_the_same_attempt_back(shop: World, early: bool) -> None:
+    """C27: in line for a slot again, with what it had kept and was told, and no clock of work; an
+    answer that came before the stage parked is not lost."""
+    job_id = cutting(shop)
+    serial = shop.jobs[job_id].serial
+    answer = Answered(WORKER, "call-1", {"url": "https://provider.example/1"})
+    assert code(shop.tell(job_id, Keep(serial, "call", "call-1"))) == "noted"
+    if early:
+        shop.tell(job_id, answer)
+        assert code(shop.ended(job_id, "parked", awaits="call-1")) == "noted"
+    else:
+        shop.ended(job_id, "parked", awaits="call-1")
+        assert code(shop.tell(job_id, Answered(WORKER, "call-2"))) == "CALLBACK_UNEXPECTED"
+        assert code(shop.tell(job_id, answer)) == "noted"
+    assert code(shop.tell(job_id, answer)) == "answered"
+    job = shop.jobs[job_id]
+    assert job.attempt is not None
+    assert (job.attempt.status, job.attempt.serial, job.attempt.number) == ("due", serial, 1)
+    assert (job.attempt.kept, job.attempt.answers) == ({"call": "call-1"}, {"call-1": answer.value})
+    assert (job.timers, job.line_at) == ((), job.updated_at)
+    assert code(shop.start(job_id)) == "noted"
+    assert {timer.purpose for timer in shop.jobs[job_id].timers} == {"limit", "heartbeat"}
+    assert code(shop.ended(job_id, "done", **PIECES)) == "moved"
+    assert shop.tried(job_id)[0].outcome == "done"
 
 
 # ---------------------------------------------------------------- late results

@@ -13,7 +13,7 @@ import pytest
 from jobrunner.core.check import check
 from jobrunner.core.decision import NoOp
 from jobrunner.core.job import Snapshot
-from jobrunner.core.messages import Facts, Message
+from jobrunner.core.messages import Facts, Message, Move
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from tests.core.explore import ask, births_of, explore
@@ -80,6 +80,7 @@ def look_around(definition: Definition, most: int) -> Counter[str]:
     def visit(job: Snapshot, message: Message, facts: Facts, said: Any) -> None:
         try:
             lawful(definition, job, message, said)
+            heard_before(message, facts, said)
         except AssertionError as broken:
             told = f"{broken}\n  told {message}\n  knowing {facts}\n  in {job}\n  said {said!r}"
             raise AssertionError(told) from None
@@ -91,6 +92,16 @@ def look_around(definition: Definition, most: int) -> Counter[str]:
         for mood in MOODS:
             comes_home(definition, job, mood)
     return looked
+
+
+def heard_before(message: Message, facts: Facts, said: Any) -> None:
+    """An event id that is known: its replay is told so, other words under it are refused."""
+    if not isinstance(message, Move) or message.event is None or facts.event is None:
+        return
+    if isinstance(said, NoOp):
+        assert (said.name, facts.event.digest) == ("event_replayed", message.event.digest)
+    else:
+        assert isinstance(said, Refused), "an event had its effect twice"
 
 
 def comes_home(definition: Definition, job: Snapshot, mood: Mood) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from jobrunner.core.job import STAGE, Asset, Failure, Snapshot
+from jobrunner.core.job import STAGE, Asset, Failure, Purpose, Snapshot
 from jobrunner.core.messages import (
     Advance,
+    Answered,
     Beat,
     Claim,
     Do,
@@ -18,6 +19,7 @@ from jobrunner.core.messages import (
     Ended,
     Event,
     Fired,
+    Keep,
     Message,
     Move,
     Recovered,
@@ -31,7 +33,16 @@ from jobrunner.core.messages import (
 from jobrunner.core.workflow import Definition
 from tests.driving import ADA, ADMIN, EVE, WORKER
 
-PURPOSES = ("run_at", "retry", "backoff", "deadline", "limit", "lease", "heartbeat", "lapse")
+PURPOSES: tuple[Purpose, ...] = (
+    "run_at",
+    "retry",
+    "backoff",
+    "deadline",
+    "limit",
+    "lease",
+    "heartbeat",
+    "lapse",
+)
 OUTCOMES = ("done", "partial", "rejected", "failed", "parked", "interrupted")
 
 PAGE = Asset("file-1", "image", "/assets/file-1/content", "ada/one/1.png", 3)
@@ -153,6 +164,8 @@ def from_outside() -> Iterator[Message]:
     for actor, progress in product((WORKER, ADMIN, STAGE, ADA), (None, 70)):
         yield Beat(actor, progress, "going on" if progress else None)
     yield Beat(WORKER, 5, run_id="another")
+    for actor, key in product((WORKER, ADA), ("call-1", "call-2")):
+        yield Answered(actor, key, {"status": "succeeded"})
     yield from (Stop(actor, "enough") for actor in (ADMIN, ADA))
     yield from (Release(actor) for actor in (ADMIN, ADA))
 
@@ -167,6 +180,7 @@ def from_inside(job: Snapshot) -> Iterator[Message]:
         timer = job.timer(purpose)
         yield Fired(purpose, timer.due_at if timer else 0)
     serials = (job.serial, job.serial - 1) if job.serial else (1,)
+    yield from (Keep(serial, "uploaded", "https://provider.example/1") for serial in serials)
     for serial, outcome in product(serials, OUTCOMES):
         yield from endings(serial, outcome)
 

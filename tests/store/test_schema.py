@@ -105,7 +105,7 @@ REFUSED = [
 @pytest.mark.parametrize(("sql", "why"), [case[1:] for case in REFUSED],
                          ids=[case[0] for case in REFUSED])  # fmt: skip
 async def test_what_the_file_refuses(db: sqlite3.Connection, sql: str, why: str) -> None:
-    """P34 and R3 R5: enforced by the database, should every line above it be wrong."""
+    """P34 P35 and R3 R5: enforced by the database, should every line above it be wrong."""
     with pytest.raises(sqlite3.IntegrityError, match=why):
         db.execute(sql)
 

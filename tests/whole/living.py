@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import anyio
 from msgspec.structs import replace
 
 from jobrunner import app
@@ -43,6 +44,13 @@ class Living:
         """What was logged so far, about one job or by one name."""
         about = [line for line in self._told.lines() if not job_id or line.get("job_id") == job_id]
         return [line for line in about if not event or line["event"] == event]
+
+    async def heard(self, job_id: str, event: str) -> list[dict[str, Any]]:
+        """The same, as soon as there is one: what a reader sees may be told a moment later."""
+        with anyio.fail_after(30):
+            while not (found := self.lines(job_id, event)):
+                await anyio.lowlevel.checkpoint()
+        return found
 
     async def moved(self, job_id: str, to: str, **report: Any) -> Said:
         return await self.admin.post(f"/jobs/{job_id}/transitions", {"to": to, **report})

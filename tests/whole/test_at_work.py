@@ -76,10 +76,11 @@ class Provider:
 
 
 async def done(context: Context) -> Done:
-    """A file, and the artifact that a step of howera is to leave."""
+    """A file, and in howera the artifact that is to come next."""
     asset = Asset(ids.fresh(), "image", f"https://cdn.example/{context.attempt}.png")
-    status = context.idempotency_key.split(":")[1]
-    return Done({"count": 1}, {MADE[status]: asset.url} if status in MADE else {}, (asset,))
+    missing = [name for name in MADE.values() if name not in context.artifacts]
+    artifacts = {missing[0]: asset.url} if "video_uri" in context.artifacts else {}
+    return Done({"count": 1}, artifacts, (asset,))
 
 
 def raises(error: Exception) -> Does:
@@ -206,13 +207,45 @@ async def test_tries_are_counted_by_the_class_of_the_failure(
     assert (job["failure_code"], job["failure_message"]) == (code, detail)
     assert job["failed_stage"] == WORKS[workflow][1]
     assert job["correlation_id"]
+    assert len(await place.heard(job_id, "job.failed")) == 1
     again = place.lines(job_id, "job.retry_scheduled")
     assert [line["attempt"] for line in again] == list(range(2, tries + 1))
-    assert len(place.lines(job_id, "job.failed")) == 1
     past = await statuses(place, job_id)
     visible = {"image-generation": tries, "howera": tries}.get(workflow, 1)
     assert past.count(WORKS[workflow][1]) == visible
     assert not (await place.ada.get("/credits")).json["held"]
+
+
+@pytest.mark.parametrize("answer", ["DONE", None, {"to": "EDITING"}, Partial("half of it")])
+async def test_a_stage_cannot_invent_a_way(
+    place: Living, provider: Provider, answer: object
+) -> None:
+    """H9 H47: what a stage says is an outcome; where that leads, the lifecycle says. An outcome
+    that a status does not know is a failure for good, along the declared way."""
+
+    async def says(context: Context) -> object:
+        return answer
+
+    provider.does = says
+    job_id = await order(place, "howera")
+    job = await place.at(job_id, "FAILED")
+    assert (job["failure_code"], job["failed_stage"]) == ("STAGE_CRASHED", "AUDIO_EXTRACTING")
+    assert await statuses(place, job_id) == ["CREATED", "UPLOADED", "AUDIO_EXTRACTING", "FAILED"]
+
+
+async def test_who_works_makes_no_difference_to_the_way(
+    place: Living, provider: Provider, tmp_path: Path
+) -> None:
+    """H1 H9: stages in the house and an orchestrator outside leave the same history."""
+    inside = await order(place, "howera")
+    await place.at(inside, "DRAFT_READY")
+    async with living(tmp_path) as elsewhere:
+        outside = await order(elsewhere, "howera")
+        past = await statuses(elsewhere, outside)
+        ahead = (await statuses(place, inside))[len(past) :]
+        for number, status in enumerate(ahead):
+            assert (await elsewhere.told(outside, f"e{number}", status)).status == 204
+        assert await statuses(elsewhere, outside) == await statuses(place, inside)
 
 
 async def test_a_bug_in_a_stage_is_told_with_its_place(place: Living, provider: Provider) -> None:
@@ -224,7 +257,7 @@ async def test_a_bug_in_a_stage_is_told_with_its_place(place: Living, provider: 
     (tried,) = (await place.ada.get(f"/jobs/{job_id}/attempts")).json["attempts"]
     assert tried["log"][0].startswith("Traceback")
     assert "test_at_work.py" in "\n".join(tried["log"])
-    (line,) = place.lines(job_id, "stage.crashed")
+    (line,) = await place.heard(job_id, "stage.crashed")
     assert (line["level"], line["state"], line["attempt"]) == ("error", "processing", 1)
     assert line["traceback"].startswith("Traceback")
     assert "KeyError: 'no such style'" in line["traceback"]
@@ -310,7 +343,7 @@ async def test_what_a_provider_refuses_is_paid_for_and_kept_on_record(
     audit = (await place.admin.get("/admin/audit?limit=20")).json["audit"]
     (record,) = [row for row in audit if row["job_id"] == job_id]
     assert (record["event"], record["fields"]) == ("SAFE_BLOCK", {"phase": "provider"})
-    assert len(place.lines(job_id, "SAFE_BLOCK")) == 1
+    assert len(await place.heard(job_id, "SAFE_BLOCK")) == 1
 
 
 async def test_a_job_waits_for_its_provider_where_it_is(place: Living, provider: Provider) -> None:

@@ -43,7 +43,7 @@ async def place(
 
 
 async def test_every_line_is_an_object_with_time_event_and_job(place: Living) -> None:
-    """C17 C43 C44 C45 C47 P37: one JSON object a line; times in UTC with milliseconds, never
+    """C17 C43 C44 C45 C47 I28 P37: one JSON object a line; times in UTC with milliseconds, never
     backwards; every hop of the history is one line with both its statuses."""
     order = {"product_id": "lamp-7", "custom_instructions": "no adjectives"}
     made = await place.ada.submit("cutx", job_type="copy", params=order)
@@ -186,7 +186,8 @@ async def test_artifact_updates_are_an_optional_map_and_recorded(place: Living) 
 
 
 async def test_a_refused_or_repeated_event_brings_no_artifacts(place: Living) -> None:
-    """H13 H20: artifacts come with the move or not at all."""
+    """H12 H13 H20 H64: artifacts come with the move or not at all; of twice the same event one has
+    an effect, one line of the log and one row of the history."""
     job = (await place.ada.submit("howera"))["id"]
     brings = {"artifact_updates": {"metrics": {"tokens": 1}}}
     assert (await place.told(job, "e1", "TRANSCRIBING", **brings)).code == "ILLEGAL_TRANSITION"
@@ -197,6 +198,9 @@ async def test_a_refused_or_repeated_event_brings_no_artifacts(place: Living) ->
     assert (again.status, again.json["replayed"]) == (200, True)
     assert await place.seen(job) == before
     assert (await place.ada.get(f"/jobs/{job}/artifacts/metrics")).json["version"] == 1
+    assert len(place.lines(job, "job.transition")) == 1
+    (replay,) = place.lines(job, "callback.replayed")
+    assert replay["event_id"] == "e1"
 
 
 CHECKPOINTS = {

@@ -7,39 +7,23 @@ file is read before and after; then everything that should move.
 
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
-from itertools import count
 from typing import Any
 
-import anyio
 import pytest
 from msgspec import Struct
 
-from jobrunner import app
-from jobrunner.config import Config, QuotaSettings, RetrySettings, WorkflowSettings
-from jobrunner.stages import Registry
 from tests.http.serving import Caller, House, Said, opened
-from tests.standing import (
-    LIFECYCLES,
-    Command,
-    Outcome,
-    Post,
-    Step,
-    Take,
-    Transition,
-    every_pair,
-    pairs,
-)
+from tests.standing import LIFECYCLES, Outcome, every_pair, pairs
+from tests.whole.placing import at_once, outside, stand
 
 pytestmark = pytest.mark.anyio
 
-AT_ONCE = 24
 QUIET = ("refused", "stays")
 PAIRS = list(every_pair())
 EXPIRED = [("cutx", "expired", target) for target in LIFECYCLES["cutx"].steps]
 VIDEO = {"artifact_updates": {"video_uri": "s3://videos/one.mp4"}}
-ADMINS_ONLY = ("fail",)
 ROLES = ("user", "workflow", "admin")
 
 OPEN = [name for name, kind in LIFECYCLES["howera"].kinds.items() if kind != "final"]
@@ -139,20 +123,6 @@ async def told(house: House, tmp_path_factory: pytest.TempPathFactory) -> Told:
     return Told(asked | by_time, quiet)
 
 
-def outside(await_s: float | None = None) -> Registry:
-    """Every stage is an outside worker's; a failure is not tried again by itself within the hour.
-    ``await_s`` is how long CutX waits for a provider."""
-    deadline = {} if await_s is None else {"processing": await_s}
-    external = {"*": "external"}
-    slow = RetrySettings(base=3600, cap=3600)
-    quota = QuotaSettings(open_jobs=0, per_minute=0)
-    settings = {name: WorkflowSettings(stages=external) for name in LIFECYCLES} | {
-        "image-generation": WorkflowSettings(stages=external, retry={"running": slow}, quota=quota),
-        "cutx": WorkflowSettings(stages=external, deadline=deadline),
-    }
-    return app.load_definitions(Config(workflows=settings))
-
-
 async def ask_all(
     house: House, wanted: list[tuple[str, str, str]]
 ) -> tuple[dict[tuple[str, str, str], Asked], tuple[Written, Written]]:
@@ -160,7 +130,7 @@ async def ask_all(
     asked: dict[tuple[str, str, str], Asked] = {}
 
     async def stand_for(pair: tuple[str, str, str]) -> None:
-        jobs[pair] = await stand(house, house.admin, *pair[:2])
+        jobs[pair] = await stand(house, house.admin, *pair[:2], by_time=pair in EXPIRED)
 
     async def ask(pair: tuple[str, str, str]) -> None:
         asked[pair] = await ask_for(house, jobs[pair], pair[2], report_for(*pair))
@@ -180,59 +150,6 @@ def outcome(workflow: str, source: str, target: str) -> Outcome:
 
 def report_for(workflow: str, source: str, target: str) -> dict[str, Any]:
     return LIFECYCLES[workflow].reports.get(target, {})
-
-
-async def at_once(do: Callable[[Any], Awaitable[None]], things: Iterable[Any]) -> None:
-    """All of them, some at a time."""
-    limit = anyio.CapacityLimiter(AT_ONCE)
-
-    async def one(thing: Any) -> None:
-        async with limit:
-            await do(thing)
-
-    async with anyio.create_task_group() as group:
-        for thing in things:
-            group.start_soon(one, thing)
-
-
-numbers = count()
-
-
-async def stand(house: House, owner: Caller, workflow: str, state: str) -> str:
-    """A new job of ``owner`` that stands there. An admin may do all of it alone."""
-    first, *steps = LIFECYCLES[workflow].steps[state]
-    assert isinstance(first, Post)
-    if (workflow, state) == ("cutx", "expired") and owner is house.admin:
-        steps = steps[:1]
-    number = str(next(numbers))
-    params = first.params | ({"plan_revision": number} if workflow == "ss" else {})
-    job = await owner.submit(
-        workflow, job_type=first.job_type, params=params, idempotency_key=f"pair-{number}"
-    )
-    for step in steps:
-        said = await take(house, owner, job["id"], step)
-        assert said.status in (200, 202), f"{workflow}, on the way to {state}, {step}: {said.raw!r}"
-        assert said.status == 202 or not said.json["replayed"], f"{workflow} to {state}: {step}"
-    for _ in range(30):
-        job = (await house.admin.get(f"/jobs/{job['id']}")).json
-        if job["status"] == state:
-            break
-        await house.admin.get(f"/jobs/{job['id']}?wait=1")
-    assert (job["status"], job["kind"]) == (state, LIFECYCLES[workflow].kinds[state])
-    return str(job["id"])
-
-
-async def take(house: House, owner: Caller, job_id: str, step: Step) -> Said:
-    match step:
-        case Command(name, fields):
-            caller = house.admin if name in ADMINS_ONLY else owner
-            return await caller.post(f"/jobs/{job_id}/{name}", fields)
-        case Transition(to, report):
-            return await house.admin.post(f"/jobs/{job_id}/transitions", {"to": to, **report})
-        case Take():
-            return await house.admin.post(f"/jobs/{job_id}/claim")
-        case Post():
-            raise AssertionError("a job is made once")
 
 
 async def ask_for(

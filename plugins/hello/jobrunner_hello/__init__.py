@@ -2,7 +2,19 @@
 
 from msgspec import Struct
 
-from jobrunner import Context, Deadline, Definition, Done, Edge, JobType, Lock, Retry, Stage, State, Workflow
+from jobrunner import (
+    Context,
+    Deadline,
+    Definition,
+    Done,
+    Edge,
+    JobType,
+    Lock,
+    Retry,
+    State,
+    Workflow,
+    stage,
+)
 
 
 class Params(Struct, frozen=True, forbid_unknown_fields=True):
@@ -11,12 +23,11 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     name: str = "world"
 
 
-async def greet(ctx: Context) -> Done:
+@stage("hello.greet")
+async def greet(ctx: Context[Params]) -> Done:
     await ctx.progress(50, "clearing its throat")
-    return Done(result={"greeting": f"Hello, {ctx.params['name']}!"})
+    return Done(result={"greeting": f"Hello, {ctx.params.name}!"})
 
-
-greet_stage = Stage("hello.greet", greet)
 
 definition = Definition(
     Workflow(

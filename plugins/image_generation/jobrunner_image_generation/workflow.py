@@ -18,7 +18,7 @@ from jobrunner import (
 )
 
 PROMPT_ALLOWED = Call("prompt_allowed")
-ONE_PICTURE = Call("output_stored", {"assets_only": True})
+ONE_PICTURE = Call("output_stored", {"assets_only": True, "asset_type": "image"})
 
 STATES = (
     State("queued", "queued", onward={"*": "running"}, entry=0),

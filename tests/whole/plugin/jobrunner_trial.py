@@ -2,7 +2,6 @@
 
 import os
 import signal
-from typing import Any
 
 import anyio
 from msgspec import Struct
@@ -40,18 +39,18 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
     trap: str = ""
 
 
-async def work(ctx: Context) -> Done:
-    params: dict[str, Any] = ctx.params
-    if params["diary"]:
-        with open(params["diary"], "a", encoding="utf-8") as diary:
-            diary.write(f"{ctx.job_id} {ctx.attempt} {ctx.idempotency_key}\n")
-    match params["does"]:
+async def work(ctx: Context[Params]) -> Done:
+    params = ctx.params
+    if params.diary:
+        with open(params.diary, "a", encoding="utf-8") as diary:
+            diary.write(f"{ctx.job_id} {ctx.attempt} {ctx.idempotency_key()}\n")
+    match params.does:
         case "wait":
-            while not os.path.exists(params["gate"]):
+            while not os.path.exists(params.gate):
                 await anyio.sleep(0.01)
         case "hang":
             with anyio.CancelScope(shield=True):
-                while not os.path.exists(params["gate"]):
+                while not os.path.exists(params.gate):
                     await anyio.sleep(0.01)
         case "retry":
             raise RetryableFailure("NOT_NOW", "try again")

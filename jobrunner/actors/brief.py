@@ -1,0 +1,85 @@
+"""What a stage is told about its job, and the folder it may scribble in."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import msgspec
+
+from jobrunner.actors.world import World
+from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.workflow import Definition
+from jobrunner.stages import Given, Stage
+from jobrunner.stages.shelf import Kept, scratch_folder, tidy
+
+
+@asynccontextmanager
+async def given(
+    world: World, job: Snapshot, attempt: Attempt, definition: Definition, stage: Stage
+) -> AsyncIterator[Given]:
+    """The brief of an attempt; the scratch folder goes with it."""
+    files = await recorded(world, job)
+    brief = Given(
+        job_id=job.id,
+        workflow=job.workflow,
+        user_id=job.user_id,
+        job_type=job.job_type,
+        state=attempt.state,
+        run_id=attempt.run_id,
+        attempt=attempt.number,
+        params=_params(job),
+        artifacts={name: found.value for name, found in job.artifacts.items()},
+        settings=definition.workflow.settings,
+        kept=attempt.kept,
+        answers=attempt.answers,
+        files=files,
+        seconds=definition.states[attempt.state].limit_s,
+        root=world.assets,
+        folder=_folder(definition, job),
+        number=sum(job.asset_types.values()),
+    )
+    if stage.runs == "loop":
+        yield brief
+        return
+    name = f"{job.id}-{attempt.serial}"
+    scratch = await world.children.in_thread(lambda: scratch_folder(world.assets, name))
+    try:
+        yield msgspec.structs.replace(brief, scratch=scratch)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await world.children.in_thread(lambda: tidy(scratch))
+
+
+async def recorded(world: World, job: Snapshot) -> dict[str, Kept]:
+    """The files behind the job's artifacts, as their rows have them, by the artifact's name."""
+    wanted = {found.asset: name for name, found in job.artifacts.items() if found.asset}
+    if not wanted or not world.assets:
+        return {}
+    rows = [row.asset for row in await world.reader.assets(job.id) if row.asset.id in wanted]
+    return {
+        wanted[asset.id]: Kept(asset.storage_path, asset.file_size, asset.sha256)
+        for asset in rows
+        if asset.file_size is not None and asset.sha256
+    }
+
+
+async def verified(world: World, job: Snapshot) -> frozenset[str]:
+    """The assets behind artifacts whose files are there and as recorded. A file that was sound is
+    not read again before something about it changes."""
+    files = await recorded(world, job)
+    sound = [name for name, kept in files.items() if await _is_sound(world, kept)]
+    return frozenset(job.artifacts[name].asset for name in sound)
+
+
+async def _is_sound(world: World, kept: Kept) -> bool:
+    return await world.children.in_thread(lambda: world.checked(kept))
+
+
+def _params(job: Snapshot) -> Any:
+    return {} if job.params is msgspec.UNSET else job.params
+
+
+def _folder(definition: Definition, job: Snapshot) -> str:
+    parts = (definition.workflow.folder, job.user_id, job.id)
+    return "/".join(part for part in parts if part)

@@ -1,0 +1,93 @@
+"""What a stage in the house speaks to: its words reach the job as messages, thinned out."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from jobrunner.actors.world import World
+from jobrunner.core.job import STAGE
+from jobrunner.core.messages import Beat, Ended, Keep
+from jobrunner.stages import Lines
+from jobrunner.stages.verdict import for_attempt, plain
+
+PROGRESS_EVERY_S = 1.0
+T = TypeVar("T")
+Tell = Callable[[str, Any], Awaitable[object]]
+Report = Callable[[str, Beat], Awaitable[object]]
+
+
+class Link:
+    """The host of one attempt. At most one report of progress a second is stored, and the last one
+    always is: it waits for its second, or goes with the outcome."""
+
+    def __init__(self, world: World, job_id: str, serial: int, tell: Tell, report: Report) -> None:
+        self._world = world
+        self._job_id = job_id
+        self._serial = serial
+        self._tell = tell
+        self._report = report
+        self._lines = Lines()
+        self._last = float("-inf")
+        self._late: Beat | None = None
+        self._thinned = asyncio.Event()
+
+    async def progress(self, percent: int | None, message: str | None) -> None:
+        """Nonsense is passed over: to be wrong about how far it is costs no stage its attempt."""
+        known = isinstance(percent, int) and 0 <= percent <= 100
+        before = self._late or Beat(STAGE)
+        self._late = Beat(
+            STAGE,
+            int(percent) if known and percent is not None else before.progress,
+            before.message if message is None else plain(message),
+        )
+        if self.monotonic() - self._last >= PROGRESS_EVERY_S:
+            await self._flush()
+        else:
+            self._thinned.set()
+
+    async def keep(self, name: str, value: Any) -> None:
+        await self._tell(self._job_id, Keep(self._serial, name, value))
+
+    async def block(self, function: Callable[[], T]) -> T:
+        return await self._world.children.in_thread(function)
+
+    def log(self, line: str) -> None:
+        self._lines(line)
+
+    def monotonic(self) -> float:
+        return self._world.clock.monotonic()
+
+    def fresh(self) -> str:
+        return self._world.ids.fresh()
+
+    async def catch_up(self) -> None:
+        """Reports what was thinned out as soon as its second is over, for as long as it runs."""
+        while True:
+            await self._thinned.wait()
+            left_s = self._last + PROGRESS_EVERY_S - self.monotonic()
+            await self._world.clock.sleep(max(left_s, 0))
+            await self._flush()
+
+    async def live(self, silence_s: float) -> None:
+        """A stage in the loop lives as long as its task does; its job is told so now and then."""
+        while silence_s:
+            await self._world.clock.sleep(silence_s / 4)
+            await self._report(self._job_id, Beat(STAGE))
+
+    def close(self, ended: Ended) -> Ended:
+        """The outcome, with everything that was not told yet."""
+        ended = for_attempt(ended, self._serial, self._lines.all())
+        late, report = self._late, ended.report
+        if late is None or report.progress is not None:
+            return ended
+        late_report = replace(report, progress=late.progress, message=late.message)
+        return replace(ended, report=late_report)
+
+    async def _flush(self) -> None:
+        self._thinned.clear()
+        late, self._late = self._late, None
+        if late is not None:
+            self._last = self.monotonic()
+            await self._report(self._job_id, late)

@@ -1,0 +1,61 @@
+"""What a stage in the house keeps and is told between its start and its end.
+
+A stage that awaits a callback unwinds and is run again from the top when it has come. Both what it
+had worked out before (``kept``) and what it was told (``answers``) belong to the attempt, so that
+a callback to an earlier attempt finds nobody, and a late one neither.
+"""
+
+from jobrunner.core.answers import Verdict, begin, forbidden
+from jobrunner.core.answers import answered as told
+from jobrunner.core.attempts import amend, at_work, attempt_of, pulse, resume
+from jobrunner.core.decision import NoOp
+from jobrunner.core.draft import Draft
+from jobrunner.core.job import STAGE, Snapshot
+from jobrunner.core.messages import Answered, Facts, Keep, Moment
+from jobrunner.core.workflow import EXTERNAL, Definition
+from jobrunner.errors import Refused
+
+ANSWERS_MAX = 16
+
+
+def keep(
+    definition: Definition, job: Snapshot, message: Keep, facts: Facts, moment: Moment
+) -> Verdict:
+    """A result is stored with the attempt; its stage goes on when that is on disk."""
+    if not at_work(job) or job.serial != message.serial:
+        return NoOp("late_result", job)
+    draft = Draft(definition, job, job, STAGE, facts, moment, message, "stage")
+    attempt = attempt_of(job)
+    amend(draft, kept={**attempt.kept, message.name: message.value})
+    pulse(draft, attempt)
+    return draft.tear_out()
+
+
+def answered(
+    definition: Definition, job: Snapshot, message: Answered, facts: Facts, moment: Moment
+) -> Verdict:
+    """The attempt that awaits this goes on; one that has not come so far finds it there."""
+    if not message.actor.roles(job) & {"workflow", "admin"}:
+        return forbidden("answers to a stage are for role workflow")
+    attempt = job.attempt
+    if attempt is None or attempt.stage == EXTERNAL:
+        return _unexpected(job, message)
+    if message.key in attempt.answers:
+        return NoOp("answered", job, {"replayed": True})
+    expected = attempt.status == "parked" and attempt.awaits == message.key
+    if not expected and (attempt.status == "parked" or len(attempt.answers) >= ANSWERS_MAX):
+        return _unexpected(job, message)
+    draft = begin(definition, job, message, facts, moment, "callback")
+    amend(draft, answers={**attempt.answers, message.key: message.value})
+    if expected:
+        resume(draft)
+    return told(draft)
+
+
+def _unexpected(job: Snapshot, message: Answered) -> Refused:
+    return Refused(
+        "CALLBACK_UNEXPECTED",
+        f"nothing in this job awaits {message.key!r} (any more): its attempt is over, or awaits "
+        "something else",
+        current_status=job.status,
+    )

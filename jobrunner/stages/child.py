@@ -1,0 +1,150 @@
+"""A stage in a process of its own: what runs there once its limits are set. It reads what it is
+told from one pipe, and says how it goes on another; both are frames of data.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from typing import Any, TypeVar
+
+from jobrunner.core.messages import Ended
+from jobrunner.ports import SystemClock, SystemIds
+from jobrunner.stages.api import Stage, is_async
+from jobrunner.stages.context import Context, PlainContext
+from jobrunner.stages.frames import (
+    HEAD,
+    Keeping,
+    Line,
+    Over,
+    Progress,
+    Said,
+    Task,
+    Told,
+    framed,
+    length,
+    told,
+)
+from jobrunner.stages.params import Stale, decoded
+from jobrunner.stages.verdict import failed, raised, returned
+
+T = TypeVar("T")
+BETWEEN_S = 0.1
+LINES_MAX = 1_000
+
+
+def perform(heard: int, out: int) -> None:
+    """One attempt: everything that happens in it becomes its last frame."""
+    pipe = Pipe(heard, out)
+    task = pipe.hear()
+    assert isinstance(task, Task), "a stage is told its task first"
+    host = PipeHost(pipe)
+    ended = _attempt(task, host)
+    host.flush()
+    pipe.say(Over(ended))
+
+
+def _attempt(task: Task, host: "PipeHost") -> Ended:
+    context: Context[Any] | PlainContext[Any]
+    try:
+        run = _found(task.run)
+        run = run.run if isinstance(run, Stage) else run
+        kind = _found(task.params) if task.params else None
+        params = decoded(task.given.params, kind) if kind else task.given.params
+        if is_async(run):
+            context = Context(task.given, host, params)
+            outcome = asyncio.run(run(context))
+        else:
+            context = PlainContext(task.given, host, params, _at_once)
+            outcome = run(context)
+    except Stale as stale:
+        return failed("PARAMS_STALE", str(stale))
+    except BaseException as fault:
+        return raised(fault)
+    return returned(outcome, context.saved)
+
+
+def _found(where: str) -> Any:
+    module, _, name = where.partition(":")
+    found = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _at_once(doing: Coroutine[Any, Any, T]) -> T:
+    """For coroutines that never wait: what blocks here, blocks only this process."""
+    try:
+        doing.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("a pipe does not wait")
+
+
+class Pipe:
+    """Both directions, blocking."""
+
+    def __init__(self, heard: int, out: int) -> None:
+        self._heard = heard
+        self._out = out
+
+    def say(self, message: Said) -> None:
+        data = memoryview(framed(message))
+        while data:
+            data = data[os.write(self._out, data) :]
+
+    def hear(self) -> Told:
+        return told(self._read(length(self._read(HEAD))))
+
+    def _read(self, size: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            part = os.read(self._heard, size - len(parts))
+            if not part:
+                raise EOFError("the service is gone")
+            parts += part
+        return bytes(parts)
+
+
+class PipeHost:
+    """The host as a stage in a process sees it. Progress is thinned out here already, so that one
+    that is reported a thousand times a second costs the service ten frames."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._clock = SystemClock()
+        self._ids = SystemIds(self._clock)
+        self._last = float("-inf")
+        self._late: Progress | None = None
+        self._lines = 0
+
+    async def progress(self, percent: int | None, message: str | None) -> None:
+        now = self._clock.monotonic()
+        self._late = Progress(percent, message)
+        if now - self._last >= BETWEEN_S:
+            self._last = now
+            self.flush()
+
+    async def keep(self, name: str, value: Any) -> None:
+        self._pipe.say(Keeping(name, value))
+        self._pipe.hear()
+
+    async def block(self, function: Callable[[], T]) -> T:
+        return function()
+
+    def log(self, line: str) -> None:
+        self._lines += 1
+        if self._lines <= LINES_MAX:
+            self._pipe.say(Line(line))
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    def fresh(self) -> str:
+        return self._ids.fresh()
+
+    def flush(self) -> None:
+        if self._late is not None:
+            self._pipe.say(self._late)
+            self._late = None

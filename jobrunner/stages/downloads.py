@@ -1,0 +1,182 @@
+"""The guarded downloader: a URL that somebody else chose becomes a file of ours, or nothing.
+
+The body is capped while it streams, in bytes and in time; it is never unpacked; its type is told
+from its first bytes before any of it is written. A file appears under its name when it is whole.
+"""
+
+import hashlib
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+import aiohttp
+from msgspec import Struct
+
+from jobrunner.ports import Children
+from jobrunner.stages.egress import Origin
+from jobrunner.stages.exchange import (
+    PATIENCE,
+    TOO_LARGE,
+    Call,
+    Gate,
+    Patience,
+    headers_of,
+    raise_for_status,
+)
+from jobrunner.stages.kinds import HEAD_SIZE, sniff
+from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
+
+BLOCK_SIZE = 256 * 1024
+WRONG_TYPE = "DOWNLOAD_WRONG_TYPE"
+
+
+class Sink(Protocol):
+    def write(self, data: bytes, /) -> Any: ...
+
+
+class Downloaded(Struct, frozen=True):
+    """What came: its type is what it looks like, ``final_url`` is where the redirects ended."""
+
+    size: int
+    sha256: str
+    content_type: str
+    final_url: str
+
+
+class Downloader:
+    """Downloads for the stages of one plugin. ``origins`` are its own, and may grow while it
+    runs; ``max_size`` is the operator's, which a call can only lower."""
+
+    def __init__(
+        self, gate: Gate, children: Children, max_size: int, origins: Iterable[Origin] = ()
+    ) -> None:
+        self._gate = gate
+        self._children = children
+        self._max_size = max_size
+        self.origins = set(origins)
+
+    async def fetch(
+        self,
+        url: str,
+        into: str | os.PathLike[str] | Sink,
+        *,
+        max_size: int | None = None,
+        types: Iterable[str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        patience: Patience = PATIENCE,
+    ) -> Downloaded:
+        """Write what is there into a file or a path. ``types`` are media types; None takes any.
+        A path is written whole or not at all; a file given open holds a part after a failure.
+
+        Raises: RetryableFailure (network, timeout, 408, 425, 429, 5xx, storage),
+        PermanentFailure (refused, too large, of another type, another status)."""
+        call = Call("GET", url, dict(headers or {}), patience=patience)
+        wanted = None if types is None else frozenset(types)
+        limit = self._max_size if max_size is None else min(max_size, self._max_size)
+        if isinstance(into, str | os.PathLike):
+            return await self._into_path(os.fspath(into), call, limit, wanted)
+        return await self._stream(into, call, limit, wanted)
+
+    async def _into_path(
+        self, path: str, call: Call, limit: int, wanted: frozenset[str] | None
+    ) -> Downloaded:
+        draft = f"{path}.part"
+        file = _opened(draft)
+        try:
+            with file:
+                done = await self._stream(file, call, limit, wanted)
+                await self._on_disk(partial(_flush, file))
+            await self._on_disk(partial(os.replace, draft, path))
+        except BaseException:
+            os.unlink(draft)
+            raise
+        return done
+
+    async def _stream(
+        self, sink: Sink, call: Call, limit: int, wanted: frozenset[str] | None
+    ) -> Downloaded:
+        digest, size, kind = hashlib.sha256(), 0, ""
+        async with self._gate.answered(call, self.origins) as answer:
+            _check_start(answer, limit)
+            async for block in _blocks(answer):
+                size += len(block)
+                if size > limit:
+                    raise _too_large(limit)
+                kind = kind or _fitting(block, wanted)
+                await self._on_disk(partial(_keep, sink, digest, block))
+            kind = kind or _fitting(b"", wanted)
+            return Downloaded(size, digest.hexdigest(), kind, str(answer.url))
+
+    async def _on_disk(self, act: Callable[[], None]) -> None:
+        """In a thread: a slow disk delays this download and nothing else."""
+        try:
+            await self._children.in_thread(act)
+        except OSError as error:
+            raise _storage(error) from error
+
+
+def _opened(draft: str) -> Any:
+    try:
+        return open(draft, "wb", opener=_private)
+    except OSError as error:
+        raise _storage(error) from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def _flush(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _keep(sink: Sink, digest: Any, block: bytes) -> None:
+    digest.update(block)
+    sink.write(block)
+
+
+def _check_start(answer: aiohttp.ClientResponse, limit: int) -> None:
+    """What the headers alone give away."""
+    headers = headers_of(answer)
+    if answer.status != 200:
+        raise_for_status(answer.url, answer.status, headers)
+        text = f"{answer.url.host} answered {answer.status}, which is no whole file"
+        raise PermanentFailure("REMOTE_REFUSED", text)
+    if (answer.content_length or 0) > limit:
+        raise _too_large(limit)
+    coding = headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity"):
+        text = f"{answer.url.host} sent {coding[:40]!r}, though only identity was asked for"
+        raise PermanentFailure(WRONG_TYPE, text)
+
+
+async def _blocks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The first as soon as it tells the type, then large ones; only the last may be smaller."""
+    held, enough = bytearray(), HEAD_SIZE
+    async for chunk in answer.content.iter_any():
+        held += chunk
+        if len(held) >= enough:
+            yield bytes(held)
+            held, enough = bytearray(), BLOCK_SIZE
+    if held:
+        yield bytes(held)
+
+
+def _fitting(block: bytes, wanted: frozenset[str] | None) -> str:
+    kind = sniff(block[:HEAD_SIZE])
+    if wanted is None or (block and kind in wanted):
+        return kind
+    found = f"looks like {kind}" if block else "is empty"
+    text = f"the file {found}; expected {', '.join(sorted(wanted))}"
+    raise PermanentFailure(WRONG_TYPE, text)
+
+
+def _too_large(limit: int) -> PermanentFailure:
+    return PermanentFailure(TOO_LARGE, f"the file is larger than {limit} bytes")
+
+
+def _storage(error: OSError) -> RetryableFailure:
+    text = f"the download cannot be stored: {error.strerror or error}"
+    return RetryableFailure("STORAGE_FAILED", text)

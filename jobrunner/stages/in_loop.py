@@ -1,0 +1,54 @@
+"""A stage that awaits, as a task of its own in the service's loop. It is trusted code: one that
+never awaits holds up everybody, until the watchdog ends the process.
+"""
+
+import asyncio
+from typing import Any
+
+import anyio
+
+from jobrunner.core.messages import Ended
+from jobrunner.stages.api import Stage
+from jobrunner.stages.context import Context, Given, Host
+from jobrunner.stages.verdict import crashed, raised, returned
+
+ASKS = 3
+BETWEEN_S = 1.0
+SELF = "the stage cancelled itself"
+
+
+async def run_in_loop(stage: Stage, given: Given, params: Any, host: Host) -> Ended:
+    task = asyncio.ensure_future(_performed(stage, Context(given, host, params)))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if task.cancelled():
+            return crashed(SELF)
+        with anyio.CancelScope(shield=True):
+            await _stopped(task)
+        raise
+
+
+async def _performed(stage: Stage, context: Context[Any]) -> Ended:
+    """Nothing that a stage raises gets past here but being cancelled: what ends a program
+    (SystemExit) must not end the service."""
+    try:
+        outcome = await stage.run(context)
+    except asyncio.CancelledError:
+        if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+            raise
+        return crashed(SELF)
+    except BaseException as fault:
+        return raised(fault)
+    return returned(outcome, context.saved)
+
+
+async def _stopped(task: asyncio.Task[Ended]) -> None:
+    """Asked a few times; then its slot is kept for as long as it goes on. Asking for ever would
+    take the loop from everybody else."""
+    for _ in range(ASKS):
+        task.cancel()
+        await asyncio.wait({task}, timeout=BETWEEN_S)
+        if task.done():
+            return
+    await asyncio.wait({task})

@@ -1,0 +1,160 @@
+"""A stage in a process of its own, seen from the service: started clean, talked to in frames, and
+ended with everything that it started, whatever the reason.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import anyio
+from msgspec import Struct
+
+from jobrunner.core.messages import Ended
+from jobrunner.ports import Child, Children
+from jobrunner.stages import launcher
+from jobrunner.stages.api import Stage
+from jobrunner.stages.context import Given, Host
+from jobrunner.stages.frames import (
+    HEAD,
+    Keeping,
+    Line,
+    Over,
+    Progress,
+    Said,
+    Stored,
+    Task,
+    framed,
+    length,
+    said,
+)
+from jobrunner.stages.verdict import crashed, failed
+
+LAUNCHER = str(Path(launcher.__file__).resolve())
+PATIENCE_S = 10.0
+LAST_WORDS_S = 2.0
+TAIL = 16 * 1024
+CPU_SIGNAL, SIGNAL = 24, 128
+
+
+async def run_in_process(
+    stage: Stage, given: Given, kind: type[Struct] | None, host: Host, children: Children
+) -> Ended:
+    run = address(stage.run)
+    if not run or (kind is not None and not address(kind)):
+        text = f"a process cannot find {stage.run!r}; stages and params stand in a module"
+        return failed("STAGE_UNAVAILABLE", text)
+    names = [str(name) for name in given.settings.get("environment", ())]
+    program = (sys.executable, "-I", LAUNCHER)
+    child = await children.spawn(program, _orders(stage), given.scratch, names)
+    attempt = Attempt(stage, child, host)
+    try:
+        return await attempt.until_over(Task(run, address(kind) if kind else "", given))
+    finally:
+        with anyio.CancelScope(shield=True):
+            await attempt.clear_away()
+
+
+def address(thing: object) -> str:
+    """``module:name`` of what stands in a module by its own name; else empty."""
+    module = getattr(thing, "__module__", "") or ""
+    name = getattr(thing, "__qualname__", "") or ""
+    hidden = not name or "<" in name or module == "__main__"
+    return "" if hidden else f"{module}:{name}"
+
+
+def _orders(stage: Stage) -> dict[str, object]:
+    limits = ("memory", "cpu_s", "file_size", "open_files", "processes")
+    return {
+        "path": [os.path.abspath(path) for path in sys.path],
+        "limits": {name: getattr(stage, name) for name in limits},
+    }
+
+
+class Attempt:
+    """A process under way, and what it has said and printed so far."""
+
+    def __init__(self, stage: Stage, child: Child, host: Host) -> None:
+        self._stage = stage
+        self._child = child
+        self._host = host
+        self._ended: Ended | None = None
+        self._printed = 0
+        self._tail = b""
+        self._silent = anyio.Event()
+
+    async def until_over(self, task: Task) -> Ended:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._drain)
+            await self._child.send(framed(task))
+            await self._converse()
+            code = await self._gone()
+            with anyio.move_on_after(LAST_WORDS_S):
+                await self._silent.wait()
+            group.cancel_scope.cancel()
+        return self._verdict(code)
+
+    async def clear_away(self) -> None:
+        """Asked, then told, then made to."""
+        for order in (self._child.stop, self._child.cut, self._child.kill):
+            order()
+            with anyio.move_on_after(PATIENCE_S):
+                await self._child.wait()
+                break
+        for line in self._tail.decode("utf-8", "replace").splitlines()[-50:]:
+            self._host.log(line)
+        self._tail = b""
+
+    async def _converse(self) -> None:
+        while self._ended is None:
+            try:
+                head = await self._child.receive(HEAD)
+                if not head:
+                    return
+                message = said(await self._child.receive(length(head)))
+            except ValueError as error:
+                self._ended = crashed(f"the stage said what is no message: {error}")
+                self._child.cut()
+                return
+            await self._hear(message)
+
+    async def _hear(self, message: Said) -> None:
+        match message:
+            case Progress(percent, text):
+                await self._host.progress(percent, text)
+            case Line(text):
+                self._host.log(text)
+            case Keeping(name, value):
+                await self._host.keep(name, value)
+                await self._child.send(framed(Stored()))
+            case Over(ended):
+                self._ended = ended
+
+    async def _drain(self) -> None:
+        """What it prints is read for as long as anything of it lives, so that it never waits."""
+        while data := await self._child.printed():
+            self._printed += len(data)
+            self._tail = (self._tail + data)[-TAIL:]
+            if self._stage.output and self._printed > self._stage.output:
+                self._child.cut()
+        self._silent.set()
+
+    async def _gone(self) -> int:
+        """A process that has said its last word, or closed its pipe, has a moment to go."""
+        with anyio.move_on_after(PATIENCE_S):
+            return await self._child.wait()
+        self._child.cut()
+        return await self._child.wait()
+
+    def _verdict(self, code: int) -> Ended:
+        """The first reason counts: a process that was ended for its output did not crash."""
+        if self._stage.output and self._printed > self._stage.output:
+            return failed("OUTPUT_LIMIT", f"the stage printed over {self._stage.output} bytes")
+        if code == launcher.TOO_MANY:
+            return failed("PROCESS_LIMIT", f"the stage started over {self._stage.processes}")
+        if self._ended is not None:
+            return self._ended
+        if code == SIGNAL + CPU_SIGNAL:
+            return failed("CPU_LIMIT", f"the stage computed for over {self._stage.cpu_s} s")
+        if code > SIGNAL:
+            return crashed(f"the stage's process was ended by signal {code - SIGNAL}")
+        return crashed(f"the stage's process ended with code {code} and said nothing")

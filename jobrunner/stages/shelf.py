@@ -1,0 +1,201 @@
+"""Where the files of jobs lie: under one folder, each at its ``storage_path``, whole or absent.
+
+A file is written beside its place, flushed, given its name by a link that refuses to replace
+another one, and its folder flushed; only then a row may speak of it. So a file without a row is
+garbage, which the next start sweeps away when it is a day old, and a row without its file is a
+fault. A stage in another process does this by itself: the room needs no port for it, as files are
+the one thing that looks the same from everywhere.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from jobrunner.stages.outcomes import PermanentFailure
+
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+CHUNK = 1024 * 1024
+DRAFT = ".draft"
+SCRATCH = ".scratch"
+OLD_MS = 24 * 3600 * 1000
+TRIES = 1000
+
+
+class Kept(Struct, frozen=True):
+    """A file as it was when it got its name; ``path`` is below the folder of all files."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class Shelf:
+    """The files of one job: ``folder`` is its own below ``root``, ``count`` how many it has."""
+
+    def __init__(self, root: str, folder: str, count: int = 0) -> None:
+        self._root = Path(root)
+        self._folder = folder
+        self._count = count
+
+    def put(self, name: str, content: bytes | str) -> Kept:
+        """Bytes, or the path of a file that is moved here, under a name of its own."""
+        if not NAME.fullmatch(name):
+            raise PermanentFailure(
+                "BAD_FILE_NAME",
+                f"{name[:120]!r} cannot be a file's name; 1 to 100 letters, digits, '.', '_', '-'",
+            )
+        folder = self._root / self._folder
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f"{name}{DRAFT}"
+        try:
+            size, sha256 = _written(draft, content)
+            place = self._named(draft, name)
+        finally:
+            draft.unlink(missing_ok=True)
+        _flush(folder)
+        if isinstance(content, str):
+            Path(content).unlink(missing_ok=True)
+        return Kept(place.relative_to(self._root).as_posix(), size, sha256)
+
+    def sound(self, artifact: str, kept: Kept | None) -> str:
+        """The path of a file that is as it was recorded."""
+        if kept is None:
+            raise PermanentFailure("CORRUPT_INPUT", f"artifact {artifact!r} has no file here")
+        if not is_sound(str(self._root), kept):
+            text = f"the file of {artifact!r} is missing, or is not what was recorded"
+            raise PermanentFailure("CORRUPT_INPUT", text)
+        return str(self._root / kept.path)
+
+    def _named(self, draft: Path, name: str) -> Path:
+        """The first file of a job keeps its name, every other one gets a number."""
+        for number in range(self._count + 1, self._count + TRIES):
+            place = draft.with_name(_numbered(name, number))
+            try:
+                os.link(draft, place)
+            except FileExistsError:
+                continue
+            self._count = number
+            return place
+        raise PermanentFailure("BAD_FILE_NAME", f"too many files are called {name!r} here")
+
+
+def scratch_folder(root: str, name: str) -> str:
+    """For what an attempt needs only while it runs; on the disk that its files go to."""
+    place = Path(root, SCRATCH, name).absolute()
+    tidy(str(place))
+    place.mkdir(parents=True)
+    return str(place)
+
+
+def tidy(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_sound(root: str, kept: Kept) -> bool:
+    """There, of this size, with this digest."""
+    try:
+        place = inside(root, kept.path)
+        return place.stat().st_size == kept.size and _digest(place) == kept.sha256
+    except OSError:
+        return False
+
+
+def inside(root: str, path: str) -> Path:
+    """The place of a file, which is below the folder of all files whatever its row says."""
+    place = Path(root, path)
+    if not path or ".." in place.parts or Path(path).is_absolute():
+        raise FileNotFoundError(path)
+    return place
+
+
+class Checked:
+    """Remembers which files were sound, for as long as nothing about them changed."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._known: dict[Kept, tuple[int, ...]] = {}
+
+    def __call__(self, kept: Kept) -> bool:
+        marks = self._marks(kept)
+        if marks is None:
+            self._known.pop(kept, None)
+            return False
+        if self._known.get(kept) == marks:
+            return True
+        sound = is_sound(self._root, kept)
+        if sound:
+            self._known[kept] = marks
+        if len(self._known) > TRIES:
+            self._known.pop(next(iter(self._known)))
+        return sound
+
+    def _marks(self, kept: Kept) -> tuple[int, ...] | None:
+        try:
+            stat = inside(self._root, kept.path).stat()
+        except OSError:
+            return None
+        return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+async def sweep(root: str, now_ms: int, known: Callable[[str], Awaitable[set[str]]]) -> int:
+    """Remove files that are a day old and have no row; ``known`` are the paths in the rows of a
+    job. How many there were."""
+    removed = 0
+    tidy(os.path.join(root, SCRATCH))
+    for folder, _, names in os.walk(root):
+        old = [name for name in names if _age_ms(Path(folder, name), now_ms) > OLD_MS]
+        rows = await known(os.path.basename(folder)) if old else set()
+        for name in old:
+            place = Path(folder, name)
+            if place.relative_to(root).as_posix() not in rows:
+                place.unlink(missing_ok=True)
+                removed += 1
+    return removed
+
+
+def _age_ms(place: Path, now_ms: int) -> int:
+    try:
+        return now_ms - place.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return 0
+
+
+def _written(draft: Path, content: bytes | str) -> tuple[int, str]:
+    """Into a file that is on disk when this returns; its size and digest."""
+    with draft.open("wb") as file:
+        if isinstance(content, bytes):
+            file.write(content)
+        else:
+            with open(content, "rb") as source:
+                shutil.copyfileobj(source, file, CHUNK)
+        file.flush()
+        os.fsync(file.fileno())
+    return draft.stat().st_size, _digest(draft)
+
+
+def _digest(place: Path) -> str:
+    with place.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _numbered(name: str, number: int) -> str:
+    if number == 1 and not re.search(r"-[0-9]+\Z", name.partition(".")[0]):
+        return name
+    stem, dot, ending = name.rpartition(".")
+    if not stem or len(ending) > 10:
+        stem, dot, ending = name, "", ""
+    suffix = f"-{number}{dot}{ending}"
+    return stem[: 100 - len(suffix)] + suffix
