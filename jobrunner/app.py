@@ -84,6 +84,7 @@ async def serve(config: Config, log: Log) -> None:
 
             async def until_failed() -> None:
                 await service.supervisor.failed.wait()
+                ports.children.watchdog(LATE_S, _give_up_waiting)
                 group.cancel_scope.cancel()
 
             group.start_soon(until_failed)
@@ -104,22 +105,25 @@ async def running(
 
     ports = ports or system_ports()
     definitions = registry or load_definitions(config)
-    async with _ungrouped(), _opened(config, ports) as store:
-        async with working(config, store, definitions, ports, log) as (supervisor, first):
-            health = Health(store, supervisor, ports)
-            door = _door(config, store, supervisor, ports, log, health)
-            place = config.server.host, config.server.port
-            async with open_site(make_app(door), door, *place) as (host, port):
-                url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-                async with anyio.create_task_group() as group:
-                    group.start_soon(health.watch, log)
-                    log("service.ready", url=url, epoch=store.epoch)
-                    try:
-                        yield Service(url, supervisor, store, definitions, first)
-                    finally:
-                        with anyio.CancelScope(shield=True):
-                            await supervisor.drain()
-                        group.cancel_scope.cancel()
+    async with (
+        _ungrouped(),
+        _opened(config, ports) as store,
+        working(config, store, definitions, ports, log) as (supervisor, first),
+    ):
+        health = Health(store, supervisor, ports)
+        door = _door(config, store, supervisor, ports, log, health)
+        place = config.server.host, config.server.port
+        async with open_site(make_app(door), door, *place) as (host, port):
+            url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            async with anyio.create_task_group() as group:
+                group.start_soon(health.watch, log)
+                log("service.ready", url=url, epoch=store.epoch)
+                try:
+                    yield Service(url, supervisor, store, definitions, first)
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await supervisor.drain()
+                    group.cancel_scope.cancel()
     log("service.stopped")
 
 
@@ -169,7 +173,7 @@ def load_definitions(config: Config) -> Registry:
         fitted = overrides.apply(workflow, config.workflow(workflow.name))
         return (workflow, fitted) if isinstance(fitted, tuple) else (fitted, ())
 
-    registry = Registry(overlay, TAKEN)
+    registry = Registry(overlay, TAKEN, config.resources)
     registry.load(config.plugins.enabled)
     return registry
 
@@ -198,6 +202,8 @@ def _introduce(config: Config, store: Store, registry: Registry, log: Log) -> No
         path=config.store.path,
         workflows=registry.names(),
     )
+    for name, reason in registry.unfit.items():
+        log("stage.refused", level="error", stage=name, reason=reason)
     for name, reasons in registry.refused.items():
         log("workflow.refused", level="error", workflow=name, reasons=list(reasons))
     for fault in overrides.unknown_workflows(config, [*registry.names(), *registry.refused]):
@@ -260,6 +266,7 @@ def _supervisor(
         limits,
         config.server.drain_seconds,
         config.store.assets,
+        config.resources,
     )
 
 
@@ -310,6 +317,8 @@ class Health:
             self._store_fault = ""
         except StorageError as error:
             self._store_fault = str(error)
+            if isinstance(error, OutcomeUnknown):
+                self._supervisor.give_up(error)
             log("storage.fault", level="error", detail=str(error))
 
 
@@ -376,7 +385,16 @@ def _bark() -> None:
 
 
 __all__ = [
-    "Health", "JobrunnerError", "OutcomeUnknown", "Ports", "Service", "load_definitions",
-    "open_offline", "running", "serve", "system_ports", "version",
+    "Health",
+    "JobrunnerError",
+    "OutcomeUnknown",
+    "Ports",
+    "Service",
+    "load_definitions",
+    "open_offline",
+    "running",
+    "serve",
+    "system_ports",
+    "version",
     "working",
 ]

@@ -369,6 +369,12 @@ def _contradictions(config: Config) -> list[str]:
         for address in config.downloads.allow_private
         if not _is_address(address)
     ]
+    faults += [
+        f"downloads.allow_hosts = {host!r}: must be the name of a host alone, like "
+        '"cdn.example.com", without scheme, port or path'
+        for host in config.downloads.allow_hosts
+        if not re.fullmatch(r"[\w-]+(\.[\w-]+)*\.?", host)
+    ]
     if config.auth.mode == "none" and not is_loopback(config.server.host):
         faults.append(
             f"auth.mode = 'none': with server.host = {config.server.host!r} everybody would be an "

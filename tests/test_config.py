@@ -261,6 +261,11 @@ def test_private_addresses_need_a_port_and_no_name(address: str) -> None:
     assert address in faults(f"[downloads]\nallow_private = ['{address}']\n")[0]
 
 
+@pytest.mark.parametrize("host", ["https://a.example", "a.example/x", "a:80", "*.a", "a b", "."])
+def test_allowed_hosts_are_names_alone(host: str) -> None:
+    assert host in faults(f"[downloads]\nallow_hosts = ['b.example', '{host}']\n")[0]
+
+
 def test_assets_may_not_be_the_file() -> None:
     (fault,) = faults("[store]\npath = 'data'\nassets = './data'\n")
     assert "must not be store.path itself" in fault

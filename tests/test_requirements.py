@@ -43,7 +43,10 @@ def test_there_are_233() -> None:
 
 def test_spans_and_single_numbers_are_understood() -> None:
     assert named("I29-I33, C4 and S10–13; H7") == {
-        *("I29 I30 I31 I32 I33".split()), "C4", *("S10 S11 S12 S13".split()), "H7",
+        *("I29 I30 I31 I32 I33".split()),
+        "C4",
+        *("S10 S11 S12 S13".split()),
+        "H7",
     }
 
 

@@ -8,10 +8,10 @@ from jobrunner.actors.answer import Answer
 from jobrunner.actors.brief import verified
 from jobrunner.actors.mailbox import Letter, Mailbox
 from jobrunner.actors.world import World
-from jobrunner.core.access import unknown
+from jobrunner.core.access import foreign, unknown
 from jobrunner.core.decide import Verdict, decide, needs_balance, needs_event, needs_files
 from jobrunner.core.decision import Clash, Decision, NoOp
-from jobrunner.core.job import Snapshot
+from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import (
     Ended,
     Facts,
@@ -59,7 +59,7 @@ class JobActor:
     async def _receive(self, message: Message) -> Answer:
         for _ in range(TRIES):
             job = self._job or await self._read()
-            definition = self._definition(job)
+            definition = self._definition(job, message)
             message = _or_aside(definition, job, message)
             verdict = await self._decide(definition, job, message)
             if isinstance(verdict, Refused):
@@ -78,9 +78,12 @@ class JobActor:
         self._job = job
         return job
 
-    def _definition(self, job: Snapshot) -> Definition:
+    def _definition(self, job: Snapshot, message: Message) -> Definition:
         definition = self._world.registry.of(job)
         if definition is None:
+            actor: Actor | None = getattr(message, "actor", None)
+            if actor is not None and (refused := foreign(None, job, actor)):
+                raise refused
             raise Refused(
                 "WORKFLOW_UNAVAILABLE", f"workflow {job.workflow} of this job is not loaded now"
             )

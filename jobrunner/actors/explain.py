@@ -14,7 +14,7 @@ async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[s
     facts: dict[str, Any] = {
         "status": job.status,
         "kind": job.kind,
-        "waits_for": _reason(definition, job),
+        "waits_for": _reason(definition, job, dispatcher),
         "stuck": job.stuck,
         "locks": [
             {
@@ -37,7 +37,7 @@ async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[s
     return facts
 
 
-def _reason(definition: Definition | None, job: Snapshot) -> str:
+def _reason(definition: Definition | None, job: Snapshot, dispatcher: Dispatcher) -> str:
     if definition is None:
         return f"workflow {job.workflow} is not loaded"
     if job.stuck:
@@ -47,7 +47,7 @@ def _reason(definition: Definition | None, job: Snapshot) -> str:
     if job.kind == "settled":
         return "nothing by itself; a command can revive it"
     if job.line_at is not None:
-        return "a free slot in this service"
+        return dispatcher.why(job)
     if job.attempt is not None:
         return _of_attempt(job.attempt)
     return _of_state(definition, job)

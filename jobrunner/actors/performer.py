@@ -15,9 +15,10 @@ from jobrunner.actors.link import Link, Report, Tell
 from jobrunner.actors.world import World
 from jobrunner.core.job import Attempt, Failure, Snapshot
 from jobrunner.core.messages import Ended
+from jobrunner.errors import StorageError
 from jobrunner.stages import run_attempt
 from jobrunner.stages.params import kind_of
-from jobrunner.stages.verdict import failed
+from jobrunner.stages.verdict import failed, raised, said
 
 GRACE_S = 5.0
 
@@ -72,7 +73,7 @@ class Performer:
         link = Link(self._world, job.id, attempt.serial, self._tell, self._report)
         try:
             with scope:
-                ended = await self._run(job, attempt, link)
+                ended = await self._tried(job, attempt, link)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._tell(job.id, link.close(ended))
@@ -81,6 +82,18 @@ class Performer:
                 if not self._running:
                     self._empty.set()
                 self.on_end(job.id)
+
+    async def _tried(self, job: Snapshot, attempt: Attempt, link: Link) -> Ended:
+        """A fault around the stage costs what one in it does: this attempt, and nothing else."""
+        try:
+            ended = await self._run(job, attempt, link)
+        except StorageError as fault:
+            ended = failed("STORAGE", said(fault), retryable=True)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, it is not the service's
+            ended = raised(fault)
+        if ended.failure is not None and ended.failure.detail:
+            self._crashed(job, attempt, ended.failure)
+        return ended
 
     async def _run(self, job: Snapshot, attempt: Attempt, link: Link) -> Ended:
         stage = self._world.registry.stage(attempt.stage)
@@ -98,8 +111,6 @@ class Performer:
             kind = kind_of(definition, job)
             ended = await run_attempt(stage, brief, kind, link, self._world.children)
             group.cancel_scope.cancel()
-        if ended.failure is not None and ended.failure.detail:
-            self._crashed(job, attempt, ended.failure)
         return ended
 
     def _crashed(self, job: Snapshot, attempt: Attempt, failure: Failure) -> None:

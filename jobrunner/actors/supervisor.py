@@ -8,7 +8,7 @@ that one bad job costs nobody else anything.
 import asyncio
 import traceback
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -19,23 +19,27 @@ from msgspec.structs import replace
 from jobrunner.actors import door
 from jobrunner.actors.actor import JobActor
 from jobrunner.actors.answer import Announce, Answer, Writer
-from jobrunner.actors.dispatcher import Dispatcher, Limits, Taken
+from jobrunner.actors.dispatcher import Dispatcher, Taken
 from jobrunner.actors.explain import explain
 from jobrunner.actors.mailbox import Letter
 from jobrunner.actors.outside import Claims
 from jobrunner.actors.performer import Performer
 from jobrunner.actors.recovery import recover
+from jobrunner.actors.slots import Limits, Slots
+from jobrunner.actors.sweeping import clear_scratch, sweep
 from jobrunner.actors.timers import Timers
 from jobrunner.actors.world import World
 from jobrunner.core.access import foreign, unknown
+from jobrunner.core.answers import stale_version
 from jobrunner.core.decision import Clash, Forget, Unit
 from jobrunner.core.job import Actor, Snapshot
-from jobrunner.core.messages import Beat, Ended, Fired, Message, SetAside, Start, Submit
-from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageFull
+from jobrunner.core.messages import Beat, Ended, Fired, Message, SetAside, Start, Stop, Submit
+from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageError
 from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages.registry import Registry
 
 T = TypeVar("T")
+CANCEL = "cancel"
 DEATHS_MAX = 3
 DEATHS_WITHIN_S = 60.0
 ROOM_WAIT_S = 5.0
@@ -58,6 +62,7 @@ class Supervisor:
         limits: Limits | None = None,
         drain_s: float = 30,
         assets: str = "",
+        resources: Mapping[str, int] | None = None,
     ) -> None:
         self.definitions = definitions
         self.draining = False
@@ -71,7 +76,8 @@ class Supervisor:
         self._crashes: dict[str, deque[float]] = {}
         self._group: TaskGroup | None = None
         self._timers = Timers(self._world, self._fire)
-        self._dispatcher = Dispatcher(self._world, limits or Limits(), self._offer)
+        slots = Slots(limits or Limits(), resources or {})
+        self._dispatcher = Dispatcher(self._world, slots, self._offer)
         self._claims = Claims(self._world, self.ask)
 
     async def submit(self, submission: Submit) -> Answer:
@@ -82,9 +88,11 @@ class Supervisor:
         return await self._known(door.submit(self._world, submission))
 
     async def ask(self, job_id: str, message: Message) -> Answer:
-        """What the job answers to a message from outside, after the commit."""
-        actor = await self._room(job_id)
-        return await self._known(self._send(actor, message, inside=False))
+        """What the job answers to a message from outside, after the commit. To stop a job nobody
+        waits in line."""
+        urgent = isinstance(message, Stop) or getattr(message, "command", "") == CANCEL
+        actor = self._actor(job_id) if urgent else await self._room(job_id)
+        return await self._known(self._send(actor, message, inside=urgent))
 
     async def claim(
         self,
@@ -105,13 +113,15 @@ class Supervisor:
             code = "ALREADY_EXISTS" if outcome.reason == "exists" else "NOT_FOUND"
             raise Refused(code, outcome.detail or "there is no such thing")
 
-    async def forget(self, job_id: str, actor: Actor) -> None:
+    async def forget(self, job_id: str, actor: Actor, expected_version: int | None = None) -> None:
         """Delete a job that has ended."""
         for _ in range(3):
             job = await self._world.reader.job(job_id)
             if job is None:
                 raise unknown(job_id)
-            if refused := foreign(self.definitions.of(job), job, actor) or _unsettled(job, actor):
+            if refused := foreign(self.definitions.of(job), job, actor) or _kept(
+                job, actor, expected_version
+            ):
                 raise refused
             unit = Forget(job, self._world.clock.now(), actor.name)
             if not isinstance(await self._known(self._store.commit(unit)), Clash):
@@ -156,6 +166,8 @@ class Supervisor:
             self._group = group
             self._performer = Performer(self._world, group, self._deliver, self._report)
             self._performer.on_end = self._dispatcher.ended
+            await clear_scratch(self._world)
+            group.start_soon(sweep, self._world)
             suspects = await recover(self._world, self._deliver)
             self._dispatcher.suspect(suspects)
             group.start_soon(self._guard, self._timers.run)
@@ -173,7 +185,7 @@ class Supervisor:
         self.draining = True
         self._dispatcher.open = False
         self._world.close()
-        await self._performer.drain(self._drain_s)
+        await self._performer.drain(0 if self.unknown else self._drain_s)
         with anyio.move_on_after(LAST_LETTERS_S):
             while self._actors:
                 await self._world.clock.sleep(0.01)
@@ -183,14 +195,14 @@ class Supervisor:
         while True:
             try:
                 await serve()
-            except StorageFull as full:
-                self._world.say("storage.full", level="error", detail=str(full))
             except OutcomeUnknown as error:
-                self._give_up(error)
+                self.give_up(error)
                 return
+            except StorageError as fault:
+                self._world.say("storage.fault", level="error", detail=str(fault))
             await self._world.clock.sleep(AGAIN_S)
 
-    def _give_up(self, error: OutcomeUnknown) -> None:
+    def give_up(self, error: OutcomeUnknown) -> None:
         """Nobody knows what is on disk: stop, and start again from there."""
         self.unknown = error
         self.failed.set()
@@ -199,7 +211,7 @@ class Supervisor:
         try:
             return await doing
         except OutcomeUnknown as error:
-            self._give_up(error)
+            self.give_up(error)
             raise
 
     async def _room(self, job_id: str) -> JobActor:
@@ -264,33 +276,31 @@ class Supervisor:
         return await self._send(self._actor(job_id), message, inside=True)
 
     async def _deliver(self, job_id: str, message: Message) -> bool:
-        """An outcome or a recovery: kept in memory and tried again while the disk is full."""
-        while True:
+        """An outcome or a recovery: kept in memory and tried again while the disk is full. Of an
+        outcome that the actor dies of, the job is put aside; its attempt is over all the same."""
+        deaths = 0
+        while deaths < DEATHS_MAX:
             try:
-                await self._inside(job_id, message)
+                await self._known(self._inside(job_id, message))
                 return True
-            except StorageFull:
-                await self._world.clock.sleep(AGAIN_S)
-            except OutcomeUnknown as error:
-                self._give_up(error)
+            except OutcomeUnknown:
                 return False
+            except StorageError:
+                pass
             except JobrunnerError:
                 return False
-            except Exception as bug:
-                self._world.say(
-                    "message.lost",
-                    level="error",
-                    job_id=job_id,
-                    error=repr(bug),
-                    message=type(message).__name__,
-                )
-                return False
+            except Exception:
+                deaths += 1
+            await self._world.clock.sleep(AGAIN_S)
+        if isinstance(message, Ended) and message.outcome != "interrupted":
+            return await self._deliver(job_id, Ended(message.serial, "interrupted"))
+        return False
 
     async def _report(self, job_id: str, message: Beat) -> bool:
-        """Progress is not worth waiting for a full disk."""
+        """Progress is not worth waiting for a full disk, nor losing an attempt for."""
         try:
-            await self._inside(job_id, message)
-        except JobrunnerError:
+            await self._known(self._inside(job_id, message))
+        except Exception:
             return False
         return True
 
@@ -299,7 +309,7 @@ class Supervisor:
         try:
             await self._inside(job_id, message)
         except OutcomeUnknown as error:
-            self._give_up(error)
+            self.give_up(error)
             return False
         except Exception:
             return False
@@ -310,7 +320,7 @@ class Supervisor:
         try:
             answer = await self._inside(job_id, Start())
         except OutcomeUnknown as error:
-            self._give_up(error)
+            self.give_up(error)
             return "failed"
         except Exception:
             return "failed"
@@ -322,9 +332,12 @@ class Supervisor:
             self._actors[job_id].forget()
 
 
-def _unsettled(job: Snapshot, actor: Actor) -> Refused | None:
+def _kept(job: Snapshot, actor: Actor, expected_version: int | None) -> Refused | None:
+    """Why it may not be deleted."""
     if not actor.roles(job) & {"user", "admin"}:
         return Refused("FORBIDDEN", "deleting a job is for its owner or an admin")
+    if refused := stale_version(job, expected_version):
+        return refused
     if job.kind in ("settled", "final"):
         return None
     return Refused(

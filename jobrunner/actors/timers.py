@@ -39,8 +39,10 @@ class Timers:
     async def run(self) -> None:
         while True:
             count, left = await self._fire()
-            if left or count < WINDOW:
-                await self._nap(AGAIN_S if left else 0)
+            if left:
+                await self._world.clock.sleep(AGAIN_S)
+            elif count < WINDOW:
+                await self._nap()
 
     async def _fire(self) -> tuple[int, int]:
         """Everything due in this window, together: how many there were, how many are left."""
@@ -56,15 +58,15 @@ class Timers:
     async def _send(self, timer: DueTimer, taken: list[bool]) -> None:
         taken.append(await self._deliver(timer.job_id, Fired(timer.purpose, timer.due_at)))
 
-    async def _nap(self, at_least_s: float) -> None:
-        """Until the next row is due; a moment longer when a job could not take its timer."""
+    async def _nap(self) -> None:
+        """Until the next row is due, or one is stored that is due sooner: also one that is stored
+        while the table is asked, which the answer need not know of."""
         names = tuple(self._world.registry.names())
+        self._next = None
         self._next = await self._world.reader.next_timer(names)
         seconds = SLEEP_MAX_S
         if self._next is not None:
-            seconds = min(max((self._next - self._world.clock.now()) / 1000, 0), SLEEP_MAX_S)
-        if at_least_s:
-            await self._world.clock.sleep(max(seconds, at_least_s))
-        elif seconds:
+            seconds = min((self._next - self._world.clock.now()) / 1000, SLEEP_MAX_S)
+        if seconds > 0:
             with anyio.move_on_after(seconds):
                 await self._nudge.wait()

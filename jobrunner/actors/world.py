@@ -45,7 +45,7 @@ class World:
         self.closing = False
         self.on_start: Started = lambda job, attempt: None
         self.on_stop: Stopped = lambda job_id, serial: None
-        self.on_line: Callable[[int], None] = lambda change: None
+        self.on_line: Callable[[int, str], None] = lambda change, user_id: None
         self.on_timer: Callable[[int], None] = lambda due_at: None
         self.on_other: Callable[[str], None] = lambda job_id: None
 
@@ -119,7 +119,7 @@ class World:
         was = decision.before is not None and _stands(decision.before)
         stands = _stands(decision.after)
         if was != stands:
-            self.on_line(1 if stands else -1)
+            self.on_line(1 if stands else -1, decision.after.user_id)
 
     def _timers_changed(self, decision: Decision) -> None:
         """Also when a job that was put aside is released: its timers were not looked for."""
@@ -134,7 +134,7 @@ class World:
     def _wake(self, decision: Decision) -> None:
         for event in self._watchers.get(decision.after.id, ()):
             event.set()
-        if self._arrivals and decision.after.kind in ("queued", "active", "waiting"):
+        if self._arrivals and _up_for_claim(decision.after):
             for event in self._arrivals:
                 event.set()
 
@@ -142,3 +142,10 @@ class World:
 def _stands(job: Snapshot) -> bool:
     """In line for a slot; a job that was put aside keeps its place and is not called."""
     return job.line_at is not None and job.stuck is None
+
+
+def _up_for_claim(job: Snapshot) -> bool:
+    """Perhaps: whoever looks for work will see. A report of progress is no reason to look."""
+    if job.line_at is not None:
+        return False
+    return job.attempt.status == "due" if job.attempt else job.kind == "queued"

@@ -10,7 +10,7 @@ from jobrunner.core.blame import named
 from jobrunner.core.decision import AuditRecord, Decision, EventRow, NoOp
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Failure, Snapshot
-from jobrunner.core.messages import Event, Facts, Moment, Move, Report
+from jobrunner.core.messages import Claim, Edit, Event, Facts, Moment, Move, Report
 from jobrunner.core.reports import apply_report
 from jobrunner.core.workflow import EXTERNAL, Definition, Trigger
 from jobrunner.errors import Refused
@@ -99,10 +99,21 @@ def answered(draft: Draft, event: Event | None = None) -> Decision:
     if draft.job.run is not None:
         draft.answer.setdefault("run_id", draft.job.run_id)
     draft.answer.setdefault("replayed", False)
-    if isinstance(draft.message, Move) and draft.actor.role == "admin":
-        fields = {"from": source_of(draft), "to": draft.message.to, "reason": draft.reason}
-        draft.audits.append(AuditRecord("job.transition", draft.actor.name, fields))
+    if draft.actor.role == "admin":
+        _witness(draft)
     return draft.tear_out()
+
+
+def _witness(draft: Draft) -> None:
+    """What an admin does that is no command of the workflow leaves a record too."""
+    match draft.message:
+        case Move(to=to):
+            fields = {"from": source_of(draft), "to": to, "reason": draft.reason}
+            draft.audits.append(AuditRecord("job.transition", draft.actor.name, fields))
+        case Edit(name=name):
+            draft.audits.append(AuditRecord("job.edit", draft.actor.name, {"artifact": name}))
+        case Claim():
+            draft.audits.append(AuditRecord("job.claim", draft.actor.name))
 
 
 def source_of(draft: Draft) -> str:

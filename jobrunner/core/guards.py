@@ -24,11 +24,7 @@ def output_stored(ask: Ask, assets_only: bool = False, asset_type: str = "") -> 
 
 def artifact_present(ask: Ask, name: str, code: str, detail: str) -> Refused | None:
     """A named artifact is stored, in this request or before."""
-    return (
-        None
-        if ask.snapshot.value(name) is not None
-        else Refused(code, detail)
-    )
+    return None if ask.snapshot.value(name) is not None else Refused(code, detail)
 
 
 def artifact_of_run(ask: Ask, name: str, code: str, detail: str) -> Refused | None:

@@ -48,18 +48,20 @@ LOG_LINES_MAX = 200
 def start(
     definition: Definition, job: Snapshot, message: Start, facts: Facts, moment: Moment
 ) -> Verdict:
-    """A slot is free: the attempt begins in the commit that leaves the queue."""
+    """A slot is free: the attempt begins in the commit that leaves the queue. Where its work is
+    done already, that of the next one does."""
     if job.line_at is None or job.stuck:
         return NoOp("not_in_line", job)
     draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine")
     if job.kind == "queued":
         target = definition.onward_of(job.status, job.job_type)
-        if refused := step(draft, target, "engine"):
+        if refused := step(draft, target, "engine") or go_on(draft):
             return aside(draft, refused)
     attempt = draft.job.attempt
     if attempt is not None and attempt.status == "due" and attempt.stage != EXTERNAL:
         hold(draft, OUR_STAGE)
-    draft.set(line_at=None)
+    if draft.job.status == job.status:
+        draft.set(line_at=None)
     return draft.tear_out()
 
 
@@ -137,6 +139,8 @@ def set_aside(
     """Nothing moves this job by itself any more; people still may."""
     if job.stuck == message.why:
         return NoOp("put_aside", job)
+    if job.kind == "final":
+        return NoOp("ended", job)
     draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine")
     return _put_aside(draft, message.why)
 

@@ -102,7 +102,6 @@ class Claim(Struct, frozen=True, tag=True):
     """An outside worker wants to work on this job now."""
 
     actor: Actor
-    lease_s: float = 60
 
 
 class Beat(Struct, frozen=True, tag=True):

@@ -248,9 +248,18 @@ class Reader(Protocol):
     async def next_timer(self, workflows: tuple[str, ...]) -> int | None: ...
 
     async def line(
-        self, limit: int, workflows: tuple[str, ...], but_not: tuple[str, ...] = ()
+        self,
+        limit: int,
+        workflows: tuple[str, ...],
+        but_not: tuple[str, ...] = (),
+        not_at: tuple[tuple[str, str, str], ...] = (),
     ) -> tuple[Waiting, ...]:
-        """Who waits for a slot, in order; without the users in ``but_not``."""
+        """Who waits for a slot, in order; without the users in ``but_not``, and without the places
+        (workflow, status, job type) in ``not_at``."""
+        ...
+
+    async def line_users(self) -> tuple[tuple[str, int], ...]:
+        """How many jobs of whom wait for a slot."""
         ...
 
     async def line_length(self) -> int: ...

@@ -152,7 +152,7 @@ def _bad_event(detail: str) -> Exception:
 
 
 def _occurred_at(call: Call, moment: datetime) -> int:
-    occurred_at = instant_of(moment)
+    occurred_at = instant_of(moment, "$.occurred_at")
     if occurred_at > call.door.clock.now() + AHEAD_MAX_MS:
         detail = "occurred_at is more than 5 minutes ahead; check the sender's clock"
         raise invalid(detail, ("$.occurred_at", detail))

@@ -4,6 +4,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+from jobrunner.errors import Refused
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -17,9 +19,18 @@ def text_or_none(instant: int | None) -> str | None:
     return None if instant is None else text_of(instant)
 
 
-def instant_of(moment: datetime) -> int:
-    """``moment`` has an offset: the structs in ``wire`` accept no other."""
-    return (moment - EPOCH) // MILLISECOND
+def instant_of(moment: datetime, path: str) -> int:
+    """``moment`` has an offset: the structs in ``wire`` accept no other. At its ends the calendar
+    has instants that only other offsets have a name for: nobody could be told of them again.
+
+    Raises: Refused VALIDATION_ERROR, about what stood at ``path``.
+    """
+    try:
+        return (moment.astimezone(UTC) - EPOCH) // MILLISECOND
+    except OverflowError:
+        detail = f"{path}: in UTC this is before the year 1 or after the year 9999"
+        errors = [{"path": path, "message": detail}]
+        raise Refused("VALIDATION_ERROR", detail, errors=errors) from None
 
 
 def timed(value: Any) -> Any:

@@ -11,7 +11,7 @@ from jobrunner.core.messages import Submit
 from jobrunner.core.queries import JobFilter
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
-from jobrunner.http.conditions import etag, matches_any, seen_before
+from jobrunner.http.conditions import etag, expected_version, matches_any, seen_before
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.finding import job_id_of, unavailable, visible_job
 from jobrunner.http.forms import params_of
@@ -43,7 +43,7 @@ async def submit(call: Call) -> Reply:
     definition = workflow_named(call, body.workflow)
     job_type = job_type_named(definition, body.job_type)
     params = params_of(definition, job_type, _params(body), "$.params")
-    run_at = instant_of(body.run_at) if body.run_at else None
+    run_at = instant_of(body.run_at, "$.run_at") if body.run_at else None
     answer = await call.door.supervisor.submit(
         submission(
             call,
@@ -164,7 +164,8 @@ async def explain(call: Call) -> Reply:
 
 
 async def remove(call: Call) -> Reply:
-    await call.door.supervisor.forget(job_id_of(call), call.actor)
+    version = expected_version(call)
+    await call.door.supervisor.forget(job_id_of(call), call.actor, version)
     return Reply(204)
 
 

@@ -148,7 +148,7 @@ async def new_token(call: Call) -> Reply:
     """The token itself is in this answer and nowhere else."""
     body: TokenOrder = call.body
     door, now = call.door, call.door.clock.now()
-    expires_at = instant_of(body.expires_at) if body.expires_at else None
+    expires_at = instant_of(body.expires_at, "$.expires_at") if body.expires_at else None
     if expires_at is not None and expires_at <= now:
         raise invalid("expires_at is over already", ("$.expires_at", "not in the future"))
     secret, token_id = door.ids.secret(), door.ids.fresh()

@@ -152,4 +152,3 @@ def _artifacts(job: Snapshot) -> dict[str, Any]:
         ref = {"ref": f"/jobs/{job.id}/artifacts/{name}"}
         shown[name] = msgspec.Raw(raw) if len(raw) <= INLINE_MAX else ref
     return shown
-

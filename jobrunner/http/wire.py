@@ -27,7 +27,7 @@ Prose = Annotated[str, Meta(max_length=2000)]
 UserId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}(?!\n)$")]
 ArtifactName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}(?!\n)$")]
 LabelKey = Annotated[str, Meta(pattern=r"^[^:\x00-\x20]{1,63}(?!\n)$")]
-LabelValue = Annotated[str, Meta(max_length=255)]
+LabelValue = Annotated[str, Meta(max_length=255, pattern=r"^[^\x00]*$")]
 Address = Annotated[str, Meta(max_length=2048, pattern=r"^https?://[^\s/]+\S*(?!\n)$")]
 Path = Annotated[
     str,
@@ -117,7 +117,7 @@ class WorkWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An outside worker looks for jobs; ``status`` narrows it to one or some of their statuses."""
 
     workflow: Name
-    status: Name | list[Name] | None = None
+    status: Name | Annotated[list[Name], Meta(max_length=64)] | None = None
     job_type: Name | None = None
     max: Annotated[int, Meta(ge=1, le=100)] = 1
     wait: Annotated[float, Meta(ge=0, le=30)] = 0

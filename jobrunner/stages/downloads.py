@@ -7,6 +7,7 @@ from its first bytes before any of it is written. A file appears under its name 
 import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -89,7 +90,8 @@ class Downloader:
                 await self._on_disk(partial(_flush, file))
             await self._on_disk(partial(os.replace, draft, path))
         except BaseException:
-            os.unlink(draft)
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
             raise
         return done
 

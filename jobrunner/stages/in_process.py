@@ -4,6 +4,7 @@ ended with everything that it started, whatever the reason.
 
 import os
 import sys
+from inspect import ismethod
 from pathlib import Path
 
 import anyio
@@ -58,7 +59,7 @@ def address(thing: object) -> str:
     """``module:name`` of what stands in a module by its own name; else empty."""
     module = getattr(thing, "__module__", "") or ""
     name = getattr(thing, "__qualname__", "") or ""
-    hidden = not name or "<" in name or module == "__main__"
+    hidden = not name or "<" in name or module == "__main__" or ismethod(thing)
     return "" if hidden else f"{module}:{name}"
 
 

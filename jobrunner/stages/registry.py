@@ -1,38 +1,52 @@
 """Which workflows and stages there are: found by entry points, fitted, or refused by name.
 
+What an entry point leads to must be what its group is for, by one name only, and for no newer API
+than ours. A stage that does not fit takes with it the workflows that bind it, and nothing else.
+
 A workflow that does not load, does not pass the check, or binds a stage that nobody brought is
 refused with its reasons; the service runs without it and says so. Jobs that were born under an
 older declaration keep that one: its data comes from the store, its functions from the plugin.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
 from jobrunner.core.check import check
 from jobrunner.core.job import Snapshot
 from jobrunner.core.workflow import EXTERNAL, Definition, Workflow
-from jobrunner.stages.api import Stage
+from jobrunner.stages.api import Stage, is_async
+from jobrunner.stages.in_process import address
+from jobrunner.stages.verdict import said
 
 Overlay = Callable[[Workflow], tuple[Workflow, tuple[str, ...]]]
+T = TypeVar("T")
+API = 1
 WORKFLOWS = "jobrunner.workflows"
 STAGES = "jobrunner.stages"
 
 
 class Registry:
     """``overlay`` puts the operator's settings for a workflow over its declaration; ``taken`` are
-    the routes (method, path) that a workflow's own may not shadow."""
+    the routes (method, path) that a workflow's own may not shadow; ``resources`` is what there is
+    of what stages may ask for (None: anything). ``unfit`` says why a stage is not there."""
 
     def __init__(
-        self, overlay: Overlay | None = None, taken: frozenset[tuple[str, str]] = frozenset()
+        self,
+        overlay: Overlay | None = None,
+        taken: frozenset[tuple[str, str]] = frozenset(),
+        resources: Mapping[str, int] | None = None,
     ) -> None:
         self._overlay: Overlay = overlay or (lambda workflow: (workflow, ()))
         self._taken = taken
+        self._resources = resources
         self._current: dict[str, Definition] = {}
         self._pinned: dict[str, Definition] = {}
         self.stages: dict[str, Stage] = {}
+        self.unfit: dict[str, str] = {}
         self.refused: dict[str, tuple[str, ...]] = {}
 
     def names(self) -> list[str]:
@@ -50,7 +64,32 @@ class Registry:
         return self.stages.get(name)
 
     def add_stage(self, stage: Stage) -> None:
+        """A stage that two plugins bring is nobody's: which one was meant cannot be known."""
+        if stage.name in self.stages:
+            self.unfit[stage.name] = "is brought twice; remove one of the plugins"
+        elif reason := misfit(stage, self._resources):
+            self.unfit[stage.name] = reason
         self.stages[stage.name] = stage
+
+    def bound_at(self, workflow: str, status: str, job_type: str) -> str:
+        """The stage that a job in line there is about to run."""
+        definition = self._current.get(workflow)
+        if definition is None or status not in definition.states:
+            return ""
+        state = definition.states[status]
+        if state.kind == "queued":
+            status = definition.onward_of(status, job_type) or status
+        return state.on_demand or definition.stage_of(status, job_type)
+
+    def places(self, stages: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
+        """Workflow, status, job type: everywhere that one of these stages is waited for."""
+        return tuple(
+            (name, status, job_type)
+            for name, definition in sorted(self._current.items())
+            for status in definition.states
+            for job_type in definition.job_types
+            if self.bound_at(name, status, job_type) in stages
+        )
 
     def add(self, declared: Definition) -> None:
         """A workflow as its plugin declares it; refused if it is faulty as it would run here."""
@@ -78,11 +117,25 @@ class Registry:
         """Everything that installed distributions offer."""
         wanted = set(enabled)
         for entry in _sorted(STAGES):
-            if found := self._import(entry, wanted):
-                self.add_stage(found)
+            if _is_wanted(entry, wanted):
+                self._load_stage(entry)
         for entry in _sorted(WORKFLOWS):
-            if found := self._import(entry, wanted):
-                self.add(found)
+            if _is_wanted(entry, wanted):
+                self._load_workflow(entry)
+
+    def _load_stage(self, entry: EntryPoint) -> None:
+        found = _import(entry, Stage)
+        if isinstance(found, Stage):
+            self.add_stage(found)
+        else:
+            self.unfit[entry.name] = found
+
+    def _load_workflow(self, entry: EntryPoint) -> None:
+        found = _import(entry, Definition)
+        if isinstance(found, Definition):
+            self.add(found)
+        else:
+            self.refused[entry.name] = (found,)
 
     def _fit(self, declared: Definition) -> tuple[Definition, tuple[str, ...]]:
         workflow, faults = self._overlay(declared.workflow)
@@ -95,22 +148,56 @@ class Registry:
             for state in definition.workflow.states
             for stage in (*state.stage.values(), state.on_demand)
         }
-        return tuple(
+        section = f"workflows.{definition.workflow.name}.stages"
+        named = [(state, stage) for state, stage in sorted(bound) if stage and stage != EXTERNAL]
+        missing = [
             f"{state}: no plugin brings stage {stage!r}; install one that does, or bind "
-            f'[workflows.{definition.workflow.name}.stages] {state} = "external"'
-            for state, stage in sorted(bound)
-            if stage and stage != EXTERNAL and stage not in self.stages
+            f'[{section}] {state} = "external"'
+            for state, stage in named
+            if stage not in self.stages and stage not in self.unfit
+        ]
+        return (
+            *missing,
+            *(
+                f"{state}: stage {stage!r} {self.unfit[stage]}"
+                for state, stage in named
+                if stage in self.unfit
+            ),
         )
 
-    def _import(self, entry: EntryPoint, wanted: set[str]) -> Any:
-        if "*" not in wanted and entry.name not in wanted:
-            return None
-        try:
-            return entry.load()
-        except Exception as stranger:
-            where = entry.dist.name if entry.dist else entry.value
-            self.refused[entry.name] = (f"{where} does not load: {stranger!r}",)
-            return None
+
+def misfit(stage: Stage, resources: Mapping[str, int] | None = None) -> str:
+    """Why this stage cannot run, whatever it does; empty when it can."""
+    run: object = stage.run
+    if not callable(run):
+        return f"runs {run!r}, which is no function"
+    if stage.runs != "process" and is_async(stage.run) != (stage.runs == "loop"):
+        return 'does not fit how it runs: "loop" is for async def, "thread" for plain functions'
+    if stage.runs == "process" and not address(stage.run):
+        return "must be a function that stands in a module, for a process to find it there"
+    if resources is None:
+        return ""
+    short = [name for name, count in stage.resources.items() if count > resources.get(name, 0)]
+    return f"asks for more {short[0]} than there is; raise [resources] {short[0]}" if short else ""
+
+
+def _is_wanted(entry: EntryPoint, wanted: set[str]) -> bool:
+    return "*" in wanted or entry.name in wanted
+
+
+def _import(entry: EntryPoint, kind: type[T]) -> T | str:
+    """What the entry point leads to, or why that is no use."""
+    where = entry.dist.name if entry.dist else entry.value
+    try:
+        found = entry.load()
+        asked = getattr(import_module(entry.module), "JOBRUNNER_API", API)
+    except BaseException as stranger:
+        return f"of {where} does not load: {type(stranger).__name__}: {said(stranger)}"
+    if not isinstance(asked, int) or asked > API:
+        return f"of {where} is for API {asked}, and this jobrunner has {API}; upgrade jobrunner"
+    if not isinstance(found, kind):
+        return f"of {where} leads to a {type(found).__name__}, not to a {kind.__name__}"
+    return found
 
 
 def _sorted(group: str) -> list[EntryPoint]:

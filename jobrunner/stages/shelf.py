@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -142,20 +142,21 @@ class Checked:
         return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
-async def sweep(root: str, now_ms: int, known: Callable[[str], Awaitable[set[str]]]) -> int:
-    """Remove files that are a day old and have no row; ``known`` are the paths in the rows of a
-    job. How many there were."""
-    removed = 0
-    tidy(os.path.join(root, SCRATCH))
+def old_files(root: str, now_ms: int) -> dict[str, list[str]]:
+    """The paths of files that are a day old, by the name of their folder, which is a job's."""
+    found: dict[str, list[str]] = {}
     for folder, _, names in os.walk(root):
-        old = [name for name in names if _age_ms(Path(folder, name), now_ms) > OLD_MS]
-        rows = await known(os.path.basename(folder)) if old else set()
-        for name in old:
-            place = Path(folder, name)
-            if place.relative_to(root).as_posix() not in rows:
-                place.unlink(missing_ok=True)
-                removed += 1
-    return removed
+        places = [Path(folder, name) for name in names]
+        old = [place for place in places if _age_ms(place, now_ms) > OLD_MS]
+        for place in old:
+            path = place.relative_to(root).as_posix()
+            found.setdefault(os.path.basename(folder), []).append(path)
+    return found
+
+
+def remove(root: str, paths: Iterable[str]) -> None:
+    for path in paths:
+        inside(root, path).unlink(missing_ok=True)
 
 
 def _age_ms(place: Path, now_ms: int) -> int:

@@ -208,7 +208,11 @@ def next_timer(db: Db, workflows: tuple[str, ...]) -> int | None:
 
 
 def line(
-    db: Db, limit: int, workflows: tuple[str, ...], but_not: tuple[str, ...]
+    db: Db,
+    limit: int,
+    workflows: tuple[str, ...],
+    but_not: tuple[str, ...],
+    not_at: tuple[tuple[str, str, str], ...],
 ) -> tuple[Waiting, ...]:
     """Highest priority first, then who waits longest."""
     found = db.execute(
@@ -216,10 +220,20 @@ def line(
         "WHERE line_at IS NOT NULL AND stuck IS NULL "
         "AND workflow IN (SELECT value FROM json_each(?)) "
         "AND user_id NOT IN (SELECT value FROM json_each(?)) "
+        "AND (? = '[]' OR json_array(workflow, status, job_type) NOT IN "
+        "(SELECT value FROM json_each(?))) "
         "ORDER BY priority DESC, line_at, id LIMIT ?",
-        (rows.text(workflows), rows.text(but_not), limit),
+        (rows.text(workflows), rows.text(but_not), rows.text(not_at), rows.text(not_at), limit),
     )
     return tuple(Waiting(*row) for row in found)
+
+
+def line_users(db: Db) -> tuple[tuple[str, int], ...]:
+    found = db.execute(
+        "SELECT user_id, count(*) FROM jobs WHERE line_at IS NOT NULL AND stuck IS NULL "
+        "GROUP BY user_id"
+    )
+    return tuple(found)
 
 
 def line_length(db: Db) -> int:

@@ -144,9 +144,16 @@ class StoreReader:
         return await self._ask(answers.next_timer, workflows)
 
     async def line(
-        self, limit: int, workflows: tuple[str, ...], but_not: tuple[str, ...] = ()
+        self,
+        limit: int,
+        workflows: tuple[str, ...],
+        but_not: tuple[str, ...] = (),
+        not_at: tuple[tuple[str, str, str], ...] = (),
     ) -> tuple[Waiting, ...]:
-        return await self._ask(answers.line, limit, workflows, but_not)
+        return await self._ask(answers.line, limit, workflows, but_not, not_at)
+
+    async def line_users(self) -> tuple[tuple[str, int], ...]:
+        return await self._ask(answers.line_users)
 
     async def line_length(self) -> int:
         return await self._ask(answers.line_length)

@@ -11,12 +11,15 @@ forgotten when it ends, in the middle of whatever they did.
 
 import asyncio
 import hashlib
+import inspect
 import random
+from asyncio import events, tasks
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Thread, get_ident
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from anyio._backends import _asyncio as backend
 
@@ -43,6 +46,10 @@ class RealWorld(AssertionError):
     """Simulated code reached for the real world."""
 
 
+class Buried(BaseException):
+    """Unwinds what is left of a task that nobody will run again."""
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """``steps`` counts what tasks did; ``digest`` is a hash over who did it, and when."""
 
@@ -50,10 +57,13 @@ class SimLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.rng = random.Random(f"order {seed}")
         self.steps = 0
+        self.reached = False
         self._selector = _Nothing(self)
         self._clock_s = 0.0
         self._idle_steps = 0
         self._born = 0
+        self._births: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._kept: list[Any] = []
         self._hash = hashlib.blake2b(digest_size=8)
 
     @property
@@ -72,13 +82,17 @@ class SimLoop(asyncio.BaseEventLoop):
         self._hash.update(text.encode())
 
     def create_task(self, coro: Any, **options: Any) -> Any:
-        """Named by the order of birth, so that a trace can be compared and read."""
+        """Numbered by birth, so that traces can be compared: a name may be anybody's."""
         self._born += 1
-        what = options.pop("name", None) or getattr(coro, "__qualname__", "task")
-        return super().create_task(coro, name=f"{what}#{self._born}", **options)
+        options["name"] = options.get("name") or getattr(coro, "__qualname__", "task")
+        task: Any = super().create_task(coro, **options)
+        self._births[task] = self._born
+        return task
 
     def end_life(self, life: object) -> None:
-        """Of this life, nothing more will happen."""
+        """Of this life, nothing more will happen. Its tasks are kept where they stand: what is
+        collected as garbage has a last word, at a moment that no seed decides."""
+        self._kept += asyncio.all_tasks(self)
         for handle in (*self._ready, *self._scheduled):  # type: ignore[attr-defined]
             if handle._context.get(LIFE) is life:
                 handle.cancel()
@@ -100,11 +114,12 @@ class SimLoop(asyncio.BaseEventLoop):
             for place, handle in zip(places, drawn, strict=True):
                 ready[place] = handle
         for place in places:
-            self._hash.update(b"%s %.6f" % (_name_of(ready[place]), self._clock_s))
+            birth = self._births.get(ready[place]._callback.__self__, 0)
+            self._hash.update(b"%d %.6f" % (birth, self._clock_s))
         self.steps += len(places)
 
     def _busy(self) -> str:
-        return ", ".join(sorted({_name_of(one).decode() for one in self._ready}))  # type: ignore[attr-defined]
+        return ", ".join(sorted({_name_of(one) for one in self._ready}))  # type: ignore[attr-defined]
 
     def _process_events(self, event_list: list[Any]) -> None:
         """There are none."""
@@ -113,24 +128,20 @@ class SimLoop(asyncio.BaseEventLoop):
         if self._thread_id not in (None, get_ident()):  # type: ignore[attr-defined]
             raise RealWorld("a thread speaks to the simulated loop")
 
-    def _refuse(self, *what: Any, **more: Any) -> Any:
+    def refuse(self, *what: Any, **more: Any) -> Any:
+        """Whoever reaches for the world is told so; and so is whoever simulates it, since between
+        the two somebody may take it for a network that does not answer."""
+        self.reached = True
         raise RealWorld(REFUSED)
 
-    run_in_executor = _refuse
-    getaddrinfo = _refuse
-    getnameinfo = _refuse
-    create_connection = _refuse
-    create_server = _refuse
-    create_unix_connection = _refuse
-    create_unix_server = _refuse
-    create_datagram_endpoint = _refuse
-    connect_read_pipe = _refuse
-    connect_write_pipe = _refuse
-    subprocess_shell = _refuse
-    subprocess_exec = _refuse
-    add_reader = _refuse
-    add_writer = _refuse
-    add_signal_handler = _refuse
+
+for _name in (
+    *("run_in_executor", "getaddrinfo", "getnameinfo", "create_connection", "create_server"),
+    *("create_unix_connection", "create_unix_server", "create_datagram_endpoint"),
+    *("connect_read_pipe", "connect_write_pipe", "subprocess_shell", "subprocess_exec"),
+    *("add_reader", "add_writer", "add_signal_handler"),
+):
+    setattr(SimLoop, _name, SimLoop.refuse)
 
 
 class _Nothing:
@@ -151,30 +162,58 @@ class _Nothing:
 def simulated(main: Callable[[SimLoop], Coroutine[Any, Any, T]], seed: int | str) -> T:
     """What ``main`` returns, when all the time that it wanted has passed."""
     loop = SimLoop(seed)
-    with _in_order(), _no_threads():
+    with _in_order(), _no_threads(loop):
         try:
             return loop.run_until_complete(main(loop))
         finally:
-            asyncio.set_event_loop(None)
             _bury(loop)
             loop.close()
+            if loop.reached:
+                raise RealWorld(REFUSED)
 
 
 def _bury(loop: SimLoop) -> None:
-    """Tasks of ended lives, and of a simulation that failed, hang where they stood. Closing what
-    they run lets go of everything they hold; what they still say is heard by nobody."""
-    for task in asyncio.all_tasks(loop):
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
-        coroutine: Any = task.get_coro()
-        for _ in range(CLOSINGS_MAX):
-            try:
-                coroutine.close()
-                break
-            except BaseException:  # noqa: BLE001 - the dead protest in any way they like
-                continue
+    """Tasks of ended lives, and of a simulation that failed, hang where they stood. What they run
+    is unwound, so that it lets go of everything it holds; what it still says is heard by nobody.
+    (Closing it would not do: that does not reach into asynchronous generators.)"""
+    events._set_running_loop(loop)
+    try:
+        for _ in range(UNWINDINGS_MAX):
+            known = {*loop._kept, *asyncio.all_tasks(loop)}
+            left = [task for task in known if not _unwound(task)]
+            if not left:
+                return
+            left.sort(key=lambda task: -loop._births.get(task, 0))  # before the groups they are in
+            loop._kept = []
+            for task in left:
+                _unwind(loop, task)
+    finally:
+        events._set_running_loop(None)
 
 
-CLOSINGS_MAX = 20
+def _unwound(task: Any) -> bool:
+    task._log_destroy_pending = False
+    if task.done() and not task.cancelled():
+        task.exception()  # it was seen
+    return task.done() or inspect.getcoroutinestate(task.get_coro()) == inspect.CORO_CLOSED
+
+
+def _unwind(loop: SimLoop, task: Any) -> None:
+    """Again and again, for as long as it finds something else to wait for. One that was never begun
+    is begun: it may carry another one, which nobody else knows of."""
+    tasks._enter_task(loop, task)
+    try:
+        if inspect.getcoroutinestate(task.get_coro()) == inspect.CORO_CREATED:
+            task.get_coro().send(None)
+        for _ in range(UNWINDINGS_MAX):
+            task.get_coro().throw(Buried())
+    except BaseException:  # noqa: BLE001 - the dead protest in any way they like
+        return
+    finally:
+        tasks._leave_task(loop, task)
+
+
+UNWINDINGS_MAX = 20
 
 
 def _task_of(handle: Any) -> Any:
@@ -182,9 +221,9 @@ def _task_of(handle: Any) -> Any:
     return owner if isinstance(owner, asyncio.Task) else None
 
 
-def _name_of(handle: Any) -> bytes:
+def _name_of(handle: Any) -> str:
     task = _task_of(handle)
-    return task.get_name().encode() if task is not None else b"a callback"
+    return str(task.get_name()) if task is not None else "a callback"
 
 
 class _Ordered(dict[Any, None]):
@@ -224,14 +263,10 @@ def _in_order() -> Iterator[None]:
 
 
 @contextmanager
-def _no_threads() -> Iterator[None]:
+def _no_threads(loop: SimLoop) -> Iterator[None]:
     """A thread would go on by itself, outside of time; it would never come back either."""
     start = Thread.start
-
-    def refuse(thread: Thread) -> None:
-        raise RealWorld(REFUSED)
-
-    Thread.start = refuse  # type: ignore[method-assign]
+    Thread.start = loop.refuse  # type: ignore[method-assign]
     try:
         yield
     finally:

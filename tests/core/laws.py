@@ -43,6 +43,7 @@ NO_OPS = frozenset(
         "nothing_to_recover",
         "progress_ignored",
         "put_aside",
+        "ended",
         "replayed",
         "satisfied",
         "stays",

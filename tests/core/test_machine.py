@@ -292,10 +292,14 @@ class History(RuleBasedStateMachine):
         assert self.at_work[job.id] == running_here(decision.after), "one stage for one job"
 
     def _ask_again(self, job_id: str, message: Message) -> None:
-        """A command whose answer was lost is sent again: no edge, no credit, no attempt more."""
-        world = self.world
+        """A command whose answer was lost is sent again: no edge, no credit, no attempt more;
+        unless it led to where the same word means a further step."""
+        world, job = self.world, self.world.jobs[job_id]
+        if isinstance(message, Do) and world.definition.commands[message.command].walks.get(
+            job.status
+        ):
+            return
         before = (len(world.hops), len(world.ledger), len(world.attempts))
-        job = world.jobs[job_id]
         lawful(world.definition, job, message, world.tell(job_id, message))
         after = (len(world.hops), len(world.ledger), len(world.attempts))
         assert after == before, f"{message} had an effect twice"

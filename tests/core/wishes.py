@@ -132,8 +132,8 @@ def moves(definition: Definition, job: Snapshot) -> Iterator[Message]:
     for to in definition.states:
         yield Move(ADA, to, REPORTS[1])
         yield Move(EVE, to)
+        yield Move(WORKER, to, Report(**GOODS, **WHY, run_id="another"))
     yield Move(ADMIN, job.status, expected_version=job.version + 1)
-    yield Move(WORKER, job.status, Report(run_id="another"))
 
 
 def callbacks(definition: Definition, job: Snapshot) -> Iterator[Message]:
@@ -146,11 +146,12 @@ def callbacks(definition: Definition, job: Snapshot) -> Iterator[Message]:
 def commands(definition: Definition, job: Snapshot) -> Iterator[Message]:
     workflow = definition.workflow.name
     for name in (*definition.commands, "vanish"):
-        for fields in FIELDS.get((workflow, name), ({},)):
+        bodies = FIELDS.get((workflow, name), ({},))
+        for fields in bodies:
             for actor in (ADA, ADMIN, WORKER):
                 yield Do(actor, name, fields)
             yield Do(ADA, name, fields, expected_version=job.version + 1)
-        yield Do(EVE, name)
+        yield Do(EVE, name, bodies[0])
 
 
 def edits(definition: Definition) -> Iterator[Message]:

@@ -16,6 +16,7 @@ SHOWS_IT = {
     "http/openapi.py",
     "cli/workflows.py",
     "overrides.py",
+    "testing/declared.py",  # holds the file against the declaration, from beside the service
 }
 
 

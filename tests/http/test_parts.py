@@ -29,13 +29,25 @@ def test_instants_are_utc_with_milliseconds_and_z() -> None:
 def test_an_instant_is_the_same_at_every_offset(instant: int, minutes: int) -> None:
     zone = timezone(timedelta(minutes=minutes))
     there = datetime.fromisoformat(text_of(instant)).astimezone(zone)
-    assert instant_of(there) == instant
+    assert instant_of(there, "$") == instant
 
 
 def test_the_edges_of_the_calendar_are_instants_too() -> None:
-    east = timezone(timedelta(hours=23))
-    assert instant_of(datetime(1, 1, 1, tzinfo=east)) < 0
-    assert instant_of(datetime(9999, 12, 31, tzinfo=UTC)) > 0
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    assert text_of(instant_of(first, "$")) == "0001-01-01T00:00:00.000Z"
+    assert text_of(instant_of(last, "$")) == "9999-12-31T23:59:59.999Z"
+
+
+FIRST = datetime(1, 1, 1, tzinfo=UTC)
+LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(("edge", "hours"), [(FIRST, 14), (LAST, -14)])
+def test_beyond_them_nothing_is_an_instant(edge: datetime, hours: int) -> None:
+    """Stored, it could never be shown again: not the job, and no list that it is in."""
+    with pytest.raises(Refused, match="VALIDATION_ERROR") as refused:
+        instant_of(edge.replace(tzinfo=timezone(timedelta(hours=hours))), "$.run_at")
+    assert refused.value.extra["errors"][0]["path"] == "$.run_at"
 
 
 def test_whole_numbers_under_names_of_instants_become_text() -> None:

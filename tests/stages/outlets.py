@@ -4,6 +4,7 @@ notations in which an address can hide."""
 import ipaddress
 import socket
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from aiohttp import BaseConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -49,6 +50,14 @@ class Lies(AbstractResolver):
 
     async def close(self) -> None:
         pass
+
+
+class Loopback(socket.socket):
+    """Connects to this machine and to nothing else, even where a guard is broken."""
+
+    def connect(self, address: Any, /) -> None:
+        assert address[0] == "127.0.0.1", f"a test would have connected to {address}"
+        super().connect(address)
 
 
 def no_socket(family: int, kind: int, protocol: int) -> socket.socket:

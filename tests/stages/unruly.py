@@ -2,7 +2,6 @@
 should do."""
 
 import ctypes
-import itertools
 import os
 import signal
 import subprocess
@@ -82,9 +81,8 @@ def hang(ctx: PlainContext[Params]) -> NoReturn:
 
 
 def spin(ctx: PlainContext[Params]) -> NoReturn:
-    for _ in itertools.count():
+    while True:
         pass
-    raise AssertionError
 
 
 def fork(ctx: PlainContext[Params]) -> NoReturn:
@@ -121,16 +119,15 @@ def orphan(mark: str) -> None:
 
 
 def eat(ctx: PlainContext[Params]) -> NoReturn:
-    eaten = []
-    for _ in itertools.count():
-        eaten.append(bytearray(8 * MIB))
-    raise AssertionError
+    eaten = [b""]
+    while True:
+        eaten.append(bytes(8 * MIB) + eaten[-1][:1])
 
 
 def fill(ctx: PlainContext[Params]) -> NoReturn:
     with open(os.path.join(ctx.scratch, "waste"), "wb") as file:
-        for _ in itertools.count():
-            file.write(b"\0" * MIB)
+        while file.write(b"\0" * MIB):
+            file.flush()
     raise AssertionError
 
 
@@ -169,7 +166,7 @@ def swallow(ctx: PlainContext[Params]) -> NoReturn:
         try:
             while True:
                 time.sleep(0.01)
-        except BaseException:
+        except BaseException:  # noqa: BLE001
             continue
 
 
@@ -184,6 +181,7 @@ def rush(ctx: PlainContext[Params]) -> Done:
     while time.monotonic() < until:
         ctx.progress(count % 100, f"step {count}")
         count += 1
+        time.sleep(0.0005)
     ctx.progress(99, "the last one")
     return Done(result={"reported": count})
 
@@ -260,7 +258,7 @@ DEEDS = {
         work, hang, spin, fork, flee, multiply, eat, fill, chatter, segfault, nonsense, unstorable,
         garbage, swallow, mumble, rush, leave, vanish, wait, deaf, look, library, retry, never,
         refuse, half, network, call_back,
-    )  # fmt: skip
+    )
 }  # fmt: skip
 
 

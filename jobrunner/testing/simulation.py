@@ -1,0 +1,222 @@
+"""One simulation: a service, the world around it and everything that goes wrong there, from a seed.
+
+First comes the bad time: callers of all kinds, crashes, full disks, clocks that jump. Then the
+faults stop, everybody who is honest does what is to be done, and time passes until nothing moves.
+What must be true is asked of the file after every life, and at the end.
+"""
+
+import random
+from collections import deque
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+from msgspec import Struct
+
+from jobrunner.config import Config, Credits, Limits, Server, Store
+from jobrunner.core.workflow import Definition
+from jobrunner.stages import Registry
+from jobrunner.stages.api import Stage
+from jobrunner.testing import laws
+from jobrunner.testing.callers import Callers, Given
+from jobrunner.testing.declared import a_few_jobs, stages_of
+from jobrunner.testing.loop import SimLoop, simulated
+from jobrunner.testing.process import Process
+from jobrunner.testing.scripted import SCENE, observed, scripted
+from jobrunner.testing.witness import Witness
+from jobrunner.testing.world import CALM, Fate, Faults, empty_database, folder
+
+LINES = 60
+ROUNDS_MAX = 250
+NAP_MAX_S = 1200.0
+Stages = Iterable[Stage] | Mapping[str, Stage]
+
+
+class Trace(Struct, frozen=True):
+    """What a simulation came to. ``digest`` is a hash over every step of every task and everything
+    that was said; ``lines`` are the last things that happened."""
+
+    seed: int
+    digest: str
+    steps: int
+    virtual_s: float
+    lives: int
+    jobs: dict[str, int]
+    aside: dict[str, str]
+    walked: tuple[tuple[str, str], ...]
+    stages: int
+    faults: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+class Broken(AssertionError):
+    """A seed under which something that must hold did not."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        steps = "\n".join(f"  {line}" for line in trace.lines)
+        told = "\n".join(f"- {fault}" for fault in trace.faults)
+        super().__init__(
+            f"seed {trace.seed} (trace {trace.digest}, {trace.steps} steps in "
+            f"{trace.virtual_s:.1f} s, {trace.lives} lives) breaks what must hold:\n{told}\n"
+            f"what happened last:\n{steps}"
+        )
+
+
+class Kit:
+    """A workflow, ready to be simulated: checked once, its stages at hand. Stages that it binds and
+    that are not given are played by scripted ones, which do whatever stages may do."""
+
+    def __init__(self, definition: Definition, stages: Stages = ()) -> None:
+        given = list(stages.values()) if isinstance(stages, Mapping) else list(stages)
+        self.definition = definition
+        self.registry = Registry()
+        names = {stage.name for stage in given}
+        missing = [name for name in stages_of(definition) if name not in names]
+        for stage in (*given, *map(scripted, missing)):
+            self.registry.add_stage(observed(stage))
+        self.registry.add(definition)
+        refused = self.registry.refused.get(definition.workflow.name, ())
+        assert not refused, "the workflow is refused:\n" + "\n".join(refused)
+
+
+def simulate(
+    definition: Definition | Kit,
+    stages: Stages = (),
+    *,
+    seed: int,
+    steps: int = 60,
+    faults: Faults | None = None,
+    params: Given | None = None,
+    fields: Given | None = None,
+) -> Trace:
+    """One seed, from birth to rest. ``steps`` is how many things callers do before the faults stop;
+    ``params`` by job type and ``fields`` by command stand in for made-up ones."""
+    kit = definition if isinstance(definition, Kit) else Kit(definition, stages)
+    with folder() as place:
+        empty_database(place / "jobs.db")
+        scene = Simulation(kit, seed, place, faults or Faults(), params or {}, fields or {})
+        return simulated(lambda loop: scene.run(loop, steps), seed)
+
+
+class Simulation:
+    def __init__(
+        self, kit: Kit, seed: int, place: Path, faults: Faults, params: Given, fields: Given
+    ) -> None:
+        self.definition = kit.definition
+        self.draw = random.Random(f"draw {seed}")
+        self.witness = Witness()
+        self.calm = faults == CALM
+        self._kit = kit
+        self._seed = seed
+        self._place = place
+        self._fate = Fate(seed, faults)
+        self._given = params, fields
+        self._lines: deque[tuple[float, str, dict[str, Any]]] = deque(maxlen=LINES)
+        self._lives = 0
+
+    async def run(self, loop: SimLoop, steps: int) -> Trace:
+        self._loop = loop
+        SCENE.set(self)
+        self._process = Process(
+            loop, self._place, self._config(), self._kit.registry, self._seed,
+            self._fate, self._note, self._log,
+        )  # fmt: skip
+        self._process.on_end = self._examine
+        self._callers = Callers(
+            self.definition, self._process, self.witness, self.draw, self._note, *self._given
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._process.run)
+            with anyio.CancelScope() as scope:
+                group.start_soon(self._until_broken, scope)
+                await self._callers.play(steps)
+                await self._come_to_rest()
+            await self._process.close()
+            group.cancel_scope.cancel()
+        return self._trace()
+
+    def take_down(self, why: str) -> bool:
+        if not self._fate.kills:
+            return False
+        self._fate.killed()
+        self._process.die(why)
+        return True
+
+    def expects(self, job_id: str, key: str) -> None:
+        self._callers.awaited.append((job_id, key))
+
+    async def _until_broken(self, scope: anyio.CancelScope) -> None:
+        """A service that cannot go on ends the simulation, and so does a fault that was seen."""
+        await self._process.broken.wait()
+        scope.cancel()
+
+    async def _come_to_rest(self) -> None:
+        """Nothing goes wrong any more, and everybody does what is theirs to do."""
+        self._note("the faults stop")
+        self._fate.calm()
+        self.calm = True
+        nap_s = 1.0
+        for _ in range(ROUNDS_MAX):
+            await self._process.up.wait()
+            jobs = laws.restless(self._database)
+            if not jobs:
+                return
+            await self._callers.tend(jobs)
+            await anyio.sleep(nap_s)
+            nap_s = min(nap_s * 1.4, NAP_MAX_S)
+        for job in laws.restless(self._database):
+            self.witness.fault(
+                f"job {job.id} is still {job.status} after {self._loop.time() / 3600:.0f} h, and "
+                f"waits for nobody: attempt {job.attempt}, timers {job.timers}"
+            )
+
+    def _examine(self) -> None:
+        """A life is over, and nobody has the file open."""
+        self._lives += 1
+        for fault in laws.faults(self._database, self.definition, self.witness):
+            self.witness.fault(fault)
+        if self._process.fault is not None:
+            self.witness.fault(f"the service could not go on: {self._process.fault!r}")
+        if self.witness.faults:
+            self._process.broken.set()
+
+    def _trace(self) -> Trace:
+        jobs, aside = laws.statuses(self._database)
+        trace = Trace(
+            self._seed, self._loop.digest, self._loop.steps, round(self._loop.time(), 3),
+            self._lives, jobs, aside, laws.walked(self._database), self.witness.runs,
+            tuple(self.witness.faults), tuple(map(_line, self._lines)),
+        )  # fmt: skip
+        if trace.faults:
+            raise Broken(trace)
+        return trace
+
+    @property
+    def _database(self) -> Path:
+        return self._place / "jobs.db"
+
+    def _config(self) -> Config:
+        limits = Limits(self.draw.randint(1, 4), 1000, self.draw.randint(1, 2))
+        return Config(
+            server=Server(drain_seconds=5),
+            store=Store(str(self._database), str(self._place / "assets")),
+            limits=limits,
+            credits=Credits(a_few_jobs(self.definition)),
+        )
+
+    def _note(self, what: str, **fields: Any) -> None:
+        self._lines.append((self._loop.time(), what, fields))
+        self._loop.mark(f"{what} {fields.get('job', '')} {fields.get('status', '')}")
+
+    def _log(self, event: str, level: str = "info", **fields: Any) -> None:
+        self.witness.logged(event, fields)
+        self._lines.append((self._loop.time(), event, fields))
+        self._loop.mark(f"{event} {fields.get('job_id', '')}")
+
+
+def _line(noted: tuple[float, str, dict[str, Any]]) -> str:
+    at_s, what, fields = noted
+    said = ", ".join(f"{name}={value}" for name, value in fields.items() if value not in ("", None))
+    return f"{at_s:10.3f} s  {what}  {said}"[:400]

@@ -1,0 +1,159 @@
+"""Who runs next, and why a job waits: slots, a user's share, turns at a stage, resources."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from jobrunner import Context, Done, Stage, app
+from jobrunner.actors.slots import Limits, Slots
+from jobrunner.config import Config, Server, Store
+from jobrunner.config import Limits as LimitSettings
+from jobrunner.core.job import Actor
+from jobrunner.core.messages import Submit
+from jobrunner.stages import Registry
+from tests.stages.house import until
+from tests.stages.unruly import definition_of
+
+pytestmark = pytest.mark.anyio
+
+WORKFLOWS = {
+    "plain": Stage("s.plain", lambda ctx: None, "loop"),
+    "gpu": Stage("s.gpu", lambda ctx: None, "loop", resources={"gpu": 1}),
+    "single": Stage("s.single", lambda ctx: None, "loop", concurrency=1),
+}
+
+
+class Stand:
+    """A service whose stages run until they are told to end, and who ran in which order."""
+
+    def __init__(self) -> None:
+        self.began: list[str] = []
+        self.going: dict[str, asyncio.Event] = {}
+        self.most: dict[str, int] = {}
+        self.service: Any = None
+
+    async def work(self, ctx: Context) -> Done:
+        self.began.append(ctx.job_id)
+        self.going[ctx.job_id] = asyncio.Event()
+        count = sum(one.startswith(ctx.workflow) for one in self.going)
+        self.most[ctx.workflow] = max(self.most.get(ctx.workflow, 0), count)
+        try:
+            await self.going[ctx.job_id].wait()
+        finally:
+            del self.going[ctx.job_id]
+        return Done()
+
+    async def submit(self, workflow: str, user: str, number: int, priority: int = 0) -> str:
+        job_id = f"{workflow}-{user}-{number}"
+        actor = Actor(user, "user")
+        asked = Submit(actor, workflow, "any", {}, job_id, priority=priority)
+        await self.service.supervisor.submit(asked)
+        return job_id
+
+    async def end(self, job_id: str) -> None:
+        self.going[job_id].set()
+        await until(lambda: job_id not in self.going)
+
+    async def waits_for(self, job_id: str) -> str:
+        job = await self.service.store.reader.job(job_id)
+        return str((await self.service.supervisor.explain(job))["waits_for"])
+
+
+@asynccontextmanager
+async def standing(folder: Path, **limits: int) -> AsyncIterator[Stand]:
+    stand, registry = Stand(), Registry(resources={"gpu": 1})
+    for name, stage in WORKFLOWS.items():
+        registry.add_stage(replace(stage, run=stand.work))
+        registry.add(definition_of(name, stage.name, limit_s=60))
+    assert not registry.refused, registry.refused
+    config = Config(
+        server=Server(port=0, drain_seconds=0),
+        store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
+        limits=LimitSettings(**limits),
+        resources={"gpu": 1},
+    )
+    async with app.running(config, lambda *_, **__: None, registry=registry) as service:
+        stand.service = service
+        yield stand
+
+
+async def test_a_resource_is_held_by_one(tmp_path: Path) -> None:
+    """One gpu: one attempt that asks for it, whoever else waits; the others run past it."""
+    async with standing(tmp_path) as stand:
+        for number in range(20):
+            await stand.submit("gpu", "ada", number)
+            await stand.submit("gpu", "eve", number)
+        await until(lambda: "gpu-ada-0" in stand.going)
+        plain = await stand.submit("plain", "bob", 1)
+        await until(lambda: plain in stand.going)
+        assert len(stand.going) == 2
+        why = await stand.waits_for("gpu-ada-1")
+        assert why == "1 of resource gpu (1 in all, held by job gpu-ada-0)"
+        await stand.end("gpu-ada-0")
+        await until(lambda: len(stand.going) == 2)
+        assert stand.began[-1] == "gpu-eve-0"
+        assert stand.most["gpu"] == 1
+
+
+async def test_jobs_without_a_turn_do_not_stand_in_the_way(tmp_path: Path) -> None:
+    """More of them than the service has slots, and older; what can run is found behind them."""
+    async with standing(tmp_path, active_jobs=4) as stand:
+        for number in range(10):
+            await stand.submit("single", "ada", number)
+        plain = await stand.submit("plain", "ada", 1)
+        await until(lambda: plain in stand.going)
+        assert sorted(stand.going) == [plain, "single-ada-0"]
+        why = await stand.waits_for("single-ada-1")
+        assert why == "stage s.single, of which 1 may run at a time"
+        await stand.end("single-ada-0")
+        await until(lambda: "single-ada-1" in stand.going)
+        assert stand.most["single"] == 1
+
+
+async def test_users_share(tmp_path: Path) -> None:
+    """A hundred jobs of one do not hold up the first of another."""
+    async with standing(tmp_path, active_jobs=2, per_user_active=2) as stand:
+        for number in range(100):
+            await stand.submit("plain", "ada", number)
+        await until(lambda: len(stand.going) == 2)
+        eve = await stand.submit("plain", "eve", 1)
+        assert await stand.waits_for(eve) == "a free slot in this service (2 in all)"
+        await stand.end("plain-ada-0")
+        await until(lambda: len(stand.going) == 2)
+        assert stand.began == ["plain-ada-0", "plain-ada-1", eve]
+
+
+async def test_priority_comes_before_a_fair_share(tmp_path: Path) -> None:
+    async with standing(tmp_path, active_jobs=1) as stand:
+        first = await stand.submit("plain", "ada", 0)
+        await until(lambda: first in stand.going)
+        await stand.submit("plain", "eve", 1)
+        urgent = await stand.submit("plain", "ada", 1, priority=5)
+        await stand.end(first)
+        await until(lambda: len(stand.going) == 1)
+        assert stand.began == [first, urgent]
+
+
+async def test_a_users_share_is_explained(tmp_path: Path) -> None:
+    async with standing(tmp_path, per_user_active=1) as stand:
+        first = await stand.submit("plain", "ada", 0)
+        await until(lambda: first in stand.going)
+        second = await stand.submit("plain", "ada", 1)
+        assert await stand.waits_for(second) == "one of the 1 slots that its owner may have"
+
+
+def test_what_is_given_back_is_there_again() -> None:
+    slots = Slots(Limits(active_jobs=2, per_user_active=1), {"gpu": 1})
+    stage = WORKFLOWS["gpu"]
+    slots.take("a", "ada", stage)
+    assert (slots.free, slots.crowded()) == (1, ("ada",))
+    assert "its last attempt" in slots.lack("a", "ada", stage)
+    slots.give_back("a")
+    slots.give_back("a")
+    assert (slots.free, slots.crowded(), len(slots)) == (2, (), 0)
+    assert slots.lack("a", "ada", stage) == ""

@@ -1,0 +1,116 @@
+"""The timer service alone, over a table of this test's own: no timer is late because of another."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from jobrunner.actors.timers import AGAIN_S, Timers
+from jobrunner.actors.world import World
+from jobrunner.core.messages import Fired
+from jobrunner.core.queries import DueTimer
+from jobrunner.ports import SystemChildren, SystemIds
+from jobrunner.stages import Registry
+
+pytestmark = pytest.mark.anyio
+
+
+class Table:
+    """Rows, and the moments at which something happens to them unseen."""
+
+    epoch = 1
+
+    def __init__(self) -> None:
+        self.rows: list[DueTimer] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    @property
+    def reader(self) -> Any:
+        return self
+
+    async def commit(self, unit: Any) -> Any:
+        raise AssertionError("nobody writes here")
+
+    async def due_timers(self, now: int, limit: int, names: Any) -> tuple[DueTimer, ...]:
+        return tuple(row for row in self.rows if row.due_at <= now)
+
+    async def next_timer(self, names: Any) -> int | None:
+        found = min((row.due_at for row in self.rows), default=None)
+        self.meanwhile()
+        return found
+
+
+class Clock:
+    """It goes on only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.time_ms = 1_000_000
+        self.while_asleep: Callable[[], None] = lambda: None
+
+    def now(self) -> int:
+        return self.time_ms
+
+    def monotonic(self) -> float:
+        return self.time_ms / 1000
+
+    async def sleep(self, seconds: float) -> None:
+        self.while_asleep()
+        await anyio.lowlevel.checkpoint()
+        self.time_ms += int(seconds * 1000)
+
+
+class Desk:
+    """The service, the jobs it speaks to, and what they were told when."""
+
+    def __init__(self) -> None:
+        self.table, self.clock = Table(), Clock()
+        self.gone: set[str] = set()
+        self.fired: list[tuple[str, int]] = []
+        ids = SystemIds(self.clock)
+        world = World(
+            self.table, Registry(), self.clock, ids, lambda *_, **__: None, SystemChildren()
+        )
+        self.timers = Timers(world, self.deliver)
+
+    def store(self, job_id: str, in_s: float) -> None:
+        due_at = self.clock.now() + int(in_s * 1000)
+        self.table.rows.append(DueTimer(job_id, "retry", due_at))
+        self.timers.note(due_at)
+
+    async def deliver(self, job_id: str, message: Fired) -> bool:
+        self.table.rows = [row for row in self.table.rows if row.job_id != job_id]
+        self.fired.append((job_id, self.clock.now() - message.due_at))
+        return job_id not in self.gone
+
+    async def until_fired(self, job_id: str) -> int:
+        """By how much it was late."""
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(self.timers.run)
+                while not (late := [by for name, by in self.fired if name == job_id]):
+                    await anyio.lowlevel.checkpoint()
+                group.cancel_scope.cancel()
+        return late[0]
+
+
+def once(act: Callable[[], None]) -> Callable[[], None]:
+    acts = [act]
+    return lambda: acts.pop()() if acts else None
+
+
+async def test_a_timer_is_not_late_because_another_could_not_be_taken() -> None:
+    """R6: the job of the first was deleted just then; nothing else was due for a long time."""
+    desk = Desk()
+    desk.gone.add("deleted")
+    desk.store("deleted", 0)
+    desk.clock.while_asleep = once(lambda: desk.store("next", AGAIN_S))
+    assert await desk.until_fired("next") == 0
+
+
+async def test_a_timer_that_is_stored_while_the_table_is_asked_is_not_overlooked() -> None:
+    """R6: the answer is older than the row, and an earlier timer has just been fired."""
+    desk = Desk()
+    desk.store("first", 0)
+    desk.table.meanwhile = once(lambda: desk.store("second", 0))
+    assert await desk.until_fired("second") == 0

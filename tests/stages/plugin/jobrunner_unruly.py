@@ -1,0 +1,7 @@
+"""The unruly stage, as a plugin that a service of its own finds in its folder."""
+
+from tests.stages.unruly import definition_of, misbehave
+
+definition = definition_of("unruly", "unruly.stage", limit_s=60)
+
+__all__ = ["definition", "misbehave"]

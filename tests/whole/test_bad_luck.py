@@ -1,0 +1,126 @@
+"""What goes wrong around a stage, and in the code of a plugin that is not a stage: it costs one
+attempt, or one job, and never the service."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jobrunner_asset_pattern import definition as asset_pattern
+from msgspec.structs import replace
+
+from jobrunner import Ask, Call, Context, Definition, Done, Guard, Refused, Stage
+from jobrunner.errors import StorageError
+from jobrunner.stages import Registry
+from jobrunner.stages.shelf import SCRATCH
+from jobrunner.store.hop import Handle, open_handle
+from jobrunner.store.reader import answer_all
+from tests.driving import bound
+from tests.whole.living import Living, living
+
+pytestmark = pytest.mark.anyio
+
+
+class Trap:
+    """A guard before the good end; while it is set, it has a bug."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+    def __call__(self, ask: Ask) -> Refused | None:
+        if self.is_set:
+            raise ZeroDivisionError("a bug in a guard")
+        return None
+
+
+def trapped(trap: Trap) -> Definition:
+    fine = bound(asset_pattern)
+    edges = tuple(
+        replace(edge, guards=(Guard(Call("trapped")),)) if edge.target == "completed" else edge
+        for edge in fine.workflow.edges
+    )
+    workflow = replace(fine.workflow, edges=edges)
+    return Definition(workflow, fine.functions | {"trapped": trap}, fine.structs)
+
+
+@asynccontextmanager
+async def house(
+    folder: Path, stage: Callable[..., Any], trap: Trap | None = None, **ports: Any
+) -> AsyncIterator[Living]:
+    registry = Registry()
+    registry.add_stage(Stage("test.stage", stage))
+    registry.add(trapped(trap or Trap()))
+    assert not registry.refused, registry.refused
+    async with living(folder, registry, **ports) as here:
+        yield here
+
+
+async def quick(context: Context[Any]) -> Done:
+    return Done()
+
+
+def slow(context: Context[Any]) -> Done:
+    return Done()
+
+
+async def test_a_folder_that_cannot_be_made_costs_the_attempt(tmp_path: Path) -> None:
+    """R16 R17: the disk says no before the stage begins; the job says so, the service goes on."""
+    async with house(tmp_path, slow) as here:
+        (tmp_path / "assets").mkdir(exist_ok=True)
+        (tmp_path / "assets" / SCRATCH).write_text("in the way")
+        job = await here.ada.submit("asset-pattern")
+        failed = await here.at(job["id"], "failed")
+        assert failed["failure_code"] == "STAGE_CRASHED"
+        assert here.lines(job["id"], "stage.crashed")
+        (tmp_path / "assets" / SCRATCH).unlink()
+        again = await here.ada.submit("asset-pattern")
+        await here.at(again["id"], "completed")
+
+
+async def test_an_outcome_that_the_actor_dies_of_puts_the_job_aside(tmp_path: Path) -> None:
+    """R6 R15: the attempt is over, its slot free; after the release another one does the work."""
+    trap = Trap()
+    async with house(tmp_path, quick, trap) as here:
+        trap.is_set = True
+        job = await here.ada.submit("asset-pattern")
+        path = f"/jobs/{job['id']}"
+        shown = {}
+        for _ in range(60):
+            shown = (await here.admin.get(path + "?wait=1&progress=1")).json
+            if shown["stuck"] and shown["attempt"] == 2:
+                break
+        assert "a bug in a guard" in shown["stuck"]["reason"]
+        attempts = (await here.admin.get(path + "/attempts")).json["attempts"]
+        assert [one["status"] for one in attempts] == ["ended", "due"]
+        trap.is_set = False
+        said = await here.admin.post(f"/admin/jobs/{job['id']}/release", {})
+        assert said.status == 200, said.raw
+        await here.at(job["id"], "completed")
+
+
+class Spoilt:
+    """The way to the reader's handle; while it is spoilt, every question gets an error."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self.spoilt = False
+
+    async def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        if self.spoilt and function is answer_all:
+            return [StorageError("the disk does not answer")] * len(arguments[0])
+        return await self._handle(function, *arguments)
+
+
+async def test_questions_that_fail_do_not_end_the_service(tmp_path: Path) -> None:
+    """R18: the timers ask again when the disk has come back."""
+    (tmp_path / "jobs.db").touch()
+    spoilt = Spoilt(await open_handle(str(tmp_path / "jobs.db")))
+    async with house(tmp_path, quick, reader_hop=spoilt) as here:
+        soon = datetime.now(UTC) + timedelta(seconds=0.2)
+        job = await here.ada.submit("asset-pattern", run_at=soon.isoformat())
+        spoilt.spoilt = True
+        await here.heard("", "storage.fault")
+        spoilt.spoilt = False
+        await here.at(job["id"], "completed")
