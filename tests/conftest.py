@@ -10,7 +10,9 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -65,3 +67,26 @@ def _lend_plugins() -> None:
 
 
 _lend_plugins()
+
+
+SEEN_AFTER: dict[threading.Thread, str] = {}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Which test a thread was first seen after."""
+    answer = yield
+    for thread in threading.enumerate():
+        SEEN_AFTER.setdefault(thread, item.nodeid)
+    return answer
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """A store that nobody closed has a thread that would keep this process from ending."""
+    left = [one for one in threading.enumerate() if one is not threading.main_thread()]
+    left = [one for one in left if not one.daemon]
+    if left:
+        for thread in left:
+            print(f"left open: {thread.name}, since {SEEN_AFTER.get(thread)}", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(1)

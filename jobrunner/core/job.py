@@ -5,12 +5,15 @@ attempts that ended, old versions of artifacts, assets) is not in it: those rows
 beside it, and read by whoever asks.
 """
 
+import re
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from jobrunner.core.workflow import Kind, Trigger
+
+JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Actor(Struct, frozen=True):

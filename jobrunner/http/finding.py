@@ -1,14 +1,10 @@
 """The job that a path names, if the caller may know of it."""
 
-import re
-
 from jobrunner.core.access import foreign, unknown
-from jobrunner.core.job import Snapshot
+from jobrunner.core.job import JOB_ID, Snapshot
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call
-
-JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def job_id_of(call: Call) -> str:

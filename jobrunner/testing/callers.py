@@ -101,11 +101,12 @@ class Callers:
             if not self._process.up.is_set() and self._draw.random() < 0.8:
                 await self._process.up.wait()
             (act,) = self._draw.choices(list(acts), list(acts.values()))
+            if act == self._submit and len(self._going()) > ENOUGH and self._draw.random() < 0.7:
+                act = self._command
             await (act() if self._witness.jobs else self._submit())
 
     async def _submit(self) -> None:
-        going = [job for job in self._witness.jobs.values() if job.kind not in ("settled", "final")]
-        order = self._draw.choice(self._orders[:1] if len(going) > ENOUGH else self._orders)
+        order = self._draw.choice(self._orders)
         if self._draw.random() < 0.1:
             order = replace(order, params=self._some_params(order.job_type))
         run_at = None
@@ -309,11 +310,14 @@ class Callers:
 
     def _job(self) -> Snapshot:
         """One that somebody has seen; more often one that goes on, and the one that came far."""
-        jobs = list(self._witness.jobs.values())
-        going = [job for job in jobs if job.kind not in ("settled", "final")]
+        jobs, going = list(self._witness.jobs.values()), self._going()
         if going and self._draw.random() < 0.4:
             return max(going, key=lambda job: job.version)
         return self._draw.choice(going if going and self._draw.random() < 0.7 else jobs)
+
+    def _going(self) -> list[Snapshot]:
+        jobs = self._witness.jobs.values()
+        return [job for job in jobs if job.kind not in ("settled", "final")]
 
     def _destination(self, job: Snapshot) -> tuple[str, Report]:
         targets = ahead(self._definition, job.status)
@@ -321,14 +325,8 @@ class Callers:
             targets = list(self._definition.states)
         to = self._draw.choice(targets)
         if self._draw.random() < 0.75 or (self._ends(to) and self._draw.random() < 0.7):
-            to = min(targets, key=lambda name: (self._ends(name), self._been(name)))
+            to = min(targets, key=lambda name: (self._ends(name), self._witness.been(name)))
         return to, self._some_report(job, to, sound=self._draw.random() < 0.85)
-
-    def _been(self, status: str) -> int:
-        """How many jobs were seen in a state: where nobody has been is where to go."""
-        return sum(
-            any(seen.status == status for seen in shown) for shown in self._witness.shown.values()
-        )
 
     def _ends(self, status: str) -> bool:
         return self._definition.states[status].kind == "final"

@@ -51,6 +51,10 @@ class Witness:
         if known is None or (known.version, known.beat) <= (job.version, job.beat):
             self.jobs[job.id] = job
 
+    def been(self, status: str) -> int:
+        """How many jobs were seen in this state: where nobody has been is where to go."""
+        return sum(any(one.status == status for one in seen) for seen in self.shown.values())
+
     def submitted(self, user_id: str, key: str | None, body: str, job: Snapshot) -> None:
         """Somebody was told that this is the job of their submission."""
         if key is not None:

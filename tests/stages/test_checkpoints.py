@@ -199,7 +199,7 @@ async def test_what_nobody_speaks_of_is_swept_at_a_start(tmp_path: Path) -> None
         job_id = await jammed(here, press)
     kept = press.files()[0]
     old, young = kept.with_name("old.txt"), kept.with_name("young.txt")
-    stray = press.assets / "eve" / "nobody" / "stray.txt"
+    stray = press.assets / "eve" / "0192f000-0000-7000-8000-000000000000" / "stray.txt"
     stray.parent.mkdir(parents=True)
     scratch = press.assets / ".scratch" / "left"
     scratch.mkdir(parents=True)

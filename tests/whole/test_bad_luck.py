@@ -1,6 +1,7 @@
 """What goes wrong around a stage, and in the code of a plugin that is not a stage: it costs one
 attempt, or one job, and never the service."""
 
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -113,14 +114,40 @@ class Spoilt:
         return await self._handle(function, *arguments)
 
 
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[Handle]:
+    handle = await open_handle(str(path))
+    try:
+        yield handle
+    finally:
+        await handle.close()
+
+
 async def test_questions_that_fail_do_not_end_the_service(tmp_path: Path) -> None:
     """R18: the timers ask again when the disk has come back."""
     (tmp_path / "jobs.db").touch()
-    spoilt = Spoilt(await open_handle(str(tmp_path / "jobs.db")))
-    async with house(tmp_path, quick, reader_hop=spoilt) as here:
+    async with (
+        opened(tmp_path / "jobs.db") as handle,
+        house(tmp_path, quick, reader_hop=(spoilt := Spoilt(handle))) as here,
+    ):
         soon = datetime.now(UTC) + timedelta(seconds=0.2)
         job = await here.ada.submit("asset-pattern", run_at=soon.isoformat())
         spoilt.spoilt = True
         await here.heard("", "storage.fault")
         spoilt.spoilt = False
         await here.at(job["id"], "completed")
+
+
+async def test_only_the_folders_of_jobs_are_swept(tmp_path: Path) -> None:
+    """R10: a folder of files that holds other things too loses none of them at a start."""
+    assets = tmp_path / "assets"
+    ours = assets / "ada" / "0192f000-0000-7000-8000-000000000000" / "left.png"
+    others = (assets / "admin.token", assets / "photos" / "holiday.png")
+    for file in (ours, *others):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("old")
+        os.utime(file, (0, 0))
+    async with house(tmp_path, quick) as here:
+        await here.heard(ours.parent.name, "assets.swept")
+        assert not ours.exists()
+        assert all(file.exists() for file in others)
