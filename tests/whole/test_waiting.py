@@ -71,7 +71,8 @@ def waiting(path: Path) -> int:
 async def live_with(home: Place, count: int) -> None:
     await fill(home.database, count)
     await home.start()
-    await home.submit("hello")
+    first = await home.submit("hello")
+    await home.at(first["id"], "greeted")
     at_first = resident_mib(home.pid)
     for query in ("", "?workflow=howera&status=CREATED", "?user_id=user-7&order=oldest"):
         assert len((await home.get(f"/jobs{query}"))["jobs"]) == 20
