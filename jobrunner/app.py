@@ -134,7 +134,7 @@ async def working(
     """The rooms behind the door: jobs move, and nobody listens yet. With the first token, if it
     was made just now."""
     _introduce(config, store, definitions, log)
-    await _remember(store, definitions, ports.clock)
+    await _remember(store, definitions, ports.clock, log)
     first = await _first_token(config, store, ports)
     supervisor = _supervisor(config, store, definitions, ports, log)
     async with supervisor.running():
@@ -210,13 +210,15 @@ def _introduce(config: Config, store: Store, registry: Registry, log: Log) -> No
         log("config.ignored", level="warning", detail=fault)
 
 
-async def _remember(store: Store, registry: Registry, clock: Clock) -> None:
+async def _remember(store: Store, registry: Registry, clock: Clock, log: Log) -> None:
     """Every declaration that a job may be born under is kept by its digest."""
     for name in registry.names():
         definition = registry.current(name)
         assert definition is not None
         await store.commit(_remembered(definition, clock.now()))
     registry.remember(await store.reader.declarations())
+    for which, reasons in registry.outdated.items():
+        log("declaration.outdated", level="error", declaration=which, reasons=list(reasons))
 
 
 def _remembered(definition: Definition, now: int) -> Remember:

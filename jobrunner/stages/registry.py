@@ -48,6 +48,7 @@ class Registry:
         self.stages: dict[str, Stage] = {}
         self.unfit: dict[str, str] = {}
         self.refused: dict[str, tuple[str, ...]] = {}
+        self.outdated: dict[str, tuple[str, ...]] = {}
 
     def names(self) -> list[str]:
         return sorted(self._current)
@@ -105,13 +106,14 @@ class Registry:
         self._pinned[effective.digest] = effective
 
     def remember(self, declarations: Iterable[tuple[str, str, bytes]]) -> None:
-        """Older declarations that stored jobs were born under: (name, digest, data)."""
+        """Older declarations that stored jobs were born under: (name, digest, data). One that the
+        plugin of today cannot serve any more is noted in ``outdated``, and its jobs wait."""
         for name, digest, data in declarations:
             now = self._current.get(name)
-            if now is not None and digest not in self._pinned:
-                workflow = msgspec.json.decode(data, type=Workflow, strict=False)
-                older = Definition(workflow, now.functions, now.structs, digest)
-                self._pinned[digest] = self._fit(older)[0]
+            if now is None or digest in self._pinned:
+                continue
+            if faults := self._pin(now, digest, data):
+                self.outdated[f"{name} {digest[:12]}"] = faults
 
     def load(self, enabled: Iterable[str] = ("*",)) -> None:
         """Everything that installed distributions offer."""
@@ -136,6 +138,18 @@ class Registry:
             self.add(found)
         else:
             self.refused[entry.name] = (found,)
+
+    def _pin(self, now: Definition, digest: str, data: bytes) -> tuple[str, ...]:
+        try:
+            workflow = msgspec.json.decode(data, type=Workflow, strict=False)
+        except msgspec.MsgspecError as error:
+            return (f"the stored declaration is not understood any more: {error}",)
+        older = Definition(workflow, now.functions, now.structs, digest)
+        effective, faults = self._fit(older)
+        faults += _checked(effective, self._taken) + self._unbound(effective)
+        if not faults:
+            self._pinned[digest] = effective
+        return faults
 
     def _fit(self, declared: Definition) -> tuple[Definition, tuple[str, ...]]:
         workflow, faults = self._overlay(declared.workflow)

@@ -1,0 +1,51 @@
+"""Declarations that jobs were born under, as a later start finds them."""
+
+import msgspec
+from jobrunner_hello import definition, greet
+from msgspec.structs import replace
+
+from jobrunner import Definition, Workflow
+from jobrunner.stages import Registry
+
+HELLO = definition.workflow
+
+
+def registry() -> Registry:
+    made = Registry()
+    made.add_stage(greet)
+    made.add(definition)
+    assert not made.refused
+    return made
+
+
+def older(**changes: object) -> tuple[str, str, bytes]:
+    workflow = replace(HELLO, version="0", **changes)
+    return HELLO.name, f"digest-of-{workflow.version}", Definition(workflow).encoded
+
+
+def test_an_older_one_is_served() -> None:
+    made = registry()
+    made.remember([older()])
+    assert not made.outdated
+    assert made._pinned["digest-of-0"].workflow.version == "0"
+
+
+def test_one_that_is_not_understood_stops_nothing() -> None:
+    made = registry()
+    made.remember([(HELLO.name, "strange", b'{"name": 7}')])
+    assert "not understood" in made.outdated["hello strange"][0]
+    assert made.current("hello") is not None
+
+
+def test_one_whose_struct_is_gone_waits() -> None:
+    """Its jobs are answered WORKFLOW_UNAVAILABLE instead of meeting a name that stands for
+    nothing in the middle of a request."""
+    made = registry()
+    job_types = tuple(replace(one, params="gone") for one in HELLO.job_types)
+    made.remember([older(job_types=job_types)])
+    assert "gone" in made.outdated["hello digest-of-0"][0]
+    assert "digest-of-0" not in made._pinned
+
+
+def test_the_encoding_of_a_declaration_is_read_back() -> None:
+    assert msgspec.json.decode(definition.encoded, type=Workflow, strict=False) == HELLO
