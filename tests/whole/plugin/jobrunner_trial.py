@@ -1,7 +1,9 @@
 """A workflow whose stage does what its params say: wait, fail, hang, or end the whole process."""
 
+import asyncio
 import os
 import signal
+from contextlib import suppress
 
 import anyio
 from msgspec import Struct
@@ -49,9 +51,9 @@ async def work(ctx: Context[Params]) -> Done:
             while not os.path.exists(params.gate):
                 await anyio.sleep(0.01)
         case "hang":
-            with anyio.CancelScope(shield=True):
-                while not os.path.exists(params.gate):
-                    await anyio.sleep(0.01)
+            while not os.path.exists(params.gate):
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.01)
         case "retry":
             raise RetryableFailure("NOT_NOW", "try again")
         case "fail":
