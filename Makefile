@@ -11,12 +11,13 @@ EDITABLE := $(foreach plugin,$(PLUGINS),-e ./$(plugin:/=))
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check bench prove clean
+.PHONY: help setup serve test check demo bench prove clean
 
 help:
 	@echo "make serve   run the service (CONFIG=file, else config.toml)"
 	@echo "make test    lint, types, tests"
 	@echo "make check   lint and types only"
+	@echo "make demo    one job of each kind, results in demo-out/"
 	@echo "make bench   measure this machine"
 	@echo "make prove   the long proofs"
 	@echo "make setup   only what the others need"
@@ -45,6 +46,9 @@ check: $(STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy jobrunner tests $(wildcard plugins/*/jobrunner_*)
 
+demo: $(STAMP)
+	$(PY) -m jobrunner.testing.demo --into demo-out
+
 bench: $(STAMP)
 	$(PY) -m jobrunner.testing.bench
 
@@ -52,5 +56,5 @@ prove: $(STAMP)
 	$(PY) -m pytest -m long --override-ini faulthandler_timeout=0
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist .coverage
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist .coverage demo-out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -32,10 +32,13 @@ from jobrunner.core.workflow import (
     Retry,
     Route,
     State,
+    Upload,
     Workflow,
 )
 from jobrunner.errors import Refused
+from jobrunner.stages import openai_like, replicate_like
 from jobrunner.stages.api import Stage, stage
+from jobrunner.stages.companions import Companion, Hosting, Opened, companion
 from jobrunner.stages.context import Context, PlainContext
 from jobrunner.stages.outcomes import (
     AwaitCallback,
@@ -45,6 +48,8 @@ from jobrunner.stages.outcomes import (
     Rejected,
     RetryableFailure,
 )
+from jobrunner.stages.questions import Fetched, Held, Patience, Reply
+from jobrunner.stages.sources import Heard, Source
 
 __all__ = [
     "ANY",
@@ -58,6 +63,7 @@ __all__ = [
     "Birth",
     "Call",
     "Command",
+    "Companion",
     "Context",
     "Deadline",
     "Definition",
@@ -65,10 +71,16 @@ __all__ = [
     "Edge",
     "Editable",
     "Failure",
+    "Fetched",
     "Guard",
+    "Heard",
+    "Held",
+    "Hosting",
     "JobType",
     "Lock",
+    "Opened",
     "Partial",
+    "Patience",
     "PermanentFailure",
     "PlainContext",
     "Quota",
@@ -76,13 +88,19 @@ __all__ = [
     "Refused",
     "Rejected",
     "Replay",
+    "Reply",
     "Report",
     "Retry",
     "RetryableFailure",
     "Route",
     "Snapshot",
+    "Source",
     "Stage",
     "State",
+    "Upload",
     "Workflow",
+    "companion",
+    "openai_like",
+    "replicate_like",
     "stage",
 ]

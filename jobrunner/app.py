@@ -10,41 +10,45 @@ import os
 import site
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import anyio
+import msgspec
 from msgspec import Struct
 
 from jobrunner import overrides
 from jobrunner.actors import Limits, Supervisor
+from jobrunner.actors.health import Health
+from jobrunner.actors.keyfile import key_file_beside, seals
+from jobrunner.actors.signing import Seals
+from jobrunner.beginning import first_token, introduce, remember
 from jobrunner.config import Config
-from jobrunner.core.decision import Grant, NewToken, Remember
-from jobrunner.core.queries import Token
-from jobrunner.core.workflow import Definition, Workflow
-from jobrunner.errors import JobrunnerError, OutcomeUnknown, StorageError
+from jobrunner.core.meter import SILENT, Meter
+from jobrunner.core.workflow import Workflow
+from jobrunner.errors import JobrunnerError, OutcomeUnknown
 from jobrunner.ports import (
     Clock,
     Ids,
     SystemChildren,
     SystemClock,
+    SystemConnector,
     SystemFiles,
     SystemIds,
     SystemSignals,
-    digest,
     end_process,
 )
 from jobrunner.stages import Registry
+from jobrunner.stages.arrivals import Arrivals
+from jobrunner.stages.companions import Companions
+from jobrunner.stages.outlets import Outlets
+from jobrunner.stages.room import Room
+from jobrunner.stages.surroundings import Surroundings
 from jobrunner.store import Store, open_store
 
 Log = Callable[..., None]
-TICK_S = 1.0
-SEEN_EVERY_S = 30.0
-SILENCE_S = 10.0
-LAG_MAX_S = 2.0
 LATE_S = 20.0
-STRAYS_MAX = 4
-LOCAL = "local"
+LAST_TRACES_S = 5.0
 
 
 class Ports(Struct, frozen=True):
@@ -57,6 +61,7 @@ class Ports(Struct, frozen=True):
     signals: Any
     writer_hop: Any = None
     reader_hop: Any = None
+    connector: Any = None
 
 
 class Service(Struct, frozen=True):
@@ -67,11 +72,20 @@ class Service(Struct, frozen=True):
     store: Store
     registry: Registry
     first_token: str | None = None
+    admin_url: str = ""
+    limits: Any = None
 
 
 def system_ports() -> Ports:
     clock = SystemClock()
-    return Ports(clock, SystemIds(clock), SystemFiles(), SystemChildren(), SystemSignals())
+    return Ports(
+        clock,
+        SystemIds(clock),
+        SystemFiles(),
+        SystemChildren(),
+        SystemSignals(),
+        connector=SystemConnector(),
+    )
 
 
 async def serve(config: Config, log: Log) -> None:
@@ -101,25 +115,38 @@ async def running(
     config: Config, log: Log, ports: Ports | None = None, registry: Registry | None = None
 ) -> AsyncIterator[Service]:
     """The whole service, answering on its address; leaving drains it."""
-    from jobrunner.http.server import make_app, open_site
+    from jobrunner.http.server import open_sites
 
     ports = ports or system_ports()
     definitions = registry or load_definitions(config)
+    around = _surroundings(config, ports)
+    around.hold(definitions.names())
     async with (
         _ungrouped(),
-        _opened(config, ports) as store,
-        working(config, store, definitions, ports, log) as (supervisor, first),
+        _observed(config, ports) as meter,
+        _opened(config, ports, meter) as store,
+        aclosing(around.outlets),
+        working(config, store, definitions, ports, log, around, meter) as (supervisor, first),
     ):
-        health = Health(store, supervisor, ports)
-        door = _door(config, store, supervisor, ports, log, health)
-        place = config.server.host, config.server.port
-        async with open_site(make_app(door), door, *place) as (host, port):
-            url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            async with anyio.create_task_group() as group:
+        health = Health(store, supervisor, ports.clock, ports.children)
+        door = _door(config, store, supervisor, ports, log, health, meter)
+        at = config.server
+        places = at.host, at.port, at.admin_host, at.admin_port
+        await door.arrivals.open()
+        async with open_sites(door, *places) as ((host, port), apart):
+            url, admin_url = _url(host, port), _url(*apart) if apart else ""
+            around.local_url = _url(_reached(host), port)
+            around.base_url = config.server.public_url or around.local_url
+            async with (
+                _accompanied(config, definitions, around, ports.clock, log),
+                anyio.create_task_group() as group,
+            ):
                 group.start_soon(health.watch, log)
+                group.start_soon(door.arrivals.watch, log)
                 log("service.ready", url=url, epoch=store.epoch)
                 try:
-                    yield Service(url, supervisor, store, definitions, first)
+                    rooms = supervisor, store, definitions
+                    yield Service(url, *rooms, first, admin_url, door.limits)
                 finally:
                     with anyio.CancelScope(shield=True):
                         await supervisor.drain()
@@ -129,16 +156,70 @@ async def running(
 
 @asynccontextmanager
 async def working(
-    config: Config, store: Store, definitions: Registry, ports: Ports, log: Log
+    config: Config,
+    store: Store,
+    definitions: Registry,
+    ports: Ports,
+    log: Log,
+    around: Surroundings | None = None,
+    meter: Meter = SILENT,
 ) -> AsyncIterator[tuple[Supervisor, str | None]]:
     """The rooms behind the door: jobs move, and nobody listens yet. With the first token, if it
     was made just now."""
-    _introduce(config, store, definitions, log)
-    await _remember(store, definitions, ports.clock, log)
-    first = await _first_token(config, store, ports)
-    supervisor = _supervisor(config, store, definitions, ports, log)
+    introduce(config, store, definitions, log, version())
+    await remember(store, definitions, ports.clock, log)
+    first = await first_token(config, store, ports.clock, ports.ids, ports.files)
+    around = around or _surroundings(config, ports)
+    supervisor = _supervisor(config, store, definitions, ports, log, around, meter)
     async with supervisor.running():
         yield supervisor, first
+
+
+def _surroundings(config: Config, ports: Ports) -> Surroundings:
+    downloads = config.downloads
+    room = Room(ports.files, os.path.abspath(config.store.assets), config.store.min_free)
+    outlets = Outlets(
+        ports.connector,
+        ports.children,
+        downloads.allow_hosts,
+        downloads.allow_private,
+        downloads.max_size,
+        room,
+    )
+    around = Surroundings(outlets, room)
+    around.base_url = config.server.public_url or _url(config.server.host, config.server.port)
+    return around
+
+
+@asynccontextmanager
+async def _accompanied(
+    config: Config, definitions: Registry, around: Surroundings, clock: Clock, log: Log
+) -> AsyncIterator[None]:
+    """The companions of workflows are being opened, and until they are the jobs of those wait; all
+    other jobs may go."""
+
+    def settings_of(name: str) -> Mapping[str, Any]:
+        definition = definitions.current(name)
+        return definition.workflow.settings if definition is not None else {}
+
+    folder = os.path.join(os.path.dirname(os.path.abspath(config.store.path)), "companions")
+    known = definitions.names()
+    brought = {name: one for name, one in definitions.companions.items() if name in known}
+    for name in sorted(definitions.companions.keys() - brought.keys()):
+        log("companion.ignored", level="warning", workflow=name)
+    companions = Companions(brought, settings_of, folder, around, clock, log)
+    async with companions.running():
+        around.release(*(name for name in known if name not in brought))
+        yield
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _reached(host: str) -> str:
+    """By which address this machine reaches itself there."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
 
 
 @asynccontextmanager
@@ -179,13 +260,27 @@ def load_definitions(config: Config) -> Registry:
 
 
 @asynccontextmanager
-async def _opened(config: Config, ports: Ports) -> AsyncIterator[Store]:
+async def _observed(config: Config, ports: Ports) -> AsyncIterator[Any]:
+    """The last traces leave when all else is closed; nobody waits long for who takes them."""
+    from jobrunner.telemetry import open_telemetry
+
+    telemetry = open_telemetry(version(), config.telemetry.otlp_endpoint, os.environ)
+    try:
+        yield telemetry
+    finally:
+        with anyio.move_on_after(LAST_TRACES_S, shield=True):
+            await ports.children.thread(telemetry.close, "telemetry")
+
+
+@asynccontextmanager
+async def _opened(config: Config, ports: Ports, meter: Meter = SILENT) -> AsyncIterator[Store]:
     store = await open_store(
         config.store.path,
         clock=ports.clock,
         initial_credits=config.credits.initial,
         writer_hop=ports.writer_hop,
         reader_hop=ports.reader_hop,
+        meter=meter,
     )
     try:
         yield store
@@ -194,69 +289,20 @@ async def _opened(config: Config, ports: Ports) -> AsyncIterator[Store]:
             await store.close()
 
 
-def _introduce(config: Config, store: Store, registry: Registry, log: Log) -> None:
-    log(
-        "service.starting",
-        version=version(),
-        sqlite=store.sqlite_version,
-        path=config.store.path,
-        workflows=registry.names(),
-    )
-    for name, reason in registry.unfit.items():
-        log("stage.refused", level="error", stage=name, reason=reason)
-    for name, reasons in registry.refused.items():
-        log("workflow.refused", level="error", workflow=name, reasons=list(reasons))
-    for fault in overrides.unknown_workflows(config, [*registry.names(), *registry.refused]):
-        log("config.ignored", level="warning", detail=fault)
-
-
-async def _remember(store: Store, registry: Registry, clock: Clock, log: Log) -> None:
-    """Every declaration that a job may be born under is kept by its digest."""
-    for name in registry.names():
-        definition = registry.current(name)
-        assert definition is not None
-        await store.commit(_remembered(definition, clock.now()))
-    registry.remember(await store.reader.declarations())
-    for which, reasons in registry.outdated.items():
-        log("declaration.outdated", level="error", declaration=which, reasons=list(reasons))
-
-
-def _remembered(definition: Definition, now: int) -> Remember:
-    workflow = definition.workflow
-    states = tuple((state.name, state.kind) for state in workflow.states)
-    return Remember(
-        definition.digest, workflow.name, workflow.version, definition.encoded, states, now
-    )
-
-
-async def _first_token(config: Config, store: Store, ports: Ports) -> str | None:
-    """The first admin, on the first start; without tokens, the account of the local user."""
-    now = ports.clock.now()
-    if config.auth.mode == "none":
-        initial = config.credits.initial
-        await store.commit(Grant(LOCAL, initial, "initial", "service", now, once=True))
-        return None
-    if any(_is_live_admin(token, now) for token in await store.reader.tokens()):
-        return None
-    token = ports.ids.secret()
-    data = token.encode()
-    path = os.path.join(os.path.dirname(os.path.abspath(config.store.path)), "admin.token")
-    ports.files.write_private(path, data + b"\n")
-    unit = NewToken(ports.ids.fresh(), "admin", "admin", digest(data), now, "service")
-    await store.commit(unit)
-    return token
-
-
-def _is_live_admin(token: Token, now: int) -> bool:
-    expired = token.expires_at is not None and token.expires_at <= now
-    return token.role == "admin" and token.revoked_at is None and not expired
-
-
 def _supervisor(
-    config: Config, store: Store, registry: Registry, ports: Ports, log: Log
+    config: Config,
+    store: Store,
+    registry: Registry,
+    ports: Ports,
+    log: Log,
+    around: Surroundings,
+    meter: Meter,
 ) -> Supervisor:
     limits = Limits(
-        config.limits.active_jobs, config.limits.per_user_active, config.limits.queued_jobs
+        config.limits.active_jobs,
+        config.limits.per_user_active,
+        config.limits.queued_jobs,
+        config.limits.bulk_per_second,
     )
     return Supervisor(
         store,
@@ -269,59 +315,20 @@ def _supervisor(
         config.server.drain_seconds,
         config.store.assets,
         config.resources,
+        config.retention.keys,
+        surroundings=around,
+        seals=_seals(config, registry, ports),
+        meter=meter,
     )
 
 
-class Health:
-    """What ``/readyz`` tells, and the tick that says this process lives.
-
-    The loop's lag is measured by how late a nap ends; the writer answers a no-op now and then. A
-    thread outside the loop ends the process when the loop does not tick at all."""
-
-    def __init__(self, store: Store, supervisor: Supervisor, ports: Ports) -> None:
-        self._store = store
-        self._supervisor = supervisor
-        self._ports = ports
-        self._lag_s = 0.0
-        self._store_fault = ""
-
-    async def __call__(self) -> Mapping[str, str]:
-        faults = {}
-        if self._supervisor.draining:
-            faults["drain"] = "the service is stopping"
-        if self._lag_s > LAG_MAX_S:
-            faults["loop"] = f"the event loop lags {self._lag_s:.1f} s behind"
-        if self._store_fault:
-            faults["store"] = self._store_fault
-        if self._ports.children.strays >= STRAYS_MAX:
-            faults["threads"] = "stages in threads go on though their time is over; restart"
-        return faults
-
-    async def watch(self, log: Log) -> None:
-        clock = self._ports.clock
-        dog = self._ports.children.watchdog(SILENCE_S, _bark)
-        try:
-            seen_at = clock.monotonic()
-            while True:
-                before = clock.monotonic()
-                await clock.sleep(TICK_S)
-                self._lag_s = max(clock.monotonic() - before - TICK_S, 0)
-                dog.tick()
-                if clock.monotonic() - seen_at >= SEEN_EVERY_S:
-                    seen_at = clock.monotonic()
-                    await self._touch(log)
-        finally:
-            dog.close()
-
-    async def _touch(self, log: Log) -> None:
-        try:
-            await self._store.touch()
-            self._store_fault = ""
-        except StorageError as error:
-            self._store_fault = str(error)
-            if isinstance(error, OutcomeUnknown):
-                self._supervisor.give_up(error)
-            log("storage.fault", level="error", detail=str(error))
+def _seals(config: Config, registry: Registry, ports: Ports) -> Seals:
+    file = key_file_beside(config.store.path)
+    if not config.notify.secrets_env:
+        file.make(ports.files, ports.ids.secret())
+    named = {name: config.workflow(name).notify.secret_env for name in registry.names()}
+    own = {f"workflow:{name}": variable for name, variable in named.items() if variable}
+    return seals(file, config.notify.secrets_env, own, os.environ)
 
 
 def _door(
@@ -331,6 +338,7 @@ def _door(
     ports: Ports,
     log: Log,
     health: Callable[[], Awaitable[Mapping[str, str]]],
+    meter: Any,
 ) -> Any:
     from jobrunner.http.auth import Keyring
     from jobrunner.http.door import Door, Settings
@@ -341,20 +349,62 @@ def _door(
     settings = Settings(
         auth=config.auth.mode,
         max_body=config.server.max_body,
+        max_upload=config.server.max_upload,
+        upload_expires_s=config.server.upload_expires,
         initial_credits=config.credits.initial,
     )
+    root = os.path.abspath(config.store.assets)
+    limits = _limits(config, store, supervisor, ports)
+    limits.on_lag = meter.lagged
     return Door(
+        arrivals=Arrivals(root, ports.children, ports.files, ports.clock, config.store.min_free),
+        assets=root,
         supervisor=supervisor,
         reader=store.reader,
         clock=ports.clock,
         ids=ports.ids,
         keyring=Keyring(store.reader, ports.clock, config.auth.mode),
         settings=settings,
+        limits=limits,
+        meter=meter,
+        exposition=meter.exposition,
+        webhooks=_sources(config, supervisor, ports.clock, log),
         log=log,
         health=health,
         check_db=faults,
         version=version(),
     )
+
+
+def _limits(config: Config, store: Store, supervisor: Supervisor, ports: Ports) -> Any:
+    from jobrunner.http.limits import Bounds, Limits
+
+    bounds = msgspec.convert(config.limits, Bounds, from_attributes=True)
+
+    def free() -> int:
+        found: int = ports.files.free(config.store.path)
+        return found
+
+    def waiting() -> int:
+        return max(store.waiting(), supervisor.submitting)
+
+    return Limits(ports.clock, ports.ids, bounds, free, waiting)
+
+
+def _sources(config: Config, supervisor: Supervisor, clock: Clock, log: Log) -> Any:
+    """Who is heard, with the secrets that the environment holds. A source that lacks one refuses
+    its webhooks, and the log says so."""
+    from jobrunner.http.sources import Sources, keys_of
+
+    known, keys = supervisor.definitions.sources, {}
+    for name in known:
+        keys[name], faults = keys_of(config.webhook(name).secrets_env, os.environ)
+        if faults:
+            log("webhooks.fault", level="error", source=name, reasons=list(faults))
+    for name in config.unheard(known):
+        reason = f"webhooks.{name}: no plugin brings a source of this name"
+        log("webhooks.fault", level="error", source=name, reasons=[reason])
+    return Sources(known, keys, supervisor.secrets_of, clock, log)
 
 
 def version() -> str:
@@ -377,17 +427,7 @@ def _give_up_waiting() -> None:
     end_process(1)
 
 
-def _bark() -> None:
-    """The loop hangs: say where, and start again from disk."""
-    import faulthandler
-
-    print("the event loop did not tick for 10 s; ending the process", file=sys.stderr)
-    faulthandler.dump_traceback(all_threads=True)
-    end_process(70)
-
-
 __all__ = [
-    "Health",
     "JobrunnerError",
     "OutcomeUnknown",
     "Ports",

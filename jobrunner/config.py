@@ -13,7 +13,7 @@ import ipaddress
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -21,21 +21,30 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
+from jobrunner.environment import Given, fold, overlay
 from jobrunner.errors import Misconfigured
 
-PREFIX = "JOBRUNNER_"
+PUBLIC_URL = r"https?://[^\s/?#@]+(/[^\s?#]*)?"
 
 Size = Annotated[int, Meta(ge=1, le=2**53, description='a size: bytes, or text like "256KiB"')]
 Duration = Annotated[
     float, Meta(ge=0, le=10**9, description='a duration: seconds, or text like "30m"')
 ]
 Port = Annotated[int, Meta(ge=0, le=65535, description="a port, 0 to 65535; 0 takes a free one")]
+PerSecond = Annotated[float, Meta(ge=0, le=10**6, description="requests a second, a number from 0")]
+Listener = Annotated[str, Meta(description="a host to listen on, or nothing")]
 Count = Annotated[int, Meta(ge=1, description="a whole number from 1")]
 Amount = Annotated[int, Meta(ge=0, description="a whole number from 0")]
 Factor = Annotated[float, Meta(ge=1, description="a number from 1")]
 Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
 Text = Annotated[str, Meta(min_length=1, description="text that is not empty")]
 Texts = Annotated[tuple[Text, ...], Meta(description="a list of texts")]
+Space = Annotated[int, Meta(ge=0, le=2**53, description='a size, 0 for none: like "256MiB"')]
+Address = Annotated[str, Meta(description="a URL with http or https, or empty text")]
+Happenings = Annotated[
+    tuple[Literal["ended", "settled", "waiting", "stuck", "transition"], ...],
+    Meta(description='a list of "ended", "settled", "waiting", "stuck" and "transition"'),
+]
 Mode = Annotated[Literal["tokens", "none"], Meta(description='"tokens" or "none"')]
 Anything = Annotated[Any, Meta(description="any value")]
 
@@ -47,14 +56,20 @@ class Server(Struct, frozen=True):
     port: Port = 8080
     max_body: Size = 256 * 1024
     max_upload: Size = 2 * 1024**3
+    upload_expires: Duration = 24 * 3600
     drain_seconds: Duration = 30
+    admin_host: Listener = ""
+    admin_port: Port = 8081
+    public_url: Address = ""
 
 
 class Store(Struct, frozen=True):
-    """Paths are relative to the working folder."""
+    """Paths are relative to the working folder. ``min_free`` bytes of the disk of the files are
+    left alone by stages."""
 
     path: Text = "data/jobrunner.db"
     assets: Text = "data/assets"
+    min_free: Space = 256 * 1024**2
 
 
 class Auth(Struct, frozen=True):
@@ -62,9 +77,21 @@ class Auth(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
+    """0 of a rate, of ``pending_writes``, of ``lag`` and of ``free_disk`` is no limit."""
+
     active_jobs: Count = 64
     queued_jobs: Count = 100_000
     per_user_active: Count = 8
+    requests_per_second: PerSecond = 0
+    anonymous_per_second: PerSecond = 100
+    burst: Count = 1000
+    connections: Count = 4096
+    streams: Count = 1024
+    streams_per_user: Count = 16
+    pending_writes: Amount = 64
+    lag: Duration = 0.5
+    free_disk: Space = 64 * 1024**2
+    bulk_per_second: Count = 200
 
 
 class Credits(Struct, frozen=True):
@@ -79,9 +106,22 @@ class Downloads(Struct, frozen=True):
     max_size: Size = 1024**3
 
 
+class Telemetry(Struct, frozen=True):
+    """``otlp_endpoint``: where traces go; empty: nowhere, or where ``OTEL_*`` variables say."""
+
+    otlp_endpoint: Address = ""
+
+
 class Plugins(Struct, frozen=True):
     enabled: Texts = ("*",)
     path: Text = "plugins.d"
+
+
+class Notify(Struct, frozen=True):
+    """``secrets_env``: the names of environment variables, newest first, whose texts are the
+    secrets of the service. Without any they are in ``notify.secret`` beside the database."""
+
+    secrets_env: Texts = ()
 
 
 class RetrySettings(Struct, frozen=True):
@@ -100,6 +140,14 @@ class QuotaSettings(Struct, frozen=True):
     per_day: Amount | None = None
 
 
+class NotifySettings(Struct, frozen=True):
+    """``secret_env``: a variable with one or more ``whsec_`` secrets, newest first."""
+
+    url: Text | None = None
+    on: Happenings | None = None
+    secret_env: Text | None = None
+
+
 class WorkflowSettings(Struct, frozen=True):
     """``stages`` has the flat form: ``*``, ``STATE`` or ``STATE.job_type``."""
 
@@ -110,7 +158,20 @@ class WorkflowSettings(Struct, frozen=True):
     quota: QuotaSettings = QuotaSettings()
     prices: dict[str, Amount] = {}
     lease: Duration | None = None
+    notify: NotifySettings = NotifySettings()
     settings: dict[str, Anything] = {}
+
+
+class Retention(Struct, frozen=True):
+    """``keys``: how long what tells a repeat from a first time outlives its job; 0 is for good."""
+
+    keys: Duration = 30 * 86400
+
+
+class WebhookSettings(Struct, frozen=True):
+    """``secrets_env``: the names of environment variables, each with one ``whsec_`` secret."""
+
+    secrets_env: Texts = ()
 
 
 class Config(Struct, frozen=True):
@@ -121,20 +182,27 @@ class Config(Struct, frozen=True):
     resources: dict[str, Amount] = msgspec.field(default_factory=lambda: {"gpu": 1})
     credits: Credits = Credits()
     downloads: Downloads = Downloads()
+    notify: Notify = Notify()
+    telemetry: Telemetry = Telemetry()
     plugins: Plugins = Plugins()
     workflows: dict[str, WorkflowSettings] = {}
+    webhooks: dict[str, WebhookSettings] = {}
+    retention: Retention = Retention()
 
     def workflow(self, name: str) -> WorkflowSettings:
         """What is set for one workflow; a name from the environment is compared folded."""
         by_fold = {fold(key): settings for key, settings in self.workflows.items()}
         return self.workflows.get(name) or by_fold.get(fold(name)) or WorkflowSettings()
 
+    def webhook(self, source: str) -> WebhookSettings:
+        """The same for one source of webhooks."""
+        by_fold = {fold(key): settings for key, settings in self.webhooks.items()}
+        return self.webhooks.get(source) or by_fold.get(fold(source)) or WebhookSettings()
 
-class Given(Struct, frozen=True):
-    """A value from the environment: text, whatever the key wants, and the variable it came from."""
-
-    text: str
-    variable: str
+    def unheard(self, sources: Iterable[str]) -> list[str]:
+        """For which names something is set, and none of the sources has them."""
+        known = {fold(source) for source in sources}
+        return [name for name in self.webhooks if fold(name) not in known]
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Config:
@@ -144,7 +212,7 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
     """
     faults: list[str] = []
     tree = _file(path, faults)
-    _overlay(tree, environ, faults)
+    overlay(tree, environ, get_type_hints(Config), faults)
     config = _read(Config, tree, "", faults)
     if not faults:
         faults += _contradictions(config)
@@ -152,11 +220,6 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
         raise Misconfigured(*faults)
     assert isinstance(config, Config)
     return config
-
-
-def fold(name: str) -> str:
-    """How names are compared when they come from the environment."""
-    return name.lower().replace("-", "_")
 
 
 def nearest(name: str, known: list[str]) -> str:
@@ -179,57 +242,6 @@ def _file(path: Path | None, faults: list[str]) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         faults.append(f"{chosen}: is not TOML: {error}")
     return {}
-
-
-# ---------------------------------------------------------------- the environment
-
-
-def _overlay(tree: dict[str, Any], environ: Mapping[str, str], faults: list[str]) -> None:
-    taken: dict[tuple[str, ...], str] = {}
-    for variable, text in sorted(environ.items()):
-        keys = _keys(variable, faults)
-        if not keys:
-            continue
-        other = taken.setdefault(keys, variable)
-        if other == variable:
-            _put(tree, keys, Given(text, variable), faults)
-        else:
-            faults.append(f"{variable}: means the same key as {other}; keep one of them")
-
-
-def _keys(variable: str, faults: list[str]) -> tuple[str, ...]:
-    """The folded path a variable stands for; empty when it is none of the settings."""
-    if not variable.upper().startswith(PREFIX):
-        return ()
-    name = variable[len(PREFIX) :]
-    keys = tuple(fold(key) for key in name.split("__"))
-    if len(keys) > 1:
-        return keys
-    for section, kind in get_type_hints(Config).items():
-        if isinstance(kind, type) and keys[0] in getattr(kind, "__struct_fields__", ()):
-            cure = f"{PREFIX}{section.upper()}__{keys[0].upper()}"
-            faults.append(f"{variable}: names no section; did you mean {cure}?")
-    return ()
-
-
-def _put(tree: dict[str, Any], keys: tuple[str, ...], given: Given, faults: list[str]) -> None:
-    """Set one key, following names that the file spelled with capitals or dashes."""
-    spot: Any = tree
-    for depth, key in enumerate(keys):
-        if not isinstance(spot, dict):
-            inside = ".".join(keys[:depth])
-            faults.append(f"{given.variable}: {inside} has a value already and holds no keys")
-            return
-        spellings = [name for name in spot if fold(name) == key]
-        if len(spellings) > 1:
-            both = " and ".join(map(repr, spellings))
-            faults.append(f"{given.variable}: matches both {both} in the file; rename one")
-            return
-        spelling = spellings[0] if spellings else key
-        if depth == len(keys) - 1:
-            spot[spelling] = given
-        else:
-            spot = spot.setdefault(spelling, {})
 
 
 # ---------------------------------------------------------------- from values to structs
@@ -299,8 +311,9 @@ def _read_value(kind: Any, raw: Any, path: str, faults: list[str]) -> Any:
     allowed = _allowed(kind)
     try:
         value = _plain(kind, raw)
-        if kind in (Size, Duration) and isinstance(value, str):
-            value = _measure(value, SIZES if kind is Size else DURATIONS, whole=kind is Size)
+        if kind in (Size, Space, Duration) and isinstance(value, str):
+            whole = kind is not Duration
+            value = _measure(value, SIZES if whole else DURATIONS, whole=whole)
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, ValueError):
         faults.append(_fault(path, raw, allowed))
@@ -326,7 +339,7 @@ def _plain(kind: Any, raw: Any) -> Any:
 
 def _from_text(kind: Any, text: str) -> Any:
     """What a variable's text says: itself where text is wanted, else a value as TOML writes it."""
-    if kind in (Text, Mode):
+    if kind in (Text, Address, Mode):
         return text
     if kind is Texts and not text.lstrip().startswith("["):
         return [part.strip() for part in text.split(",") if part.strip()]
@@ -375,6 +388,16 @@ def _contradictions(config: Config) -> list[str]:
         for host in config.downloads.allow_hosts
         if not re.fullmatch(r"[\w-]+(\.[\w-]+)*\.?", host)
     ]
+    if config.server.public_url and not re.fullmatch(PUBLIC_URL, config.server.public_url):
+        faults.append(
+            f"server.public_url = {config.server.public_url!r}: must be where others reach this "
+            'service, like "https://jobs.example.com", or empty'
+        )
+    if not re.fullmatch(f"({PUBLIC_URL})?", config.telemetry.otlp_endpoint):
+        faults.append(
+            f"telemetry.otlp_endpoint = {config.telemetry.otlp_endpoint!r}: must be where traces "
+            'are taken, like "http://127.0.0.1:4318", or empty'
+        )
     if config.auth.mode == "none" and not is_loopback(config.server.host):
         faults.append(
             f"auth.mode = 'none': with server.host = {config.server.host!r} everybody would be an "

@@ -9,25 +9,35 @@ of the environment cannot spell them otherwise. From the general to the particul
 active states, ``STATE`` all its job types, ``STATE.job_type`` one.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from jobrunner.config import Config, QuotaSettings, RetrySettings, WorkflowSettings, fold, nearest
+from jobrunner.config import (
+    Config,
+    NotifySettings,
+    QuotaSettings,
+    RetrySettings,
+    WorkflowSettings,
+    nearest,
+)
 from jobrunner.core.workflow import (
     ANY,
-    EXTERNAL,
     Deadline,
     JobType,
+    Notify,
     Quota,
     Retry,
     State,
     Workflow,
 )
+from jobrunner.environment import fold
 
 V = TypeVar("V")
+NOTIFY_URL = r"https?://[^\s/?#@]+(?:/[^\s#@]*)?(?:\?[^\s#]*)?"
 
 
 def apply(workflow: Workflow, settings: WorkflowSettings) -> Workflow | tuple[str, ...]:
@@ -40,6 +50,7 @@ def apply(workflow: Workflow, settings: WorkflowSettings) -> Workflow | tuple[st
         quota=_quota(workflow.quota, settings.quota),
         lease_s=workflow.lease_s if settings.lease is None else settings.lease,
         settings=_merged(workflow.settings, settings.settings),
+        notify=_notify(names, settings.notify),
     )
     return tuple(names.faults) or changed
 
@@ -113,7 +124,9 @@ def _bind(names: Names, stages: Mapping[str, str], states: dict[str, State]) -> 
     for key in sorted(stages, key=lambda key: (key != ANY, key.count("."), key)):
         if key == ANY:
             active = [state for state in states.values() if state.kind == "active"]
+            asked = [state for state in states.values() if state.on_demand]
             states |= {s.name: replace(s, stage={ANY: stages[key]}) for s in active}
+            states |= {s.name: replace(s, on_demand=stages[key]) for s in asked}
         else:
             _bind_one(names, key, stages[key], states)
 
@@ -128,10 +141,10 @@ def _bind_one(names: Names, key: str, stage: str, states: dict[str, State]) -> N
     if state.kind == "active":
         bound = state.stage | {job_type.name: stage} if job_type else {ANY: stage}
         states[state.name] = replace(state, stage=bound)
-    elif state.on_demand and stage != EXTERNAL and not wanted:
+    elif state.on_demand and not wanted:
         states[state.name] = replace(state, on_demand=stage)
     elif state.on_demand:
-        names.fault("stages", key, "runs on demand, for all job types and only in the house")
+        names.fault("stages", key, "runs on demand, for all job types alike")
     else:
         names.fault("stages", key, f"is a {state.kind} state: no stage runs there")
 
@@ -186,6 +199,17 @@ def _priced(names: Names, prices: Mapping[str, int]) -> tuple[JobType, ...]:
 def _quota(quota: Quota, settings: QuotaSettings) -> Quota:
     given = {name: getattr(settings, name) for name in settings.__struct_fields__}
     return replace(quota, **_without_none(given))
+
+
+def _notify(names: Names, settings: NotifySettings) -> Notify:
+    """Nothing of it is the declaration's: where to is for the operator alone to say."""
+    url = settings.url or ""
+    if url and not re.fullmatch(NOTIFY_URL, url):
+        text = "must be a URL with http or https, without a user, a password or a fragment"
+        names.fault("notify", "url", text)
+    if settings.secret_env and not url:
+        names.fault("notify", "secret_env", "has no url to go with")
+    return Notify(url, settings.on) if settings.on else Notify(url)
 
 
 def _without_none(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import random
+import resource
 import secrets
 import signal
 import socket
@@ -70,6 +71,10 @@ class Files(Protocol):
     """Files that are whole or absent."""
 
     def write_private(self, path: str, data: bytes) -> None: ...
+
+    def free(self, path: str) -> int:
+        """How many bytes the disk of this path has left for us, whether the path exists or not."""
+        ...
 
 
 class Children(Protocol):
@@ -199,6 +204,13 @@ class SystemIds:
 
 
 class SystemFiles:
+    def free(self, path: str) -> int:
+        place = os.path.abspath(path)
+        while not os.path.exists(place) and place != os.path.dirname(place):
+            place = os.path.dirname(place)
+        disk = os.statvfs(place)
+        return disk.f_bavail * disk.f_frsize
+
     def write_private(self, path: str, data: bytes) -> None:
         """Readable by its owner only, and whole: a reader never sees half of it."""
         draft = f"{path}.{os.getpid()}.new"
@@ -388,6 +400,28 @@ class SystemConnector:
             happy_eyeballs_delay=None,
             limit=CONNECTIONS_MAX,
         )
+
+
+def one_at_a_time() -> "threading.Lock":
+    """For the little that threads of one process have to share."""
+    return threading.Lock()
+
+
+def bound_send_buffer(transport: asyncio.WriteTransport, size: int) -> None:
+    """What a client that does not read may make us keep: so much here, so much in the system."""
+    transport.set_write_buffer_limits(high=size)
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+
+
+def raise_open_files(wanted: int) -> int:
+    """How many files this process may have open, when it may have more on asking."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return soft
 
 
 def end_process(code: int) -> None:

@@ -267,12 +267,14 @@ class World:
 
 
 def bound(definition: Definition, **changes: Any) -> Definition:
-    """The same lifecycle with every active state worked by a stage in the house; ``changes`` are
-    to the workflow's other fields."""
+    """The same lifecycle with every active state worked by a stage in the house; what is done on
+    demand is an outside worker's. ``changes`` are to the workflow's other fields."""
     states = tuple(
-        msgspec.structs.replace(state, stage={"*": "test.stage"})
-        if state.kind == "active"
-        else state
+        msgspec.structs.replace(
+            state,
+            stage={"*": "test.stage"} if state.kind == "active" else {},
+            on_demand=EXTERNAL if state.on_demand else "",
+        )
         for state in definition.workflow.states
     )
     return varied(definition, **{"states": states, **changes})

@@ -120,18 +120,37 @@ KEYS: list[tuple[str, str, Any]] = [
     ("server.port", "0", 0),
     ("server.max_body", '"1 MiB"', 1024**2),
     ("server.max_upload", "7", 7),
+    ("server.upload_expires", '"2h"', 7200),
     ("server.drain_seconds", '"500ms"', 0.5),
+    ("server.public_url", '"https://jobs.example.com/runner"', "https://jobs.example.com/runner"),
+    ("store.min_free", '"1MiB"', 1024**2),
+    ("store.min_free", "0", 0),
     ("store.path", '"x.db"', "x.db"),
     ("store.assets", '"files"', "files"),
+    ("server.admin_host", '"127.0.0.1"', "127.0.0.1"),
+    ("server.admin_port", "9", 9),
     ("auth.mode", '"none"', "none"),
     ("limits.active_jobs", "1", 1),
     ("limits.queued_jobs", "2", 2),
+    ("limits.bulk_per_second", "50", 50),
     ("limits.per_user_active", "3", 3),
+    ("limits.requests_per_second", "2.5", 2.5),
+    ("limits.anonymous_per_second", "0", 0),
+    ("limits.burst", "7", 7),
+    ("limits.connections", "100", 100),
+    ("limits.streams", "10", 10),
+    ("limits.streams_per_user", "2", 2),
+    ("limits.pending_writes", "0", 0),
+    ("limits.lag", '"1s"', 1),
+    ("limits.free_disk", '"1GiB"', 1024**3),
     ("resources.cpu", "4", 4),
     ("credits.initial", "0", 0),
     ("downloads.allow_hosts", '["example.org"]', ("example.org",)),
     ("downloads.allow_private", '["127.0.0.1:9000", "[::1]:80"]', ("127.0.0.1:9000", "[::1]:80")),
     ("downloads.max_size", '"2GB"', 2 * 1000**3),
+    ("retention.keys", '"1d"', 86400),
+    ("webhooks.replicate.secrets_env", '["ONE", "TWO"]', ("ONE", "TWO")),
+    ("notify.secrets_env", '["NEW", "OLD"]', ("NEW", "OLD")),
     ("plugins.enabled", '["cutx"]', ("cutx",)),
     ("plugins.path", '"more"', "more"),
     ("workflows.w.stages.A", '"external"', "external"),
@@ -147,6 +166,9 @@ KEYS: list[tuple[str, str, Any]] = [
     ("workflows.w.quota.per_day", "3", 3),
     ("workflows.w.prices.tts", "4", 4),
     ("workflows.w.lease", '"30m"', 1800),
+    ("workflows.w.notify.url", '"https://ops.example/"', "https://ops.example/"),
+    ("workflows.w.notify.on", '["ended", "stuck"]', ("ended", "stuck")),
+    ("workflows.w.notify.secret_env", '"OPS"', "OPS"),
     ("workflows.w.settings.anything", '{ deep = [1, "x"] }', {"deep": [1, "x"]}),
 ]
 
@@ -283,3 +305,12 @@ def test_no_text_in_a_variable_does_more_than_set_or_be_refused(key: str, text: 
     assert msgspec.structs.replace(config, server=server) == Config(
         server=type(server)(host="", port=1, max_body=1)
     )
+
+
+@pytest.mark.parametrize(
+    "url", ["jobs.example.com", "ftp://jobs.example.com", "https://", "https://a b", "http://a?b=c"]
+)
+def test_where_the_service_is_reached_is_a_url(url: str) -> None:
+    """P9: nobody is told to call back at what is none."""
+    (fault,) = faults(f"server.public_url = {url!r}")
+    assert fault.startswith(f"server.public_url = {url!r}: must be where others reach this")

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jobrunner.config import Config, QuotaSettings, RetrySettings, WorkflowSettings
+from jobrunner.config import Config, NotifySettings, QuotaSettings, RetrySettings, WorkflowSettings
 from jobrunner.core.workflow import Deadline, Edge, JobType, Quota, Retry, State, Workflow
 from jobrunner.overrides import apply, unknown_workflows
 
@@ -61,7 +61,7 @@ def test_a_star_binds_every_active_state_and_the_particular_wins() -> None:
     )
     assert state(applied, "moving").stage == {"*": "parcel.walk", "big": "parcel.ship"}
     assert state(applied, "checked").stage == {"*": "external"}
-    assert state(applied, "Waiting-Room").on_demand == "parcel.sketch"
+    assert state(applied, "Waiting-Room").on_demand == "external"
     assert [s.name for s in applied.states] == [s.name for s in DECLARED.states]
 
 
@@ -70,10 +70,11 @@ def test_one_job_type_is_bound_and_the_others_stay() -> None:
     assert state(applied, "moving").stage == {"small": "parcel.bike", "big": "external"}
 
 
-def test_a_stage_on_demand_can_be_another_one_but_not_external() -> None:
+def test_a_stage_on_demand_can_be_another_one_and_an_outside_worker() -> None:
     applied = changed(WorkflowSettings(stages={"waiting_room": "parcel.paint"}))
     assert state(applied, "Waiting-Room").on_demand == "parcel.paint"
-    assert "only in the house" in faults(WorkflowSettings(stages={"waiting_room": "external"}))[0]
+    applied = changed(WorkflowSettings(stages={"waiting_room": "external"}))
+    assert state(applied, "Waiting-Room").on_demand == "external"
 
 
 def test_a_declared_deadline_keeps_its_path() -> None:
@@ -158,6 +159,7 @@ def test_every_setting_reaches_the_declaration(name: str) -> None:
         "quota": QuotaSettings(per_day=1),
         "prices": {"big": 7},
         "lease": 1.5,
+        "notify": NotifySettings(url="https://hooks.example/"),
         "settings": {"new": 1},
     }
     settings = WorkflowSettings(**{name: values[name]})

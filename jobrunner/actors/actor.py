@@ -4,12 +4,22 @@ It lives as long as its mailbox holds something. Its snapshot is the last commit
 surprise it forgets it and reads again, because the row is the truth.
 """
 
-from jobrunner.actors.answer import Answer
+from msgspec.structs import replace
+
+from jobrunner.actors.answer import Answer, ours
 from jobrunner.actors.brief import verified
 from jobrunner.actors.mailbox import Letter, Mailbox
 from jobrunner.actors.world import World
 from jobrunner.core.access import foreign, unknown
-from jobrunner.core.decide import Verdict, decide, needs_balance, needs_event, needs_files
+from jobrunner.core.bulk import Tick
+from jobrunner.core.decide import (
+    Verdict,
+    decide,
+    needs_balance,
+    needs_event,
+    needs_files,
+    needs_webhook,
+)
 from jobrunner.core.decision import Clash, Decision, NoOp
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import (
@@ -21,7 +31,9 @@ from jobrunner.core.messages import (
     SeenEvent,
     SetAside,
     Start,
+    WebhookFacts,
 )
+from jobrunner.core.webhooks import KEPT_MS
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import JobrunnerError, Refused
 from jobrunner.stages.params import Stale, params_of
@@ -45,7 +57,7 @@ class JobActor:
         """Until the mailbox is empty. A bug ends it: the letter at hand is answered with it."""
         while letter := self.mailbox.take():
             try:
-                answer = await self._receive(letter.message)
+                answer = await self._receive(letter.message, letter.tick)
             except JobrunnerError as known:
                 self._job = None
                 _settle(letter, known)
@@ -56,7 +68,7 @@ class JobActor:
                 if not letter.reply.done():
                     letter.reply.set_result(answer)
 
-    async def _receive(self, message: Message) -> Answer:
+    async def _receive(self, message: Message, tick: Tick | None) -> Answer:
         for _ in range(TRIES):
             job = self._job or await self._read()
             definition = self._definition(job, message)
@@ -66,10 +78,16 @@ class JobActor:
                 raise self._denied(job, message, verdict)
             if isinstance(verdict, NoOp):
                 return self._noop(verdict)
-            if answer := await self._commit(verdict):
+            if answer := await self._commit(verdict, tick):
                 return answer
             self._job = None
         raise Refused("JOB_VERSION_CONFLICT", "others keep changing this job; try again")
+
+    async def foresee(self, message: Message) -> tuple[Snapshot, Verdict]:
+        """What would follow, with nothing written."""
+        job = await self._read()
+        definition = self._definition(job, message)
+        return job, await self._decide(definition, job, _or_aside(definition, job, message))
 
     async def _read(self) -> Snapshot:
         job = await self._world.reader.job(self.job_id)
@@ -90,7 +108,7 @@ class JobActor:
         return definition
 
     async def _decide(self, definition: Definition, job: Snapshot, message: Message) -> Verdict:
-        facts = await self._facts(definition, job, message)
+        facts = self._world.pauses.known_to(await self._facts(definition, job, message), job)
         return decide(definition, job, message, facts, self._world.moment())
 
     async def _facts(self, definition: Definition, job: Snapshot, message: Message) -> Facts:
@@ -102,14 +120,22 @@ class JobActor:
         if needs_balance(definition, job, message):
             balance = (await self._world.reader.credits(job.user_id)).balance
         sound = await verified(self._world, job) if needs_files(job, message) else frozenset()
-        return Facts(event=event, balance=balance, verified=sound)
+        webhook = await self._webhook(message)
+        return Facts(event=event, balance=balance, verified=sound, webhook=webhook)
 
-    async def _commit(self, decision: Decision) -> Answer | None:
+    async def _webhook(self, message: Message) -> WebhookFacts | None:
+        wanted = needs_webhook(message)
+        if wanted is None:
+            return None
+        since = self._world.clock.now() - KEPT_MS
+        return await self._world.reader.webhook(*wanted, since)
+
+    async def _commit(self, decision: Decision, tick: Tick | None) -> Answer | None:
         """None when a fact had changed meanwhile: read and decide again."""
-        outcome = await self._world.store.commit(decision)
+        if tick is not None:
+            decision = replace(decision, tick=tick)
+        outcome = ours(await self._world.store.commit(decision))
         if isinstance(outcome, Clash):
-            if outcome.reason == "epoch":
-                raise Refused("DRAINING", "another process has taken over this data folder")
             return None
         assert outcome.snapshot is not None, "a decision leaves a snapshot"
         self._job = outcome.snapshot

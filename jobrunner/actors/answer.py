@@ -1,13 +1,16 @@
 """What a caller of this room is told, and what this room is told by the store."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.job import Snapshot
 from jobrunner.core.queries import Reader
+from jobrunner.errors import Refused
+
+T = TypeVar("T")
 
 
 class Answer(Struct, frozen=True):
@@ -36,6 +39,19 @@ class Writer(Protocol):
     def epoch(self) -> int: ...
 
     async def commit(self, unit: Unit) -> Committed | Clash: ...
+
+
+def ours(outcome: T) -> T:
+    """What the store said, while the file is this process's.
+
+    Raises: Refused, once another one has it, or once this item of a bulk is over: to try again
+    here would never help.
+    """
+    if isinstance(outcome, Clash) and outcome.reason == "epoch":
+        raise Refused("DRAINING", "another process has taken over this data folder")
+    if isinstance(outcome, Clash) and outcome.reason == "tick":
+        raise Refused("ALREADY_EXISTS", "this item of a bulk was done before, or aborted")
+    return outcome
 
 
 Announce = Callable[..., None]

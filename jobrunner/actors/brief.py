@@ -1,5 +1,6 @@
 """What a stage is told about its job, and the folder it may scribble in."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,16 +10,19 @@ import msgspec
 
 from jobrunner.actors.world import World
 from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.tracing import attempt_of
 from jobrunner.core.workflow import Definition
 from jobrunner.stages import Given, Stage
-from jobrunner.stages.shelf import Kept, scratch_folder, tidy
+from jobrunner.stages.shelf import Kept, made_empty, scratch_path, tidy
 
 
 @asynccontextmanager
 async def given(
     world: World, job: Snapshot, attempt: Attempt, definition: Definition, stage: Stage
 ) -> AsyncIterator[Given]:
-    """The brief of an attempt; the scratch folder goes with it."""
+    """The brief of an attempt; the scratch folder goes with it. In the loop there is none before
+    the stage asks for it, because most never do."""
+    around = world.surroundings
     files = await recorded(world, job)
     brief = Given(
         job_id=job.id,
@@ -30,7 +34,7 @@ async def given(
         attempt=attempt.number,
         params=_params(job),
         artifacts={name: found.value for name, found in job.artifacts.items()},
-        settings=definition.workflow.settings,
+        settings=around.settings_of(job.workflow, definition.workflow.settings),
         kept=attempt.kept,
         answers=attempt.answers,
         files=files,
@@ -38,17 +42,19 @@ async def given(
         root=world.assets,
         folder=_folder(definition, job),
         number=sum(job.asset_types.values()),
+        scratch=scratch_path(world.assets, f"{job.id}-{attempt.serial}"),
+        base_url=around.base_url,
+        floor=around.room.floor,
+        traceparent=attempt_of(job, attempt).text,
     )
-    if stage.runs == "loop":
-        yield brief
-        return
-    name = f"{job.id}-{attempt.serial}"
-    scratch = await world.children.in_thread(lambda: scratch_folder(world.assets, name))
+    if stage.runs != "loop":
+        await world.children.in_thread(lambda: made_empty(brief.scratch))
     try:
-        yield msgspec.structs.replace(brief, scratch=scratch)
+        yield brief
     finally:
-        with anyio.CancelScope(shield=True):
-            await world.children.in_thread(lambda: tidy(scratch))
+        if os.path.lexists(brief.scratch):
+            with anyio.CancelScope(shield=True):
+                await world.children.in_thread(lambda: tidy(brief.scratch))
 
 
 async def recorded(world: World, job: Snapshot) -> dict[str, Kept]:

@@ -2,6 +2,10 @@
 may run is what ``slots`` knows. Among users of equal priority the one with the fewest running
 attempts comes first, so that a thousand jobs of one do not hold up the only job of another.
 
+A slot is taken before its job is asked, and nobody waits for the answer but the job itself: one
+that has long to look at its files holds up its own slot, not those of the others. One that could
+not be asked gives its slot back, and is asked again in a second.
+
 After the service died soon after a start, the attempts that were open then are suspects: one of
 them runs at a time, and nothing else does, until each is cleared by its end or a minute of life.
 """
@@ -12,14 +16,15 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import anyio
+from anyio.abc import TaskGroup
 
+from jobrunner.actors.recovery import CLEARED_AFTER_S
 from jobrunner.actors.slots import Slots
 from jobrunner.actors.world import World
-from jobrunner.core.job import Snapshot
+from jobrunner.core.job import Paused, Snapshot
 from jobrunner.core.queries import Waiting
 from jobrunner.stages import Stage
 
-CLEARED_AFTER_S = 60.0
 AGAIN_S = 1.0
 SUSPECTS_MAX = 1024
 ROUNDS_MAX = 8
@@ -39,8 +44,13 @@ class Dispatcher:
         self._users: Counter[str] = Counter()
         self._suspects: list[str] = []
         self._probation: tuple[str, float] | None = None
+        self._asked: dict[str, None] = {}
+        self._answered: set[str] = set()
+        self._later: dict[str, float] = {}
         self.backlog = 0
         self.open = True
+        self._around = world.surroundings
+        self._around.on_release = self.nudge
         world.on_line = self.line_changed
 
     @property
@@ -70,46 +80,57 @@ class Dispatcher:
 
     def why(self, job: Snapshot) -> str:
         """What a job in line waits for."""
+        if job.workflow in self._world.pauses.workflows:
+            return _paused(f"workflow {job.workflow}", self._world.pauses.workflows[job.workflow])
+        if paused := self._world.pauses.stages.get(self._bound(job)):
+            return _paused(f"stage {self._bound(job)}", paused)
+        if self._around.is_held(job.workflow):
+            return "what its workflow needs beside it, which is still being opened"
+        if job.id in self._asked:
+            return "nothing any more: its turn has come, and what it needs is looked at"
         if self._probation is not None or self._suspects:
             return "the attempts that were open when the service died, which start one by one"
         stage = self._stage(job.workflow, job.status, job.job_type)
         return self._slots.lack(job.id, job.user_id, stage) or "its turn, which is next"
 
-    async def run(self) -> None:
+    def nudge(self) -> None:
+        """Something that was paused, or waited for, goes on."""
+        self._nudge.set()
+
+    async def run(self, group: TaskGroup) -> None:
+        """``group`` is where jobs are asked: who is asked stays so when this is started again."""
         self.backlog = await self._world.reader.line_length()
         self._users = Counter(dict(await self._world.reader.line_users()))
         while True:
             self._nudge.clear()
-            failed = await self._serve() if self.open else False
-            await self._rest(AGAIN_S if failed else None)
+            self._forget_later()
+            await self._serve(group)
+            await self._rest()
 
-    async def _serve(self) -> bool:
-        """Fill the free slots; what does not fit stays where it is, in the table. True when jobs
-        are left that could not be asked."""
+    async def _serve(self, group: TaskGroup) -> None:
+        """Fill the free slots; what does not fit stays where it is, in the table."""
         while self.open and self._slots.free:
+            self._answered.clear()
             chosen = self._reserve(await self._waiting())
             if not chosen:
-                return False
-            answers: list[Taken] = []
-            async with anyio.create_task_group() as group:
-                for one in chosen:
-                    group.start_soon(self._give, one, answers)
-            if "failed" in answers:
-                return True
-        return False
+                return
+            for one in chosen:
+                self._asked[one.job_id] = None
+                group.start_soon(self._give, one)
 
     async def _waiting(self) -> list[Waiting]:
         """As many as may run at all, and of more users if there are more who wait."""
-        names = tuple(self._world.registry.names())
+        names = self._world.pauses.startable(self._world.registry.names())
         if self._probation is not None:
             return []
-        if self._suspects and (suspect := await self._next_suspect(names)):
-            return [suspect]
+        ready = tuple(name for name in names if not self._around.is_held(name))
+        if self._suspects and (left := await self._suspects_left(names)):
+            return self._next_suspect([one for one in left if one.workflow in ready])
         passed, found = set(self._slots.crowded()), list[Waiting]()
-        most, full = self._slots.limits.active_jobs, self._full()
+        most, full = self._slots.limits.active_jobs + len(self._later), self._full()
         for _ in range(ROUNDS_MAX):
             but_not = tuple(sorted(passed))
-            line = await self._world.reader.line(most, names, but_not, full)
+            line = await self._world.reader.line(most, ready, but_not, full)
             found += line
             passed |= {one.user_id for one in line}
             if len(line) < most or self._users.keys() <= passed:
@@ -117,26 +138,37 @@ class Dispatcher:
         return found
 
     def _full(self) -> tuple[tuple[str, str, str], ...]:
-        """Where nobody needs to be called: the stage there has no turn, or no resource, left."""
+        """Where nobody needs to be called: the stage there is paused, or has no turn, or no
+        resource, left."""
         stages = self._world.registry.stages.items()
         short = frozenset(name for name, stage in stages if self._slots.short_of(stage))
+        short |= self._world.pauses.stages.keys()
         return self._world.registry.places(short) if short else ()
 
-    async def _next_suspect(self, names: tuple[str, ...]) -> Waiting | None:
-        """None when no suspect is left that waits for a slot."""
+    async def _suspects_left(self, names: tuple[str, ...]) -> list[Waiting]:
+        """In the order of suspicion. None when no suspect is left that waits for a slot."""
         line = await self._world.reader.line(SUSPECTS_MAX, names)
-        first = next((one for one in line if one.job_id in self._suspects), None)
-        if first is None:
+        waiting = {one.job_id: one for one in line}
+        left = [waiting[job_id] for job_id in self._suspects if job_id in waiting]
+        if not left:
             self._suspects = []
-            return None
+        return left
+
+    def _next_suspect(self, left: list[Waiting]) -> list[Waiting]:
+        first = next((one for one in left if one.job_id not in self._later), None)
+        if first is None:
+            return []
         self._suspects.remove(first.job_id)
         self._probation = (first.job_id, self._world.clock.monotonic() + CLEARED_AFTER_S)
-        return first
+        return [first]
 
     def _reserve(self, line: list[Waiting]) -> list[Waiting]:
-        """One after the other: the highest priority, the user with the least, the oldest."""
+        """One after the other: the highest priority, the user with the least, the oldest. Passed
+        over is who answered since the line was read, which may be different now."""
         queues: dict[str, list[Waiting]] = {}
         for one in reversed(line):
+            if one.job_id in self._later or one.job_id in self._answered:
+                continue
             queues.setdefault(one.user_id, []).append(one)
         chosen: list[Waiting] = []
         while queues and self._slots.free:
@@ -153,28 +185,47 @@ class Dispatcher:
     def _rank(self, one: Waiting) -> tuple[int, int, int]:
         return -one.priority, self._slots.of_user(one.user_id), one.line_at
 
+    def _bound(self, job: Snapshot) -> str:
+        return self._world.registry.bound_at(job.workflow, job.status, job.job_type)
+
     def _stage(self, workflow: str, status: str, job_type: str) -> Stage | None:
         registry = self._world.registry
         return registry.stage(registry.bound_at(workflow, status, job_type))
 
-    async def _give(self, one: Waiting, answers: list[Taken]) -> None:
+    async def _give(self, one: Waiting) -> None:
         taken = await self._offer(one.job_id)
-        answers.append(taken)
+        self._asked.pop(one.job_id, None)
+        self._answered.add(one.job_id)
+        if taken == "failed":
+            self._later[one.job_id] = self._world.clock.monotonic() + AGAIN_S
+            if self._probation is not None and self._probation[0] == one.job_id:
+                self._suspects.append(one.job_id)
         if taken != "took":
-            self._release(one.job_id)
+            self.ended(one.job_id)
 
     def _release(self, job_id: str) -> None:
         self._slots.give_back(job_id)
         if self._probation is not None and self._probation[0] == job_id:
             self._probation = None
 
-    async def _rest(self, again_s: float | None) -> None:
+    def _forget_later(self) -> None:
+        now = self._world.clock.monotonic()
+        self._later = {job_id: at for job_id, at in self._later.items() if at > now}
+
+    async def _rest(self) -> None:
         """Until somebody comes or a slot is free; not for longer than the suspect has to live, or
         than it takes to ask again."""
-        until = self._probation[1] if self._probation is not None else None
-        left_s = until - self._world.clock.monotonic() if until is not None else None
-        seconds = min((one for one in (left_s, again_s) if one is not None), default=None)
+        ends = min(self._later.values(), default=None)
+        if self._probation is not None and (ends is None or self._probation[1] <= ends):
+            ends = self._probation[1]
+        seconds = None if ends is None else max(ends - self._world.clock.monotonic(), 0)
         with anyio.move_on_after(seconds) as nap:
             await self._nudge.wait()
-        if nap.cancelled_caught and self._probation is not None and left_s == seconds:
+        cleared = self._probation is not None and self._probation[1] == ends
+        if nap.cancelled_caught and cleared:
             self._probation = None
+
+
+def _paused(what: str, paused: Paused) -> str:
+    why = f": {paused.reason}" if paused.reason else ""
+    return f"{what} to be resumed, which {paused.by} paused{why}"

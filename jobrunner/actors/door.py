@@ -1,8 +1,11 @@
 """Submissions: no actor is needed to make a job, only facts, a decision and a commit."""
 
-from jobrunner.actors.answer import Answer
+from msgspec.structs import replace
+
+from jobrunner.actors.answer import Answer, ours
 from jobrunner.actors.world import World
 from jobrunner.core.birth import born, derived_parts, keys_of
+from jobrunner.core.bulk import Tick
 from jobrunner.core.decision import Clash, KeyRow, NoOp
 from jobrunner.core.messages import Facts, Submit
 from jobrunner.core.queries import DoorQuestion
@@ -13,11 +16,12 @@ from jobrunner.ports import digest
 TRIES = 5
 
 
-async def submit(world: World, submission: Submit) -> Answer:
+async def submit(world: World, submission: Submit, tick: Tick | None = None) -> Answer:
     """The job that this submission makes, or the one that it made before."""
     definition = world.registry.current(submission.workflow)
     if definition is None:
         raise Refused("UNKNOWN_WORKFLOW", f"there is no workflow {submission.workflow!r}")
+    began_at, began = world.clock.now(), world.clock.monotonic()
     for _ in range(TRIES):
         moment = world.moment()
         parts = derived_parts(definition, submission, moment.now)
@@ -30,10 +34,13 @@ async def submit(world: World, submission: Submit) -> Answer:
         if isinstance(verdict, NoOp):
             world.say("job.replayed", job_id=verdict.snapshot.id, workflow=submission.workflow)
             return Answer(verdict.snapshot, verdict.answer, 200, replayed=True)
-        outcome = await world.store.commit(verdict)
+        ticked = replace(verdict, tick=tick) if tick else verdict
+        outcome = ours(await world.store.commit(ticked))
         if not isinstance(outcome, Clash):
             assert outcome.snapshot is not None, "a birth leaves a snapshot"
             world.committed(verdict, outcome.snapshot)
+            span = world.span(began_at, world.clock.monotonic() - began)
+            world.meter.submitted(outcome.snapshot, span)
             return Answer(outcome.snapshot, verdict.answer, 201)
     raise Refused("OVERLOADED", "too much happens around this key or account; try again")
 
@@ -58,6 +65,7 @@ async def _facts(
         )
     )
     return Facts(
+        verified=submission.origin.verified if submission.origin else frozenset(),
         known=answer.known,
         derived=answer.derived,
         balance=answer.balance,

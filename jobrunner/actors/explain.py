@@ -16,6 +16,7 @@ async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[s
         "kind": job.kind,
         "waits_for": _reason(definition, job, dispatcher),
         "stuck": job.stuck,
+        "paused": _paused(world, job),
         "locks": [
             {
                 "scope": lock.scope,
@@ -29,12 +30,25 @@ async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[s
         "attempt": _attempt(job.attempt),
     }
     if job.line_at is not None:
-        facts["queue_position"] = await _position(world, job)
+        place = await world.reader.place(job, tuple(world.registry.names()))
+        facts["queue_position"] = place.ahead + 1
+        facts["queue_position_exact"] = place.exact
         facts["running"] = len(dispatcher.running)
     balance = (await world.reader.credits(job.user_id)).balance
     if job.kind == "settled" and job.cost > balance:
         facts["credits_short"] = job.cost - balance
     return facts
+
+
+def _paused(world: World, job: Snapshot) -> dict[str, Any] | None:
+    """By whom, and what of: the job itself, or its workflow; the stage is told by what it waits
+    for."""
+    halted = world.pauses.workflows.get(job.workflow)
+    paused = job.paused or halted
+    if paused is None:
+        return None
+    what = "job" if job.paused else "workflow"
+    return {"what": what, "by": paused.by, "reason": paused.reason, "at": paused.at}
 
 
 def _reason(definition: Definition | None, job: Snapshot, dispatcher: Dispatcher) -> str:
@@ -46,6 +60,9 @@ def _reason(definition: Definition | None, job: Snapshot, dispatcher: Dispatcher
         return "nothing: the job has ended"
     if job.kind == "settled":
         return "nothing by itself; a command can revive it"
+    if job.paused is not None:
+        why = f": {job.paused.reason}" if job.paused.reason else ""
+        return f"somebody to resume it; {job.paused.by} paused it{why}"
     if job.line_at is not None:
         return dispatcher.why(job)
     if job.attempt is not None:
@@ -86,9 +103,3 @@ def _attempt(attempt: Attempt | None) -> dict[str, Any] | None:
         "runs": where,
         "not_before": attempt.not_before or None,
     }
-
-
-async def _position(world: World, job: Snapshot) -> int:
-    line = await world.reader.line(10_000, tuple(world.registry.names()))
-    ids = [one.job_id for one in line]
-    return ids.index(job.id) + 1 if job.id in ids else len(ids) + 1

@@ -6,10 +6,13 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from jobrunner.actors.reach import Reach
 from jobrunner.actors.world import World
 from jobrunner.core.job import STAGE
-from jobrunner.core.messages import Beat, Ended, Keep
+from jobrunner.core.messages import Beat, Checkpoint, Ended, Keep
+from jobrunner.core.messages import Report as Made
 from jobrunner.stages import Lines
+from jobrunner.stages.questions import Answer, Question
 from jobrunner.stages.verdict import for_attempt, plain
 
 PROGRESS_EVERY_S = 1.0
@@ -20,7 +23,8 @@ Report = Callable[[str, Beat], Awaitable[object]]
 
 class Link:
     """The host of one attempt. At most one report of progress a second is stored, and the last one
-    always is: it waits for its second, or goes with the outcome."""
+    always is: it waits for its second, or goes with the outcome. ``reach`` answers for the world
+    beyond the job; ``silence_s`` is for how long the stage may be silent."""
 
     def __init__(self, world: World, job_id: str, serial: int, tell: Tell, report: Report) -> None:
         self._world = world
@@ -32,6 +36,8 @@ class Link:
         self._last = float("-inf")
         self._late: Beat | None = None
         self._thinned = asyncio.Event()
+        self.reach: Reach | None = None
+        self.silence_s = 0.0
 
     async def progress(self, percent: int | None, message: str | None) -> None:
         """Nonsense is passed over: to be wrong about how far it is costs no stage its attempt."""
@@ -49,6 +55,21 @@ class Link:
 
     async def keep(self, name: str, value: Any) -> None:
         await self._tell(self._job_id, Keep(self._serial, name, value))
+
+    async def checkpoint(self, made: Made) -> None:
+        await self._tell(self._job_id, Checkpoint(self._serial, made))
+
+    async def ask(self, question: Question) -> Answer:
+        """A stage that waits for its answer is as alive as its host."""
+        assert self.reach is not None, "a stage asks when it has its brief"
+        pulse = asyncio.ensure_future(self.live(self.silence_s))
+        try:
+            return await self.reach.answer(question)
+        finally:
+            pulse.cancel()
+
+    def room(self, size: int) -> None:
+        self._world.surroundings.room(size)
 
     async def block(self, function: Callable[[], T]) -> T:
         return await self._world.children.in_thread(function)
@@ -75,6 +96,10 @@ class Link:
         while silence_s:
             await self._world.clock.sleep(silence_s / 4)
             await self._report(self._job_id, Beat(STAGE))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return for_attempt(Ended(0, ""), self._serial, self._lines.all()).log
 
     def close(self, ended: Ended) -> Ended:
         """The outcome, with everything that was not told yet."""

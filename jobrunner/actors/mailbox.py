@@ -9,19 +9,23 @@ import asyncio
 from collections import deque
 from typing import Any
 
+from jobrunner.core.bulk import Tick
 from jobrunner.core.messages import Message
 
 CAPACITY = 1024
 
 
 class Letter:
-    """A message, and whoever waits for the answer."""
+    """A message, and whoever waits for the answer; ``tick`` when it is an item of a bulk."""
 
-    __slots__ = ("message", "reply")
+    __slots__ = ("message", "reply", "tick")
 
-    def __init__(self, message: Message, reply: "asyncio.Future[Any]") -> None:
+    def __init__(
+        self, message: Message, reply: "asyncio.Future[Any]", tick: Tick | None = None
+    ) -> None:
         self.message = message
         self.reply = reply
+        self.tick = tick
 
 
 class Mailbox:

@@ -5,83 +5,121 @@ attempt was left is cancelled, and whatever it still says is late by its serial 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import anyio
 from anyio.abc import TaskGroup
 
 from jobrunner.actors.brief import given
 from jobrunner.actors.link import Link, Report, Tell
+from jobrunner.actors.reach import Reach
 from jobrunner.actors.world import World
+from jobrunner.core.decision import Lines, Unit
+from jobrunner.core.inside import LOG_LINES_MAX
 from jobrunner.core.job import Attempt, Failure, Snapshot
 from jobrunner.core.messages import Ended
-from jobrunner.errors import StorageError
-from jobrunner.stages import run_attempt
-from jobrunner.stages.params import kind_of
+from jobrunner.errors import JobrunnerError, StorageError
+from jobrunner.stages import Stage, run_attempt
+from jobrunner.stages.in_loop import run_abandon
+from jobrunner.stages.params import Stale, decoded, kind_of
 from jobrunner.stages.verdict import failed, raised, said
 
 GRACE_S = 5.0
+ABANDON_S = 10.0
+Write = Callable[[Unit], Awaitable[None]]
 
 
 class Performer:
-    """``tell`` delivers an outcome and never gives up; ``report`` delivers progress."""
+    """``tell`` delivers an outcome and never gives up; ``report`` delivers progress; ``write``
+    stores what is about no job's state."""
 
-    def __init__(self, world: World, group: TaskGroup, tell: Tell, report: Report) -> None:
+    def __init__(
+        self, world: World, group: TaskGroup, tell: Tell, report: Report, write: Write
+    ) -> None:
         self._world = world
         self._group = group
         self._tell = tell
         self._report = report
-        self._running: dict[str, tuple[int, anyio.CancelScope]] = {}
+        self._write = write
+        self._running: dict[str, tuple[int, anyio.CancelScope, Link]] = {}
+        self._left: set[tuple[str, int]] = set()
         self._empty = asyncio.Event()
         self.on_end: Callable[[str], None] = lambda job_id: None
         world.on_start = self.start
         world.on_stop = self.stop
+        world.on_abandoned = self.abandon
 
     def __len__(self) -> int:
         return len(self._running)
 
     def start(self, job: Snapshot, attempt: Attempt) -> None:
         scope = anyio.CancelScope()
-        self._running[job.id] = (attempt.serial, scope)
-        self._group.start_soon(self._perform, job, attempt, scope)
+        link = Link(self._world, job.id, attempt.serial, self._tell, self._report)
+        self._running[job.id] = (attempt.serial, scope, link)
+        self._group.start_soon(self._perform, job, attempt, scope, link)
 
     def stop(self, job_id: str, serial: int) -> None:
         running = self._running.get(job_id)
         if running is not None and running[0] == serial:
+            self._left.add((job_id, serial))
             running[1].cancel()
+
+    def abandon(self, job: Snapshot, attempt: Attempt) -> None:
+        """The job is over and this attempt was not done: its stage is told, if it wants to know."""
+        stage = self._world.registry.stage(attempt.stage)
+        if stage is not None and stage.abandon is not None and attempt.started_at is not None:
+            self._group.start_soon(self._abandoned, job, attempt, stage)
 
     async def drain(self, seconds: float) -> None:
         """Let running stages finish for a while, then interrupt what is left. Of a stage that is
         deaf to that, the attempt is written down as interrupted all the same."""
         with anyio.move_on_after(seconds):
             await self._until_empty()
-        for _, scope in list(self._running.values()):
+        for _, scope, _ in list(self._running.values()):
             scope.cancel()
         with anyio.move_on_after(GRACE_S):
             await self._until_empty()
-        for job_id, (serial, _) in list(self._running.items()):
+        for job_id, (serial, _, link) in list(self._running.items()):
             with anyio.move_on_after(GRACE_S):
-                await self._tell(job_id, Ended(serial, "interrupted"))
+                await self._tell(job_id, link.close(Ended(serial, "interrupted")))
 
     async def _until_empty(self) -> None:
         while self._running:
             self._empty.clear()
             await self._empty.wait()
 
-    async def _perform(self, job: Snapshot, attempt: Attempt, scope: anyio.CancelScope) -> None:
+    async def _perform(
+        self, job: Snapshot, attempt: Attempt, scope: anyio.CancelScope, link: Link
+    ) -> None:
         ended = Ended(attempt.serial, "interrupted")
-        link = Link(self._world, job.id, attempt.serial, self._tell, self._report)
+        clock = self._world.clock
+        began_at, began = clock.now(), clock.monotonic()
         try:
             with scope:
                 ended = await self._tried(job, attempt, link)
         finally:
+            span = self._world.span(began_at, clock.monotonic() - began)
+            self._world.meter.attempted(job, attempt, ended, span)
             with anyio.CancelScope(shield=True):
                 await self._tell(job.id, link.close(ended))
+                await self._keep_lines(job, attempt, link)
                 if self._running.get(job.id, (0,))[0] == attempt.serial:
                     del self._running[job.id]
                 if not self._running:
                     self._empty.set()
                 self.on_end(job.id)
+
+    async def _keep_lines(self, job: Snapshot, attempt: Attempt, link: Link) -> None:
+        """An attempt that was left ended before its stage did: what that wrote, to the last line,
+        is kept with it all the same. Nothing but the lines is lost if that fails."""
+        if (job.id, attempt.serial) not in self._left:
+            return
+        self._left.discard((job.id, attempt.serial))
+        if lines := link.lines:
+            with suppress(JobrunnerError):
+                kept = (*attempt.log, *lines)[-LOG_LINES_MAX:]
+                await self._write(Lines(job.id, attempt.serial, kept))
 
     async def _tried(self, job: Snapshot, attempt: Attempt, link: Link) -> Ended:
         """A fault around the stage costs what one in it does: this attempt, and nothing else."""
@@ -108,10 +146,31 @@ class Performer:
             group.start_soon(link.catch_up)
             if stage.runs == "loop":
                 group.start_soon(link.live, state.heartbeat_s)
+            link.reach, link.silence_s = Reach(self._world, brief), state.heartbeat_s
             kind = kind_of(definition, job)
             ended = await run_attempt(stage, brief, kind, link, self._world.children)
             group.cancel_scope.cancel()
         return ended
+
+    async def _abandoned(self, job: Snapshot, attempt: Attempt, stage: Stage) -> None:
+        """After the commit, once, and for a short time: what it does is a courtesy."""
+        definition = self._world.registry.of(job)
+        if definition is None:
+            return
+        link = Link(self._world, job.id, attempt.serial, self._tell, self._report)
+        error = f"it took longer than {ABANDON_S:.0f} s"
+        with anyio.move_on_after(ABANDON_S):
+            try:
+                async with given(self._world, job, attempt, definition, stage) as brief:
+                    link.reach = Reach(self._world, brief)
+                    kind = kind_of(definition, job)
+                    params = decoded(brief.params, kind) if kind else brief.params
+                    error = await run_abandon(stage, brief, params, link)
+            except (JobrunnerError, Stale, OSError) as fault:
+                error = said(fault)
+        level = "warning" if error else "info"
+        about = {"stage": attempt.stage, "attempt": attempt.number, "error": error}
+        self._world.announce("stage.abandoned", job, level, **about)
 
     def _crashed(self, job: Snapshot, attempt: Attempt, failure: Failure) -> None:
         """A stage raised what nobody foresaw: that is its author's to see, with the place."""

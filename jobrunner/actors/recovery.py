@@ -4,31 +4,40 @@ Jobs that wait for a timer, a slot, a callback or a person are not even read: th
 state. Only attempts that ran here died with the process.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from jobrunner.actors.world import World
 from jobrunner.core.messages import Recovered
-from jobrunner.core.queries import LastLife
+from jobrunner.core.queries import LastLife, OpenAttempt
 
 YOUNG_MS = 10 * 60 * 1000
+CLEARED_AFTER_S = 60
 Deliver = Callable[[str, Recovered], Awaitable[object]]
 
 
 async def recover(world: World, deliver: Deliver) -> list[str]:
-    """Tells each job whose attempt died; returns those to be started one at a time."""
+    """Tells each job whose attempt died; returns those to be started one at a time, the youngest
+    attempt first: what kills a service mostly does so when it begins."""
     died = await world.reader.open_attempts(world.store.epoch)
     life = await world.reader.last_life(world.store.epoch)
-    suspicious = bool(died) and _died_young(life)
-    alone = suspicious and len(died) == 1
+    suspected = suspects(died, life)
     for attempt in died:
-        await deliver(attempt.job_id, Recovered(alone))
+        await deliver(attempt.job_id, Recovered(suspected == [attempt]))
     if died:
-        world.say("service.recovered", attempts=len(died), one_at_a_time=suspicious)
-    return [attempt.job_id for attempt in died] if suspicious else []
+        world.say("service.recovered", attempts=len(died), one_at_a_time=bool(suspected))
+    return [attempt.job_id for attempt in suspected]
 
 
-def _died_young(life: LastLife | None) -> bool:
+def suspects(died: Sequence[OpenAttempt], life: LastLife | None) -> list[OpenAttempt]:
+    """Who had run for a minute when the service died did not kill it; unless nobody else is left
+    who could have."""
+    if life is None or not _died_young(life):
+        return []
+    latest = life.seen_at - CLEARED_AFTER_S * 1000
+    fresh = [one for one in died if not one.started_at or one.started_at > latest]
+    return sorted(fresh or died, key=lambda one: one.started_at, reverse=True)
+
+
+def _died_young(life: LastLife) -> bool:
     """It did not say goodbye, and had not been up for long."""
-    if life is None or life.ended_at is not None:
-        return False
-    return life.seen_at - life.started_at < YOUNG_MS
+    return life.ended_at is None and life.seen_at - life.started_at < YOUNG_MS

@@ -17,6 +17,7 @@ class Limits(Struct, frozen=True):
     active_jobs: int = 64
     per_user_active: int = 8
     queued_jobs: int = 100_000
+    bulk_per_second: int = 200
 
 
 class Slot(Struct, frozen=True):

@@ -8,8 +8,9 @@ that one bad job costs nobody else anything.
 import asyncio
 import traceback
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -18,25 +19,35 @@ from msgspec.structs import replace
 
 from jobrunner.actors import door
 from jobrunner.actors.actor import JobActor
-from jobrunner.actors.answer import Announce, Answer, Writer
+from jobrunner.actors.answer import Announce, Answer, Writer, ours
+from jobrunner.actors.bulk import Bulks
+from jobrunner.actors.deliveries import Deliveries
 from jobrunner.actors.dispatcher import Dispatcher, Taken
 from jobrunner.actors.explain import explain
+from jobrunner.actors.following import Follower
+from jobrunner.actors.hearing import Hearing, forget_webhooks, hear
 from jobrunner.actors.mailbox import Letter
 from jobrunner.actors.outside import Claims
+from jobrunner.actors.pausing import Pausing
 from jobrunner.actors.performer import Performer
 from jobrunner.actors.recovery import recover
+from jobrunner.actors.signing import Seals
 from jobrunner.actors.slots import Limits, Slots
-from jobrunner.actors.sweeping import clear_scratch, sweep
+from jobrunner.actors.sweeping import clear, clear_scratch, folders_of, sweep
 from jobrunner.actors.timers import Timers
 from jobrunner.actors.world import World
 from jobrunner.core.access import foreign, unknown
 from jobrunner.core.answers import stale_version
-from jobrunner.core.decision import Clash, Forget, Unit
+from jobrunner.core.bulk import Tick
+from jobrunner.core.decision import Clash, Forget, Grant, Unit, Unshelve
 from jobrunner.core.job import Actor, Snapshot
-from jobrunner.core.messages import Beat, Ended, Fired, Message, SetAside, Start, Stop, Submit
+from jobrunner.core.messages import Beat, Ended, Fired, Message, SetAside, Start, Stop, Submit, Told
+from jobrunner.core.meter import SILENT, Meter
+from jobrunner.core.money import granted_otherwise
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageError
 from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages.registry import Registry
+from jobrunner.stages.surroundings import Surroundings
 
 T = TypeVar("T")
 CANCEL = "cancel"
@@ -46,6 +57,7 @@ ROOM_WAIT_S = 5.0
 AGAIN_S = 1.0
 CRASHES_KEPT = 10_000
 LAST_LETTERS_S = 5.0
+KEYS_S = 30 * 86400.0
 
 
 class Supervisor:
@@ -63,36 +75,60 @@ class Supervisor:
         drain_s: float = 30,
         assets: str = "",
         resources: Mapping[str, int] | None = None,
+        keys_s: float = KEYS_S,
+        seals: Seals | None = None,
+        surroundings: Surroundings | None = None,
+        meter: Meter = SILENT,
     ) -> None:
         self.definitions = definitions
         self.draining = False
+        self.submitting = 0
         self.unknown: OutcomeUnknown | None = None
         self.failed = asyncio.Event()
         self._drain_s = drain_s
+        self._keys_s = keys_s
         self._store = store
-        self._world = World(store, definitions, clock, ids, log, children, assets)
+        self._world = World(
+            store, definitions, clock, ids, log, children, assets, surroundings, meter
+        )
         self._world.on_other = self._reread
         self._actors: dict[str, JobActor] = {}
         self._crashes: dict[str, deque[float]] = {}
         self._group: TaskGroup | None = None
         self._timers = Timers(self._world, self._fire)
         slots = Slots(limits or Limits(), resources or {})
+        self.bulks = Bulks(self._world, self.ask, self.forget, self.submit, slots.limits)
         self._dispatcher = Dispatcher(self._world, slots, self._offer)
         self._claims = Claims(self._world, self.ask)
+        tell = self._world.surroundings.outlets.tell
+        self.deliveries = Deliveries(self._world, tell, seals, self.give_up)
+        self.pausing = Pausing(self._world.pauses, clock, self.write, self._resumed)
 
-    async def submit(self, submission: Submit) -> Answer:
+    async def submit(self, submission: Submit, tick: Tick | None = None) -> Answer:
         """A durable job, or the one that this submission made before."""
         busy = self._dispatcher.overloaded
         if self.draining or busy:
             submission = replace(submission, draining=self.draining, overloaded=busy)
-        return await self._known(door.submit(self._world, submission))
+        self.submitting += 1
+        try:
+            return await self._known(door.submit(self._world, submission, tick))
+        finally:
+            self.submitting -= 1
 
-    async def ask(self, job_id: str, message: Message) -> Answer:
+    async def ask(self, job_id: str, message: Message, tick: Tick | None = None) -> Answer:
         """What the job answers to a message from outside, after the commit. To stop a job nobody
         waits in line."""
         urgent = isinstance(message, Stop) or getattr(message, "command", "") == CANCEL
         actor = self._actor(job_id) if urgent else await self._room(job_id)
-        return await self._known(self._send(actor, message, inside=urgent))
+        return await self._known(self._send(actor, message, inside=urgent, tick=tick))
+
+    async def hear(self, message: Told) -> Hearing:
+        """What becomes of a verified webhook, after the commit."""
+        return await self._known(hear(self._world, self.ask, message))
+
+    def secrets_of(self, source: str) -> tuple[str, ...]:
+        """With which companions sign what they send to this source of webhooks."""
+        return self._world.surroundings.secrets_of(source)
 
     async def claim(
         self,
@@ -108,25 +144,48 @@ class Supervisor:
 
     async def write(self, unit: Unit) -> None:
         """Something that is about no job's state: credits, tokens, notes."""
-        outcome = await self._known(self._store.commit(unit))
+        outcome = ours(await self._known(self._store.commit(unit)))
         if isinstance(outcome, Clash):
             code = "ALREADY_EXISTS" if outcome.reason == "exists" else "NOT_FOUND"
             raise Refused(code, outcome.detail or "there is no such thing")
 
-    async def forget(self, job_id: str, actor: Actor, expected_version: int | None = None) -> None:
+    async def grant(self, unit: Grant) -> bool:
+        """Credits for an account. True: they were given before, under the same key.
+
+        Raises: Refused, when that key stands for other credits.
+        """
+        outcome = ours(await self._known(self._store.commit(unit)))
+        if not isinstance(outcome, Clash):
+            return False
+        before = await self._world.reader.grant(unit.user_id, unit.key)
+        assert before is not None, f"a grant clashed: {outcome}"
+        if refused := granted_otherwise(unit, before):
+            raise refused
+        return True
+
+    async def unshelve(self, unit: Unshelve) -> None:
+        """Delete a file that is no job's."""
+        await self.write(unit)
+        await clear(self._world, (unit.folder,))
+
+    async def forget(
+        self, job_id: str, actor: Actor, expected: int | None = None, tick: Tick | None = None
+    ) -> None:
         """Delete a job that has ended."""
         for _ in range(3):
             job = await self._world.reader.job(job_id)
             if job is None:
                 raise unknown(job_id)
             if refused := foreign(self.definitions.of(job), job, actor) or _kept(
-                job, actor, expected_version
+                job, actor, expected
             ):
                 raise refused
-            unit = Forget(job, self._world.clock.now(), actor.name)
-            if not isinstance(await self._known(self._store.commit(unit)), Clash):
+            folders = await folders_of(self._world, job)
+            unit = Forget(job, self._world.clock.now(), actor.name, folders, tick)
+            if not isinstance(ours(await self._known(self._store.commit(unit))), Clash):
                 self._reread(job_id)
                 self._world.announce("job.deleted", job, "info", actor=actor.name)
+                await clear(self._world, folders)
                 return
         raise Refused("JOB_VERSION_CONFLICT", "others keep changing this job; try again")
 
@@ -147,6 +206,19 @@ class Supervisor:
             self._world.unwatch(job.id, event)
         return await self._world.reader.job(job.id) or job
 
+    @contextmanager
+    def watching(self, job_id: str) -> Iterator[asyncio.Event]:
+        """Set as soon as something of this job is committed, or the service is about to stop."""
+        event = self._world.watch(job_id)
+        try:
+            yield event
+        finally:
+            self._world.unwatch(job_id, event)
+
+    def following(self, user_id: str | None) -> AbstractContextManager[Follower]:
+        """The same for all jobs of a user, or of everybody."""
+        return self._world.followers.following(user_id)
+
     async def explain(self, job: Snapshot) -> dict[str, Any]:
         """Why the job is not moving."""
         return await explain(self._world, self._dispatcher, job)
@@ -157,6 +229,7 @@ class Supervisor:
             "letters": sum(len(actor.mailbox) for actor in self._actors.values()),
             "running": len(self._dispatcher.running),
             "in_line": self._dispatcher.backlog,
+            "strays": self._world.children.strays,
         }
 
     @asynccontextmanager
@@ -164,14 +237,19 @@ class Supervisor:
         """Recover what died, then serve; on leaving take no new work and let stages finish."""
         async with anyio.create_task_group() as group:
             self._group = group
-            self._performer = Performer(self._world, group, self._deliver, self._report)
+            self._performer = Performer(self._world, group, self._deliver, self._report, self.write)
             self._performer.on_end = self._dispatcher.ended
             await clear_scratch(self._world)
+            await self._world.pauses.load(self._world.reader)
             group.start_soon(sweep, self._world)
             suspects = await recover(self._world, self._deliver)
             self._dispatcher.suspect(suspects)
             group.start_soon(self._guard, self._timers.run)
-            group.start_soon(self._guard, self._dispatcher.run)
+            group.start_soon(self._guard, self.bulks.run)
+            group.start_soon(self._guard, partial(self.deliveries.run, group))
+            forgetting = partial(forget_webhooks, self._world, self._keys_s)
+            group.start_soon(self._guard, forgetting)
+            group.start_soon(self._guard, partial(self._dispatcher.run, group))
             try:
                 yield self
             finally:
@@ -186,6 +264,7 @@ class Supervisor:
         self._dispatcher.open = False
         self._world.close()
         await self._performer.drain(0 if self.unknown else self._drain_s)
+        await self.deliveries.drain()
         with anyio.move_on_after(LAST_LETTERS_S):
             while self._actors:
                 await self._world.clock.sleep(0.01)
@@ -229,9 +308,11 @@ class Supervisor:
     def _actor(self, job_id: str) -> JobActor:
         return self._actors.get(job_id) or JobActor(job_id, self._world)
 
-    async def _send(self, actor: JobActor, message: Message, *, inside: bool) -> Answer:
+    async def _send(
+        self, actor: JobActor, message: Message, *, inside: bool, tick: Tick | None = None
+    ) -> Answer:
         reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        actor.mailbox.put(Letter(message, reply), inside=inside)
+        actor.mailbox.put(Letter(message, reply, tick), inside=inside)
         if actor.job_id not in self._actors:
             assert self._group is not None, "the supervisor is not running"
             self._actors[actor.job_id] = actor
@@ -325,7 +406,15 @@ class Supervisor:
         except Exception:
             return "failed"
         attempt = answer.job.attempt
+        if answer.job.line_at is not None:
+            return "failed"
         return "took" if attempt is not None and attempt.status == "running" else "moved"
+
+    def _resumed(self) -> None:
+        """Its late timers are looked for, and so is who waits in line or is to be claimed."""
+        self._world.on_timer(0)
+        self._world.arrived()
+        self._dispatcher.nudge()
 
     def _reread(self, job_id: str) -> None:
         if job_id in self._actors:

@@ -4,9 +4,13 @@ import os
 from functools import partial
 
 from jobrunner.actors.world import World
-from jobrunner.core.job import JOB_ID
+from jobrunner.core.decision import Cleared
+from jobrunner.core.job import JOB_ID, Snapshot
 from jobrunner.errors import StorageError
+from jobrunner.stages.arrivals import cleared
 from jobrunner.stages.shelf import SCRATCH, old_files, remove, tidy
+
+CLEARINGS = 100
 
 
 async def clear_scratch(world: World) -> None:
@@ -16,9 +20,42 @@ async def clear_scratch(world: World) -> None:
         await world.children.in_thread(lambda: tidy(scratch))
 
 
+async def folders_of(world: World, job: Snapshot) -> tuple[str, ...]:
+    """Where the files of this job lie, as its declaration has it and as its rows have it. A row may
+    say anything, but only a folder that has the job's id for its name is the job's."""
+    definition = world.registry.of(job)
+    folder = definition.workflow.folder if definition else ""
+    found = {"/".join(part for part in (folder, job.user_id, job.id) if part)}
+    for row in await world.reader.assets(job.id):
+        above, _, _ = row.asset.storage_path.rpartition("/")
+        if above.rpartition("/")[2] == job.id and "/" in above:
+            found.add(above)
+    return tuple(sorted(found))
+
+
+async def clear(world: World, folders: tuple[str, ...]) -> None:
+    """The files of what was deleted follow their rows. Where that fails, the next start does it."""
+    try:
+        if world.assets:
+            await world.children.in_thread(partial(cleared, world.assets, folders))
+        for folder in folders:
+            await world.store.commit(Cleared(folder))
+    except (OSError, StorageError) as fault:
+        world.say("assets.not_cleared", level="error", folders=list(folders), detail=str(fault))
+
+
+async def clear_rest(world: World) -> None:
+    """What a crash left between a deletion and its files."""
+    while folders := await world.reader.clearings(CLEARINGS):
+        await clear(world, folders)
+        if folders == await world.reader.clearings(CLEARINGS):
+            return
+
+
 async def sweep(world: World) -> None:
     """Removes files that are a day old and have no row. An attempt that is under way is younger, or
     has named its files in a row before. What does not lie in the folder of a job is not ours."""
+    await clear_rest(world)
     root = world.assets
     if not root or not os.path.isdir(root):
         return
@@ -33,6 +70,8 @@ async def sweep(world: World) -> None:
 
 async def _sweep_job(world: World, job_id: str, paths: list[str]) -> None:
     rows = {row.asset.storage_path for row in await world.reader.assets(job_id)}
+    lone = await world.reader.asset(job_id)  # a file that came before its job has a folder too
+    rows |= {lone.asset.storage_path} if lone else set()
     garbage = [path for path in paths if path not in rows]
     if garbage:
         await world.children.in_thread(partial(remove, world.assets, garbage))

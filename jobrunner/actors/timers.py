@@ -56,7 +56,10 @@ class Timers:
         return len(due), taken.count(False)
 
     async def _send(self, timer: DueTimer, taken: list[bool]) -> None:
-        taken.append(await self._deliver(timer.job_id, Fired(timer.purpose, timer.due_at)))
+        fired = await self._deliver(timer.job_id, Fired(timer.purpose, timer.due_at))
+        if fired:
+            self._world.meter.fired((self._world.clock.now() - timer.due_at) / 1000)
+        taken.append(fired)
 
     async def _nap(self) -> None:
         """Until the next row is due, or one is stored that is due sooner: also one that is stored

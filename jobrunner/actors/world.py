@@ -6,16 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from jobrunner.actors.answer import Announce, Writer
+from jobrunner.actors.following import Followers
+from jobrunner.actors.pausing import Pauses
 from jobrunner.core.decision import Decision, StartStage, StopStage
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Moment
+from jobrunner.core.meter import SILENT, Meter, Span
 from jobrunner.core.queries import Reader
 from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages import Registry
 from jobrunner.stages.shelf import Checked
+from jobrunner.stages.surroundings import Surroundings
 
 Started = Callable[[Snapshot, Attempt], None]
 Stopped = Callable[[str, int], None]
+Abandoned = Callable[[Snapshot, Attempt], None]
 
 
 class World:
@@ -31,23 +36,31 @@ class World:
         log: Announce,
         children: Children,
         assets: str = "",
+        surroundings: Surroundings | None = None,
+        meter: Meter = SILENT,
     ) -> None:
         self.store = store
+        self.meter = meter
         self.registry = registry
         self.clock = clock
         self.ids = ids
         self.children = children
         self.assets = os.path.abspath(assets) if assets else ""
         self.checked = Checked(self.assets)
+        self.surroundings = surroundings or Surroundings()
+        self.pauses = Pauses()
         self._log = log
         self._watchers: dict[str, list[asyncio.Event]] = {}
         self._arrivals: list[asyncio.Event] = []
+        self.followers = Followers()
         self.closing = False
         self.on_start: Started = lambda job, attempt: None
         self.on_stop: Stopped = lambda job_id, serial: None
+        self.on_abandoned: Abandoned = lambda job, attempt: None
         self.on_line: Callable[[int, str], None] = lambda change, user_id: None
         self.on_timer: Callable[[int], None] = lambda due_at: None
         self.on_other: Callable[[str], None] = lambda job_id: None
+        self.on_outbox: Callable[[str], None] = lambda lane: None
 
     @property
     def reader(self) -> Reader:
@@ -55,6 +68,10 @@ class World:
 
     def moment(self) -> Moment:
         return Moment(self.clock.now(), self.ids.fresh(), self.ids.jitter(), self.store.epoch)
+
+    def span(self, began_at: int, seconds: float) -> Span:
+        """Something that ends now and took so long."""
+        return Span(began_at, self.clock.now(), seconds)
 
     def committed(self, decision: Decision, job: Snapshot) -> None:
         """It is on disk now: say so, wake whoever waits for it, do what was decided."""
@@ -66,9 +83,13 @@ class World:
                     self.on_start(job, attempt)
                 case StopStage(serial):
                     self.on_stop(job.id, serial)
+        if (over := _abandoned(decision)) is not None:
+            self.on_abandoned(job, over)
         self._line_changed(decision)
         self._timers_changed(decision)
         self._wake(decision)
+        if decision.notifications:
+            self.on_outbox("")
         for other in decision.also:
             self.committed(other, other.after)
             self.on_other(other.after.id)
@@ -92,6 +113,7 @@ class World:
         waiting = [event for events in self._watchers.values() for event in events]
         for event in (*waiting, *self._arrivals):
             event.set()
+        self.followers.close()
 
     def watch(self, job_id: str) -> asyncio.Event:
         """Set as soon as something of this job is committed; give it back with ``unwatch``."""
@@ -112,6 +134,11 @@ class World:
         self._arrivals.append(event)
         return event
 
+    def arrived(self) -> None:
+        """There may be work for somebody outside."""
+        for event in self._arrivals:
+            event.set()
+
     def leave(self, event: asyncio.Event) -> None:
         self._arrivals.remove(event)
 
@@ -122,30 +149,44 @@ class World:
             self.on_line(1 if stands else -1, decision.after.user_id)
 
     def _timers_changed(self, decision: Decision) -> None:
-        """Also when a job that was put aside is released: its timers were not looked for."""
-        seen = decision.before is not None and decision.before.stuck is None
-        before = decision.before.timers if decision.before is not None and seen else ()
-        if decision.after.timers == before:
+        """Also when a job that was put aside is released, or one that was paused is resumed: its
+        timers were not looked for."""
+        before = decision.before
+        seen = before is not None and before.stuck is None and before.paused is None
+        known = before.timers if before is not None and seen else ()
+        if decision.after.timers == known:
             return
         for timer in decision.after.timers:
-            if timer not in before:
+            if timer not in known:
                 self.on_timer(timer.due_at)
 
     def _wake(self, decision: Decision) -> None:
         for event in self._watchers.get(decision.after.id, ()):
             event.set()
+        self.followers.hear(decision.before, decision.after)
         if self._arrivals and _up_for_claim(decision.after):
             for event in self._arrivals:
                 event.set()
 
 
 def _stands(job: Snapshot) -> bool:
-    """In line for a slot; a job that was put aside keeps its place and is not called."""
-    return job.line_at is not None and job.stuck is None
+    """In line for a slot; a job that was put aside or paused keeps its place and is not called."""
+    return job.line_at is not None and job.stuck is None and job.paused is None
+
+
+def _abandoned(decision: Decision) -> Attempt | None:
+    """The attempt that was open when its job came to an end, and was not done."""
+    before, after = decision.before, decision.after
+    if before is None or before.attempt is None or after.kind not in ("settled", "final"):
+        return None
+    serial = before.attempt.serial
+    over = next((one for one in decision.attempts if one.serial == serial), None)
+    done = over is None or over.status != "ended" or over.outcome in ("done", "partial")
+    return None if done else over
 
 
 def _up_for_claim(job: Snapshot) -> bool:
     """Perhaps: whoever looks for work will see. A report of progress is no reason to look."""
-    if job.line_at is not None:
+    if job.line_at is not None or job.paused is not None:
         return False
     return job.attempt.status == "due" if job.attempt else job.kind == "queued"

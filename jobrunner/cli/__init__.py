@@ -47,13 +47,20 @@ app.command("jobrunner.cli.serving:serve", help="Run the service until told to s
 app.command("jobrunner.cli.serving:openapi", help="Print what the running service offers.")
 for noun, module, help_text in (
     ("job", "jobs", "Jobs of the running service."),
+    ("asset", "assets", "Files that lie with the service."),
     ("workflow", "workflows", "The declared lifecycles that are installed here."),
+    ("plugin", "plugins", "What distributions bring, and how to begin one."),
     ("token", "tokens", "Who may speak to the service."),
     ("credit", "credits", "Who has how many credits, and why."),
     ("db", "database", "The file that holds everything."),
+    ("delivery", "deliveries", "Notifications, and what became of them."),
     ("config", "settings", "What the service would start with."),
 ):
     app.command(f"jobrunner.cli.{module}:app", name=noun, help=help_text)
+
+app.command(
+    "jobrunner.cli.deliveries:notify", name="notify", help="What notifications are signed with."
+)
 
 
 def main() -> None:

@@ -6,9 +6,10 @@ from cyclopts import App, Parameter
 from msgspec.structs import asdict
 
 from jobrunner.cli import printing
-from jobrunner.cli.file import OPERATOR, clock, commit, file_or_none
+from jobrunner.cli.file import OPERATOR, clock, file_or_none, ids
 from jobrunner.cli.options import Asking, Listing, positive
-from jobrunner.core.decision import Grant
+from jobrunner.core.decision import Clash, Grant
+from jobrunner.core.money import granted_otherwise
 from jobrunner.errors import Refused
 
 if TYPE_CHECKING:
@@ -40,19 +41,28 @@ async def grant(
     /,
     *,
     reason: str = "granted by the operator",
+    key: str | None = None,
     asking: Asking = Asking(),
 ) -> None:
-    """Give AMOUNT credits to USER."""
+    """Give AMOUNT credits to USER.
+
+    Parameters
+    ----------
+    key
+        The idempotency key: the same key again gives nothing more. Without it each command has one
+        of its own, and is repeated under it when no answer came.
+    """
+    key = key or ids.fresh()
     async with file_or_none(asking) as store:
         if store is not None:
             await _known(store, user)
-            await commit(store, Grant(user, amount, reason, OPERATOR, clock.now()))
+            await _given(store, Grant(user, amount, reason, OPERATOR, clock.now(), key=key))
         else:
             from jobrunner.cli.service import part, service
 
-            body = {"amount": amount, "reason": reason}
+            body = {"amount": amount, "reason": reason, "idempotency_key": key}
             async with service(asking) as running:
-                await running.post(f"/admin/credits/{part(user)}/grant", body)
+                await running.insist(f"/admin/credits/{part(user)}/grant", body, key)
 
 
 @app.command
@@ -74,6 +84,16 @@ async def history(
             async with service(listing) as running:
                 found = (await running.get("/credits/history", query))["history"]
     printing.rows(found, COLUMNS, listing.output)
+
+
+async def _given(store: "Store", grant: Grant) -> None:
+    outcome = await store.commit(grant)
+    if not isinstance(outcome, Clash):
+        return
+    before = await store.reader.grant(grant.user_id, grant.key)
+    assert before is not None, f"a grant clashed: {outcome}"
+    if refused := granted_otherwise(grant, before):
+        raise refused
 
 
 async def _known(store: "Store", user: str) -> None:

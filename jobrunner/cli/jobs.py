@@ -1,10 +1,12 @@
 """``job``: what is asked of the running service about jobs."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from jobrunner.cli import printing
+from jobrunner.cli.bulk import bulk
 from jobrunner.cli.options import (
     Ids,
     Listing,
@@ -37,6 +39,7 @@ async def submit(
     run_at: str | None = None,
     label: Many = None,
     notify_url: str | None = None,
+    notify_on: Many = None,
     listing: Listing = Listing(),
 ) -> None:
     """Submit a job; what is printed is the job, with `-o ids` its id.
@@ -51,9 +54,13 @@ async def submit(
         The idempotency key: the same key again is the same job.
     label
         NAME=VALUE; again for more.
+    notify_url
+        Where to tell that it has ended or settled.
+    notify_on
+        Of what to tell there instead: ended, settled, waiting, stuck, transition; again for more.
     """
-    given = {"job_type": job_type, "idempotency_key": key, "run_at": run_at}
-    given |= {"notify_url": notify_url}
+    given: dict[str, Any] = {"job_type": job_type, "idempotency_key": key, "run_at": run_at}
+    given |= {"notify_url": notify_url, "notify_on": notify_on or None}
     body: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     body |= {"workflow": workflow, "params": parameters(params, param or ())}
     body |= {"priority": priority, "labels": pairs(label or ())}
@@ -71,6 +78,7 @@ async def list_(
     label: Many = None,
     limit: Annotated[int, Parameter(validator=positive)] = 20,
     oldest: Annotated[bool, Parameter(negative="")] = False,
+    paused: Annotated[bool, Parameter(negative="")] = False,
     listing: Listing = Listing(),
 ) -> None:
     """List jobs, newest first."""
@@ -80,6 +88,7 @@ async def list_(
         ("job_type", job_type),
         ("user_id", user),
         ("order", "oldest" if oldest else None),
+        ("paused", "true" if paused else None),
         *(("label", f"{name}:{value}") for name, value in pairs(label or ()).items()),
     ]
     async with service(listing) as running:
@@ -128,6 +137,51 @@ async def run(ids: Ids, /, *, reason: str | None = None, listing: Listing = List
 
 
 @app.command
+async def pause(ids: Ids, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
+    """Let nothing new start in these jobs; what runs finishes."""
+    await _command("pause", ids, reason, listing)
+
+
+@app.command
+async def resume(ids: Ids, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
+    """Let paused jobs go on."""
+    await _command("resume", ids, reason, listing)
+
+
+@app.command
+async def rerun(
+    job_id: str,
+    /,
+    *,
+    from_: Annotated[str | None, Parameter(name="--from")] = None,
+    param: Many = None,
+    key: str | None = None,
+    reason: str | None = None,
+    listing: Listing = Listing(),
+) -> None:
+    """Make a new job from one that has ended, without doing again what still holds.
+
+    Parameters
+    ----------
+    from_
+        The state to begin again from; else where it failed, or behind what it had made.
+    param
+        A parameter to correct, as NAME=VALUE; again for more.
+    key
+        The idempotency key: the same key again is the same job.
+    """
+    given = {"from": from_, "reason": reason, "idempotency_key": key}
+    body: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    body["params"] = parameters(None, param or ())
+    async with service(listing) as running:
+        made = await running.post(f"/jobs/{part(job_id)}/rerun", body)
+        printing.record(made, listing.output)
+
+
+app.command(bulk)
+
+
+@app.command
 async def watch(job_id: str, /, *, listing: Listing = Listing()) -> None:
     """Draw a job's progress until it settles or ends; then print it."""
     from jobrunner.cli.watching import drawn
@@ -141,6 +195,29 @@ async def watch(job_id: str, /, *, listing: Listing = Listing()) -> None:
                 job = newer or job
                 draw(job)
     printing.record(job, listing.output)
+
+
+@app.command
+async def upload(
+    job_id: str,
+    file: Path,
+    /,
+    *,
+    upload: Annotated[str, Parameter(name="--as")] = "",
+    listing: Listing = Listing(),
+) -> None:
+    """Send a file for a job; a connection that breaks costs what was on the line.
+
+    Parameters
+    ----------
+    upload
+        Which of the files that the workflow takes this is; else the first.
+    """
+    from jobrunner.cli.transfers import sent
+
+    async with service(listing) as running:
+        asset_id = await sent(running, f"/jobs/{part(job_id)}/uploads", file, upload)
+        printing.record(await running.get(f"/assets/{part(asset_id)}"), listing.output)
 
 
 async def _pages(

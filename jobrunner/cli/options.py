@@ -1,6 +1,7 @@
 """Options that several commands share, and the small forms that their values have."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from cyclopts import CycloptsError, Parameter
 
-from jobrunner.config import Config, load
+from jobrunner.config import DURATIONS, Config, load
 
 Output = Annotated[Literal["table", "json", "ids"], Parameter(alias="-o")]
 
@@ -106,6 +107,16 @@ def _json_or_text(text: str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
+
+
+def seconds(text: str | None, option: str) -> int | None:
+    """A duration like 90d, 12h or 30m, or a number of seconds."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d{1,9})([smhd]?)", text.strip().lower())
+    if match is None or int(match[1]) == 0:
+        raise CycloptsError(msg=f"{option} {text}: a duration like 90d, 12h, 30m or 45s")
+    return int(int(match[1]) * DURATIONS[match[2]])
 
 
 def not_negative(_: Any, value: int | None) -> None:

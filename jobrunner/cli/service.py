@@ -10,13 +10,17 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
+from jobrunner.cli.file import clock
 from jobrunner.cli.options import Asking
 from jobrunner.config import Config
 from jobrunner.errors import Refused, Unreachable
 
 LOOPBACK_OF = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound
 PATIENCE = aiohttp.ClientTimeout(total=90, connect=5)
+UNHURRIED = aiohttp.ClientTimeout(total=None, connect=5, sock_read=90)
 NOT_MODIFIED = 304
+UNKNOWN = "OUTCOME_UNKNOWN"
+INSIST_S = (0, 0.2, 1, 5)
 
 Query = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
@@ -34,6 +38,23 @@ class Service:
     async def post(self, path: str, body: Any) -> Any:
         return await self.ask("POST", path, body=body)
 
+    async def insist(self, path: str, body: Any, key: str) -> Any:
+        """Again under the same key while nobody says whether it was done: between two tries the
+        service may stop and start."""
+        silence: Exception | None = None
+        for wait_s in INSIST_S:
+            await clock.sleep(wait_s)
+            try:
+                return await self.post(path, body)
+            except Unreachable as silent:
+                silence = silent
+            except Refused as refused:
+                if refused.code != UNKNOWN:
+                    raise
+                silence = refused
+        text = f"{silence}\nwhether it was done is not known; repeat it with --key {key}"
+        raise Unreachable(text) from silence
+
     async def ask(self, method: str, path: str, *, body: Any = None, query: Query = ()) -> Any:
         return (await self._send(method, path, body, query, {}))[1]
 
@@ -42,6 +63,38 @@ class Service:
         headers = {"If-None-Match": seen} if seen else {}
         query = {"wait": wait_s, "progress": "true"} if seen else {}
         return await self._send("GET", path, None, query, headers)
+
+    async def exchange(
+        self, method: str, path: str, *, headers: dict[str, str], body: Any = None
+    ) -> Mapping[str, str]:
+        """A request that says everything in headers, perhaps with a file; so does its answer."""
+        try:
+            async with self._session.request(
+                method, self._url + path, headers=headers, data=body, timeout=UNHURRIED
+            ) as response:
+                raw = await response.read()
+                if response.status >= 400 and not raw:
+                    raise Refused(f"HTTP_{response.status}", path, status=response.status)
+                _read(response.status, raw if response.status >= 400 else b"")
+                return response.headers
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unreachable(f"no answer from {self._url} ({error}); is it running?") from None
+
+    async def download(self, path: str, start: int) -> AsyncIterator[bytes]:
+        """What lies there, from this byte on."""
+        headers = {"Range": f"bytes={start}-"} if start else {}
+        try:
+            async with self._session.get(
+                self._url + path, headers=headers, timeout=UNHURRIED
+            ) as response:
+                if response.status >= 400:
+                    _read(response.status, await response.read())
+                if start and response.status != 206:
+                    raise Unreachable(f"{self._url} does not go on where it stood")
+                async for block in response.content.iter_any():
+                    yield block
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unreachable(f"no answer from {self._url} ({error}); is it running?") from None
 
     async def _send(
         self, method: str, path: str, body: Any, query: Query, headers: dict[str, str]
@@ -71,9 +124,12 @@ async def service(asking: Asking) -> AsyncIterator[Service]:
 
 
 def url_of(config: Config) -> str:
-    """Where this machine reaches a service with these settings."""
-    host = LOOPBACK_OF.get(config.server.host, config.server.host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{config.server.port}"
+    """Where this machine reaches a service with these settings; where operators do, if they have
+    a listener of their own, which has all routes."""
+    at = config.server
+    host, port = (at.admin_host, at.admin_port) if at.admin_host else (at.host, at.port)
+    host = LOOPBACK_OF.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def part(text: str) -> str:

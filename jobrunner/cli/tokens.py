@@ -7,9 +7,11 @@ from cyclopts import App, Parameter
 
 from jobrunner.cli import printing
 from jobrunner.cli.file import OPERATOR, clock, commit, file_or_none, ids
-from jobrunner.cli.options import Asking, Listing, not_negative
+from jobrunner.cli.options import Asking, Listing, not_negative, seconds
 from jobrunner.core.decision import Grant, NewToken, RevokeToken
 from jobrunner.core.queries import Token
+from jobrunner.core.rotation import replaced
+from jobrunner.errors import Refused
 from jobrunner.ports import digest
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ async def create(
     *,
     role: Literal["user", "workflow", "admin"] = "user",
     credits: Annotated[int | None, Parameter(validator=not_negative)] = None,
+    expires: str | None = None,
     asking: Asking = Asking(),
 ) -> None:
     """Make a token for NAME and print it, this once.
@@ -42,17 +45,53 @@ async def create(
         Becomes the user id of the jobs that are submitted with it.
     credits
         What a new account starts with, instead of [credits] initial.
+    expires
+        How long it is good for, like 90d or 12h; without it, until it is revoked.
     """
+    lifetime_s = seconds(expires, "--expires")
     async with file_or_none(asking) as store:
         if store is not None:
-            token = await _created(store, name, role, _initial(credits, asking))
+            token = await _created(store, name, role, _initial(credits, asking), lifetime_s)
         else:
             from jobrunner.cli.service import service
 
             body: dict[str, Any] = {"name": name, "role": role}
             body |= {} if credits is None else {"credits": credits}
+            body |= {} if lifetime_s is None else {"expires_in": lifetime_s}
             async with service(asking) as running:
                 token = (await running.post("/admin/tokens", body))["token"]
+    print(token)
+
+
+@app.command
+async def rotate(
+    which: str,
+    /,
+    *,
+    grace: str = "1d",
+    expires: str | None = None,
+    asking: Asking = Asking(),
+) -> None:
+    """Make a token in the place of one (by its id) or of all of a NAME, and print it, this once.
+
+    Parameters
+    ----------
+    grace
+        How long the old ones are still good, like 12h.
+    expires
+        How long the new one is good for, like 90d; without it, until it is revoked.
+    """
+    grace_s, lifetime_s = seconds(grace, "--grace") or 0, seconds(expires, "--expires")
+    async with file_or_none(asking) as store:
+        if store is not None:
+            token = await _rotated(store, which, grace_s, lifetime_s)
+        else:
+            from jobrunner.cli.service import part, service
+
+            body = {"grace": grace_s} | ({"expires_in": lifetime_s} if lifetime_s else {})
+            async with service(asking) as running:
+                made = await running.post(f"/admin/tokens/{part(which)}/rotate", body)
+            token = made["token"]
     print(token)
 
 
@@ -84,13 +123,40 @@ async def revoke(which: str, /, *, asking: Asking = Asking()) -> None:
                 await running.ask("DELETE", f"/admin/tokens/{part(which)}")
 
 
-async def _created(store: "Store", name: str, role: str, initial: int) -> str:
+async def _created(
+    store: "Store", name: str, role: str, initial: int, lifetime_s: int | None
+) -> str:
     token, now = ids.secret(), clock.now()
-    made = NewToken(ids.fresh(), name, role, digest(token.encode()), now, OPERATOR)
+    sealed, end = digest(token.encode()), _end(now, lifetime_s)
+    made = NewToken(ids.fresh(), name, role, sealed, now, OPERATOR, end)
     await commit(store, made)
     if role == "user":
         await commit(store, Grant(name, initial, "initial", OPERATOR, now, once=True))
     return token
+
+
+async def _rotated(store: "Store", which: str, grace_s: int, lifetime_s: int | None) -> str:
+    token, now = ids.secret(), clock.now()
+    old = replaced(await store.reader.tokens(), which, now)
+    if isinstance(old, Refused):
+        raise old
+    made = NewToken(
+        ids.fresh(),
+        old[0].name,
+        old[0].role,
+        digest(token.encode()),
+        now,
+        OPERATOR,
+        _end(now, lifetime_s),
+        tuple(one.id for one in old),
+        now + grace_s * 1000,
+    )
+    await commit(store, made)
+    return token
+
+
+def _end(now: int, lifetime_s: int | None) -> int | None:
+    return None if lifetime_s is None else now + lifetime_s * 1000
 
 
 def _initial(credits: int | None, asking: Asking) -> int:

@@ -1,11 +1,12 @@
-"""``workflow``: the declared lifecycles, as they are installed here. No service is needed."""
+"""``workflow``: the declared lifecycles, as they are installed here. Only to pause one, and to let
+it go on, a running service is needed."""
 
 from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import App
 
 from jobrunner.cli import printing
-from jobrunner.cli.options import Output, Where
+from jobrunner.cli.options import Listing, Output, Where
 from jobrunner.core.check import check as faults_of
 from jobrunner.core.graph import mermaid, svg
 from jobrunner.core.workflow import Definition
@@ -47,6 +48,27 @@ def graph(
     """Draw one lifecycle."""
     workflow = _definition(name, where).workflow
     print(mermaid(workflow) if format == "mermaid" else svg(workflow))
+
+
+@app.command
+async def pause(name: str, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
+    """Let the running service start nothing of this workflow; what runs finishes."""
+    await _held(name, "pause", reason, listing)
+
+
+@app.command
+async def resume(name: str, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
+    """Let a paused workflow go on."""
+    await _held(name, "resume", reason, listing)
+
+
+async def _held(name: str, verb: str, reason: str | None, listing: Listing) -> None:
+    from jobrunner.cli.service import part, service
+
+    body = {} if reason is None else {"reason": reason}
+    async with service(listing) as running:
+        told = await running.post(f"/admin/workflows/{part(name)}/{verb}", body)
+        printing.record({"id": name} | told, listing.output)
 
 
 def _registry(where: Where) -> "Registry":

@@ -87,10 +87,10 @@ def renew(draft: Draft) -> None:
     draft.set(locks=tuple(_renewed(lock, until) for lock in draft.job.locks))
 
 
-def park(draft: Draft, awaits: str, await_s: float) -> None:
+def park(draft: Draft, awaits: str, await_s: float, source: str = "") -> None:
     """The stage waits for a callback: no slot, no task, only a deadline; without one of its own or
     the state's, the time limit of the work."""
-    amend(draft, status="parked", awaits=awaits)
+    amend(draft, status="parked", awaits=awaits, source=source)
     draft.disarm("limit", "heartbeat")
     deadline, limit_s = draft.state.deadline, draft.state.limit_s
     seconds = await_s or (deadline.after_s if deadline else 0) or limit_s
@@ -101,7 +101,7 @@ def park(draft: Draft, awaits: str, await_s: float) -> None:
 
 def resume(draft: Draft) -> None:
     """What the parked attempt awaited is there: the same attempt gets in line again."""
-    amend(draft, status="due", awaits="")
+    amend(draft, status="due", awaits="", source="")
     draft.disarm("deadline", "limit", "heartbeat")
     draft.decide(line_at=draft.now, deadline_at=None)
 

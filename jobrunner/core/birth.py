@@ -19,6 +19,7 @@ from jobrunner.core.job import Run, Snapshot
 from jobrunner.core.messages import Facts, Known, Moment, Submit, Supersede
 from jobrunner.core.money import move_money
 from jobrunner.core.moves import enter, go_on, hop, postponed, rests
+from jobrunner.core.rerun import inherit
 from jobrunner.core.workflow import Definition, Quota
 from jobrunner.errors import Refused
 
@@ -125,6 +126,8 @@ def _make(
         _taken_from(key, known) for key, known in zip(keys, _holders(keys, facts), strict=True)
     )
     draft.quota = _quota_assert(definition.workflow.quota)
+    if submit.origin is not None:
+        inherit(draft, submit.origin)
     draft.log("job.created", job_type=submit.job_type, credits_cost=draft.job.cost)
     if refused := move_money(draft, definition.workflow.birth.money):
         return refused
@@ -135,7 +138,7 @@ def _make(
         draft.arm("run_at", submit.run_at)
     if refused := go_on(draft):
         return refused
-    draft.answer = {"replayed": False}
+    draft.answer["replayed"] = False
     return draft.tear_out()
 
 
@@ -168,7 +171,9 @@ def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Momen
         priority=submit.priority,
         labels=submit.labels,
         notify_url=submit.notify_url,
+        notify_on=submit.notify_on,
         correlation_id=submit.correlation_id or None,
+        traceparent=submit.traceparent,
         cost=definition.job_types[submit.job_type].price,
         run_at=submit.run_at,
         run=run if run.live else None,

@@ -4,7 +4,7 @@ message moves, is a no-op with a name, or is refused with a code."""
 from collections.abc import Callable
 from typing import Any
 
-from jobrunner.core import commands, inside, outside, parking, requests
+from jobrunner.core import commands, inside, outside, parking, pausing, requests, uploads, webhooks
 from jobrunner.core.access import foreign
 from jobrunner.core.answers import Verdict
 from jobrunner.core.birth import born, derived_parts, keys_of
@@ -12,7 +12,10 @@ from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import (
     Advance,
     Answered,
+    Arrived,
+    Arriving,
     Beat,
+    Checkpoint,
     Claim,
     Do,
     Edit,
@@ -23,12 +26,15 @@ from jobrunner.core.messages import (
     Message,
     Moment,
     Move,
+    Pause,
     Recovered,
     Release,
+    Resume,
     SetAside,
     Start,
     Stop,
     Supersede,
+    Told,
 )
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
@@ -38,17 +44,23 @@ DECIDES: dict[type, Callable[..., Verdict]] = {
     Move: requests.move,
     Do: commands.command,
     Edit: commands.edit,
+    Arriving: uploads.arriving,
+    Arrived: uploads.arrived,
     Claim: outside.claim,
     Beat: outside.beat,
     Start: inside.start,
     Ended: inside.ended,
     Keep: parking.keep,
+    Checkpoint: parking.checkpoint,
     Answered: parking.answered,
+    Told: webhooks.told,
     Fired: inside.fired,
     Recovered: inside.recovered,
     Stop: inside.stop,
     SetAside: inside.set_aside,
     Release: inside.release,
+    Pause: pausing.pause,
+    Resume: pausing.resume,
     Advance: inside.advance,
     Supersede: inside.supersede,
 }
@@ -69,19 +81,29 @@ def needs_event(message: Message) -> str | None:
     return message.event.id if isinstance(message, Move) and message.event else None
 
 
+def needs_webhook(message: Message) -> tuple[str, str, str] | None:
+    """Source, id and name of the webhook that the store must be asked about first, if there is
+    one; the id is empty where any of the name may be there already."""
+    if isinstance(message, Told):
+        return message.source, message.webhook_id, webhooks.name_of(message.source, message.key)
+    if isinstance(message, Ended) and message.outcome == "parked" and message.source:
+        return message.source, "", message.awaits
+    return None
+
+
 def needs_balance(definition: Definition, job: Snapshot, message: Message) -> bool:
     """Whether the decision may have to take credits: only then is the ledger read."""
     if job.cost == 0:
         return False
     taking = [edge for edge in definition.workflow.edges if edge.money in ("hold", "charge")]
-    if isinstance(message, Do | Move | Edit):
+    if isinstance(message, Do | Move | Edit | Arriving | Arrived):
         return bool(taking)
     return any(set(edge.by) - PEOPLE for edge in taking)
 
 
 def needs_files(job: Snapshot, message: Message) -> bool:
     """Whether files behind artifacts may decide it: only then are they looked at."""
-    looks = not isinstance(message, Beat | Keep | Answered | Claim | SetAside)
+    looks = not isinstance(message, Beat | Keep | Checkpoint | Answered | Told | Claim | SetAside)
     return looks and any(found.asset for found in job.artifacts.values())
 
 
@@ -95,4 +117,5 @@ __all__ = [
     "needs_balance",
     "needs_event",
     "needs_files",
+    "needs_webhook",
 ]

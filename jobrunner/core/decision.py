@@ -5,11 +5,12 @@ columns changed; everything else is appended as it stands. All of it goes into o
 none. A ``NoOp`` writes nothing and is not an error; a refusal is an ``errors.Refused``, returned.
 """
 
-from typing import Any
+from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
-from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Snapshot
+from jobrunner.core.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
+from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Paused, Snapshot
 
 
 class Hop(Struct, frozen=True):
@@ -54,6 +55,25 @@ class EventRow(Struct, frozen=True):
     occurred_at: int
 
 
+class WebhookRow(Struct, frozen=True):
+    """A webhook, remembered by its id among those of its source. ``name`` is what it was about;
+    ``reason`` says why it was not ``applied``."""
+
+    source: str
+    webhook_id: str
+    name: str
+    at: int
+    applied: bool
+    reason: str = ""
+
+
+class Handed(Struct, frozen=True):
+    """A webhook that was kept (``row``) goes to the attempt that came to await its ``name``."""
+
+    row: int
+    name: str
+
+
 class KeyRow(Struct, frozen=True):
     """A key in the scope (user, workflow). ``parts`` are what a derived one was made of.
     ``takes_from`` is the job it moves away from, when its recipe frees keys."""
@@ -87,6 +107,18 @@ class StopStage(Struct, frozen=True, tag=True):
 Effect = StartStage | StopStage
 
 
+class Notification(Struct, frozen=True):
+    """What an endpoint is to be told. ``owner`` is whose endpoint it is: a user, or an operator for
+    ``workflow:NAME``. Deliveries of one ``lane`` may be held up by each other, and by no others."""
+
+    id: str
+    owner: str
+    lane: str
+    url: str
+    type: str
+    body: str
+
+
 class LogEvent(Struct, frozen=True):
     event: str
     fields: dict[str, Any] = {}
@@ -94,7 +126,8 @@ class LogEvent(Struct, frozen=True):
 
 class Decision(Struct, frozen=True):
     """See above. ``answer`` holds what the caller is told beside the job itself; ``status`` is the
-    HTTP status of a command; ``also`` are decisions about other jobs in the same transaction."""
+    HTTP status of a command; ``also`` are decisions about other jobs in the same transaction;
+    ``tick`` is the item of a bulk that this one carries out."""
 
     before: Snapshot | None
     after: Snapshot
@@ -109,10 +142,14 @@ class Decision(Struct, frozen=True):
     keys: tuple[KeyRow, ...] = ()
     quota: QuotaAssert | None = None
     also: tuple["Decision", ...] = ()
+    tick: Tick | None = None
     effects: tuple[Effect, ...] = ()
     logs: tuple[LogEvent, ...] = ()
+    notifications: tuple[Notification, ...] = ()
     answer: dict[str, Any] = {}
     status: int = 200
+    webhook: WebhookRow | None = None
+    handed: Handed | None = None
 
 
 class NoOp(Struct, frozen=True):
@@ -126,7 +163,8 @@ class NoOp(Struct, frozen=True):
 
 
 class Grant(Struct, frozen=True, tag=True):
-    """Credits given by an operator, or to a new account (then ``once``: only if it has no row)."""
+    """Credits given by an operator, or to a new account (then ``once``: only if it has no row).
+    Under a ``key`` an account is given something once."""
 
     user_id: str
     amount: int
@@ -134,10 +172,12 @@ class Grant(Struct, frozen=True, tag=True):
     actor: str
     at: int
     once: bool = False
+    key: str = ""
 
 
 class NewToken(Struct, frozen=True, tag=True):
-    """A token is stored as the SHA-256 of what was printed."""
+    """A token is stored as the SHA-256 of what was printed. Those that it ``replaces``, by id, end
+    at the latest at ``replaced_until``; refused with ``missing`` when one of them is gone."""
 
     id: str
     name: str
@@ -146,6 +186,8 @@ class NewToken(Struct, frozen=True, tag=True):
     at: int
     actor: str
     expires_at: int | None = None
+    replaces: tuple[str, ...] = ()
+    replaced_until: int = 0
 
 
 class RevokeToken(Struct, frozen=True, tag=True):
@@ -165,11 +207,55 @@ class Note(Struct, frozen=True, tag=True):
 
 
 class Forget(Struct, frozen=True, tag=True):
-    """Delete a job that ended, at this version; what stays is its tombstone."""
+    """Delete a job that ended, at this version; what stays is its tombstone. ``folders`` hold its
+    files, which are to follow it."""
 
     job: Snapshot
     at: int
     actor: str
+    folders: tuple[str, ...] = ()
+    tick: Tick | None = None
+
+
+class Shelve(Struct, frozen=True, tag=True):
+    """A file that came before its job: it is its owner's, and no job's yet."""
+
+    asset: Asset
+    user_id: str
+
+
+class Unshelve(Struct, frozen=True, tag=True):
+    """Forget a file that is no job's, which lies in ``folder``; refused with ``missing`` when there
+    is none."""
+
+    asset_id: str
+    folder: str
+    at: int
+    actor: str
+
+
+class Cleared(Struct, frozen=True, tag=True):
+    """The files of a deleted job, or of a deleted asset, are off the disk."""
+
+    folder: str
+
+
+class Halt(Struct, frozen=True, tag=True):
+    """A workflow or a stage is paused; refused with ``exists`` when it is already."""
+
+    scope: str
+    name: str
+    paused: Paused
+
+
+class Unhalt(Struct, frozen=True, tag=True):
+    """It goes on; refused with ``missing`` when it was not paused."""
+
+    scope: str
+    name: str
+    actor: str
+    at: int
+    reason: str | None = None
 
 
 class Remember(Struct, frozen=True, tag=True):
@@ -183,7 +269,88 @@ class Remember(Struct, frozen=True, tag=True):
     at: int
 
 
-Unit = Decision | Grant | NewToken | RevokeToken | Note | Forget | Remember
+class Tried(Struct, frozen=True, tag=True):
+    """One try of a delivery, the ``number``-th, was answered or was not; ``at`` is its start."""
+
+    delivery: int
+    number: int
+    at: int
+    latency_ms: int
+    http_status: int | None
+    error: str
+    outcome: Literal["delivered", "due", "failed", "disabled"]
+    due_at: int | None = None
+
+
+class Redeliver(Struct, frozen=True, tag=True):
+    """Try a delivery again from the start, whatever became of it; refused with ``missing`` when
+    there is none or its endpoint is disabled."""
+
+    delivery_id: str
+    at: int
+    actor: str
+    job_id: str
+
+
+class EnableEndpoint(Struct, frozen=True, tag=True):
+    """Deliver there again, also what was held back meanwhile; refused with ``missing`` when it is
+    not disabled."""
+
+    endpoint: int
+    at: int
+    actor: str
+
+
+class StoreWebhook(Struct, frozen=True, tag=True):
+    """A webhook that is for no attempt now; with a ``value`` it is kept for one that may come to
+    await it. Refused with ``awaited`` when somebody awaits it already, with ``webhook`` when its
+    id came before."""
+
+    webhook: WebhookRow
+    value: Any = UNSET
+
+
+class ForgetWebhooks(Struct, frozen=True, tag=True):
+    """Old ones, a limited number at a time: those kept since before ``kept_before`` are not handed
+    over any more, and those of no job are forgotten when they came before ``before`` (None:
+    never)."""
+
+    kept_before: int
+    before: int | None
+
+
+class Lines(Struct, frozen=True, tag=True):
+    """What the stage of an attempt wrote that was ended before it; all its lines."""
+
+    job_id: str
+    serial: int
+    lines: tuple[str, ...]
+
+
+Unit = (
+    Lines
+    | Shelve
+    | Unshelve
+    | Cleared
+    | Decision
+    | Grant
+    | NewToken
+    | RevokeToken
+    | Note
+    | Forget
+    | Remember
+    | StoreWebhook
+    | ForgetWebhooks
+    | Tried
+    | Redeliver
+    | EnableEndpoint
+    | Halt
+    | Unhalt
+    | NewBulk
+    | MoreItems
+    | BulkTurned
+    | Ticked
+)
 
 
 class Clash(Struct, frozen=True):
@@ -193,6 +360,8 @@ class Clash(Struct, frozen=True):
     ``event`` the event id was accepted before · ``quota`` too many · ``ledger`` money of this kind
     moved before in this run · ``missing`` nothing there to change · ``exists`` it is there already
     · ``epoch`` another process owns the file
+    · ``tick`` this item of a bulk is over, or the bulk is · ``webhook`` its id came before
+    · ``awaited`` somebody has come to await it, or to bring it, meanwhile
     """
 
     reason: str

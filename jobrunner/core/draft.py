@@ -15,14 +15,17 @@ from jobrunner.core.decision import (
     Decision,
     Effect,
     EventRow,
+    Handed,
     Hop,
     KeyRow,
     LedgerEntry,
     LogEvent,
     QuotaAssert,
+    WebhookRow,
 )
 from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot, Timer
 from jobrunner.core.messages import Facts, Moment, Report
+from jobrunner.core.notifying import notifications
 from jobrunner.core.workflow import Definition, State
 
 
@@ -75,6 +78,8 @@ class Draft:
         self.logs: list[LogEvent] = []
         self.answer: dict[str, Any] = {}
         self.status = 200
+        self.webhook: WebhookRow | None = None
+        self.handed: Handed | None = None
 
     @property
     def now(self) -> int:
@@ -108,10 +113,11 @@ class Draft:
     def tear_out(self) -> Decision:
         """The finished decision: versions counted, stamps set."""
         self._count()
+        hops = tuple(self.hops)
         return Decision(
             before=self.before,
             after=self.job,
-            hops=tuple(self.hops),
+            hops=hops,
             ledger=tuple(self.ledger),
             audits=tuple(self.audits),
             dead_letters=tuple(self.dead_letters),
@@ -124,8 +130,11 @@ class Draft:
             also=self.also,
             effects=tuple(self.effects),
             logs=tuple(self.logs),
+            notifications=notifications(self.definition, self.before, self.job, hops),
             answer=self.answer,
             status=self.status,
+            webhook=self.webhook,
+            handed=self.handed,
         )
 
     def _count(self) -> None:

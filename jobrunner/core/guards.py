@@ -12,7 +12,8 @@ def output_stored(ask: Ask, assets_only: bool = False, asset_type: str = "") -> 
     """There is something to show for it: a file (of one type, if the workflow insists) or, unless
     ``assets_only``, a result."""
     job = ask.snapshot
-    files = asset_type in job.asset_types if asset_type else bool(job.asset_types)
+    brought = {upload.asset_type for upload in ask.definition.workflow.uploads}
+    files = asset_type in job.asset_types if asset_type else bool(job.asset_types.keys() - brought)
     if files or (job.result is not None and not assets_only):
         return None
     kind = f"an asset of type {asset_type!r}" if asset_type else "an asset"

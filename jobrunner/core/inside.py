@@ -36,7 +36,9 @@ from jobrunner.core.messages import (
     Supersede,
 )
 from jobrunner.core.moves import go_on, illegal, step, walk
+from jobrunner.core.pausing import halted_by, rests_until_resumed
 from jobrunner.core.reports import apply_report
+from jobrunner.core.webhooks import await_webhook
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 
@@ -50,7 +52,7 @@ def start(
 ) -> Verdict:
     """A slot is free: the attempt begins in the commit that leaves the queue. Where its work is
     done already, that of the next one does."""
-    if job.line_at is None or job.stuck:
+    if job.line_at is None or job.stuck or halted_by(definition, job, facts):
         return NoOp("not_in_line", job)
     draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine")
     if job.kind == "queued":
@@ -58,7 +60,8 @@ def start(
         if refused := step(draft, target, "engine") or go_on(draft):
             return aside(draft, refused)
     attempt = draft.job.attempt
-    if attempt is not None and attempt.status == "due" and attempt.stage != EXTERNAL:
+    due = attempt is not None and attempt.status == "due" and attempt.stage != EXTERNAL
+    if due and halted_by(definition, draft.job, facts) is None:
         hold(draft, OUR_STAGE)
     if draft.job.status == job.status:
         draft.set(line_at=None)
@@ -88,6 +91,8 @@ def fired(
     timer = job.timer(message.purpose)
     if timer is None or timer.due_at > moment.now or job.stuck:
         return NoOp("timer_gone", job)
+    if rests_until_resumed(job, message.purpose, facts):
+        return NoOp("timer_rests", job)
     draft = Draft(definition, job, job, TIMER, facts, moment, message, "timer")
     draft.disarm(message.purpose)
     if refused := _TIMERS[message.purpose](draft) or go_on(draft):
@@ -272,6 +277,8 @@ def _failed(draft: Draft, message: Ended) -> Refused | None:
 def _parked(draft: Draft, message: Ended) -> Refused | None:
     if message.awaits in attempt_of(draft.job).answers:
         resume(draft)
+    elif message.source:
+        return await_webhook(draft, message)
     else:
         park(draft, message.awaits, message.await_s)
     return None

@@ -54,6 +54,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     ``holder``; ``parked`` awaits a callback; ``ended`` has an outcome. ``number`` counts within the
     job's state and run, ``serial`` over the whole job. ``kept`` are results that its stage need
     not work out twice, ``answers`` the callbacks to it by key, ``log`` the lines that it wrote.
+    ``source`` is whose webhook may bring what it ``awaits``; nobody's, where it is empty.
     """
 
     serial: int
@@ -74,6 +75,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     kept: dict[str, Any] = {}
     answers: dict[str, Any] = {}
     log: tuple[str, ...] = ()
+    source: str = ""
 
 
 class Lock(Struct, frozen=True, omit_defaults=True):
@@ -133,6 +135,14 @@ class Run(Struct, frozen=True, omit_defaults=True):
     live: bool = True
 
 
+class Paused(Struct, frozen=True, omit_defaults=True):
+    """Who holds a job, a workflow or a stage back, since when, and why."""
+
+    by: str
+    at: int
+    reason: str | None = None
+
+
 class Snapshot(Struct, frozen=True, omit_defaults=True):
     """The whole of a job. ``row`` is its integer key inside the store (0: not stored yet).
 
@@ -140,6 +150,9 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     ``line_at`` is set while the job waits for a slot in the house, since when.
     ``tries`` counts, by active state and within the run, executions and failures that a retry
     answers to; ``worked`` is the active state that was entered last.
+    ``paused`` stands beside the status: no attempt starts while it is set.
+    ``forked_from`` is the job that this one does again, from a later place on.
+    ``traceparent`` is where in a trace its submission hangs, when that said so.
     ``asset_url`` is where the newest asset is; at a good end it becomes the ``result_url``.
     ``credits`` is how the money of the current run stands.
     """
@@ -180,6 +193,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     priority: int = 0
     labels: dict[str, str] = {}
     notify_url: str | None = None
+    notify_on: tuple[str, ...] = ()
     cost: int = 0
     credits: Literal["none", "held", "captured", "released", "charged", "refunded"] = "none"
     entered_at: int = 0
@@ -192,6 +206,9 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     run_at: int | None = None
     last_event_at: int | None = None
     stuck: str | None = None
+    paused: Paused | None = None
+    forked_from: str | None = None
+    traceparent: str | None = None
     deaths: int = 0
     marks: dict[str, Any] = {}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from jobrunner.core.job import Actor, Asset, Failure, Purpose, Snapshot
+from jobrunner.core.job import Actor, Artifact, Asset, Failure, Paused, Purpose, Snapshot
 
 
 class Moment(Struct, frozen=True):
@@ -48,6 +48,23 @@ class Event(Struct, frozen=True):
     occurred_at: int
 
 
+class Origin(Struct, frozen=True):
+    """What a job that is done again hands on: ``artifacts`` with the files behind them, as rows of
+    the new job. ``by`` is who asked for it, ``place`` from where on work is done again."""
+
+    job_id: str
+    by: str
+    place: str
+    reason: str | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    assets: tuple[Asset, ...] = ()
+    new_id: str = ""
+
+    @property
+    def verified(self) -> frozenset[str]:
+        return frozenset(asset.id for asset in self.assets)
+
+
 class Submit(Struct, frozen=True, tag=True):
     """Make a job. ``params`` is what the client sent, already checked, with defaults filled in."""
 
@@ -62,9 +79,12 @@ class Submit(Struct, frozen=True, tag=True):
     run_at: int | None = None
     labels: dict[str, str] = {}
     notify_url: str | None = None
+    notify_on: tuple[str, ...] = ()
     correlation_id: str = ""
+    traceparent: str | None = None
     draining: bool = False
     overloaded: bool = False
+    origin: Origin | None = None
 
 
 class Move(Struct, frozen=True, tag=True):
@@ -98,6 +118,22 @@ class Edit(Struct, frozen=True, tag=True):
     expected_version: int | None = None
 
 
+class Arriving(Struct, frozen=True, tag=True):
+    """The first byte of a file that the workflow calls ``upload`` is here."""
+
+    actor: Actor
+    upload: str
+    expected_version: int | None = None
+
+
+class Arrived(Struct, frozen=True, tag=True):
+    """The whole file is here, at its place and on the disk."""
+
+    actor: Actor
+    upload: str
+    asset: Asset
+
+
 class Claim(Struct, frozen=True, tag=True):
     """An outside worker wants to work on this job now."""
 
@@ -119,8 +155,8 @@ class Start(Struct, frozen=True, tag=True):
 
 class Ended(Struct, frozen=True, tag=True):
     """An attempt in the house is over. ``outcome`` is ``done``, ``partial``, ``failed`` (see
-    ``failure``), ``rejected``, ``parked`` (see ``awaits``) or ``interrupted``. ``log`` are the
-    lines that its stage wrote."""
+    ``failure``), ``rejected``, ``parked`` (see ``awaits``, and ``source`` for whose webhook may
+    bring it) or ``interrupted``. ``log`` are the lines that its stage wrote."""
 
     serial: int
     outcome: str
@@ -129,6 +165,7 @@ class Ended(Struct, frozen=True, tag=True):
     awaits: str = ""
     await_s: float = 0
     log: tuple[str, ...] = ()
+    source: str = ""
 
 
 class Keep(Struct, frozen=True, tag=True):
@@ -139,10 +176,27 @@ class Keep(Struct, frozen=True, tag=True):
     value: Any
 
 
+class Checkpoint(Struct, frozen=True, tag=True):
+    """What the stage of an attempt in the house has made so far is the job's from now on, whatever
+    becomes of the attempt: artifacts and files."""
+
+    serial: int
+    report: Report
+
+
 class Answered(Struct, frozen=True, tag=True):
     """What the stage of an attempt in the house awaits under ``key`` has come, or comes early."""
 
     actor: Actor
+    key: str
+    value: Any = None
+
+
+class Told(Struct, frozen=True, tag=True):
+    """A verified webhook of a source about the piece of work that the source knows as ``key``."""
+
+    source: str
+    webhook_id: str
     key: str
     value: Any = None
 
@@ -181,6 +235,22 @@ class Release(Struct, frozen=True, tag=True):
     reason: str | None = None
 
 
+class Pause(Struct, frozen=True, tag=True):
+    """Nothing new starts in this job until somebody resumes it."""
+
+    actor: Actor
+    reason: str | None = None
+    expected_version: int | None = None
+
+
+class Resume(Struct, frozen=True, tag=True):
+    """A job that was paused goes on, with whatever came due meanwhile."""
+
+    actor: Actor
+    reason: str | None = None
+    expected_version: int | None = None
+
+
 class Advance(Struct, frozen=True, tag=True):
     """Look whether the engine itself should take this job on; nothing else has happened."""
 
@@ -195,17 +265,23 @@ Message = (
     Move
     | Do
     | Edit
+    | Arriving
+    | Arrived
     | Claim
     | Beat
     | Start
     | Ended
     | Keep
+    | Checkpoint
     | Answered
+    | Told
     | Fired
     | Recovered
     | Stop
     | SetAside
     | Release
+    | Pause
+    | Resume
     | Advance
     | Supersede
 )
@@ -226,10 +302,34 @@ class Known(Struct, frozen=True):
     snapshot: Snapshot | None
 
 
+class Awaited(Struct, frozen=True):
+    """Who awaits, or once awaited, webhooks of this name; ``job_id`` is None when it is deleted."""
+
+    job_id: str | None
+    open: bool
+
+
+class KeptWebhook(Struct, frozen=True):
+    """One that came before anybody awaited it. ``row`` is its key in the store."""
+
+    row: int
+    value: Any
+
+
+class WebhookFacts(Struct, frozen=True):
+    """What is known of a webhook and of its name; ``seen``: one of this id came before."""
+
+    seen: bool = False
+    awaited: Awaited | None = None
+    kept: KeptWebhook | None = None
+
+
 class Facts(Struct, frozen=True):
     """What the store knew when the decision was made. A field left out was not asked for.
 
-    ``verified`` are the assets behind artifacts whose files are there and as recorded."""
+    ``verified`` are the assets behind artifacts whose files are there and as recorded.
+    ``halted`` is the pause of the job's workflow, ``halted_stages`` are the stages that are paused,
+    under whatever workflow they run."""
 
     known: Known | None = None
     derived: Known | None = None
@@ -239,3 +339,6 @@ class Facts(Struct, frozen=True):
     last_day: int = 0
     event: SeenEvent | None = None
     verified: frozenset[str] = frozenset()
+    webhook: WebhookFacts | None = None
+    halted: Paused | None = None
+    halted_stages: frozenset[str] = frozenset()

@@ -3,8 +3,9 @@ decided here is only whether it may happen now, and that it happens once a run."
 
 from typing import Literal
 
-from jobrunner.core.decision import LedgerEntry
+from jobrunner.core.decision import Grant, LedgerEntry
 from jobrunner.core.draft import Draft
+from jobrunner.core.queries import LedgerRow
 from jobrunner.core.workflow import Money
 from jobrunner.errors import Refused
 
@@ -49,4 +50,15 @@ def _too_little(draft: Draft) -> Refused | None:
         f"this costs {draft.job.cost} credits and {balance} are left; ask for more credits",
         balance=balance,
         required=draft.job.cost,
+    )
+
+
+def granted_otherwise(grant: Grant, before: LedgerRow) -> Refused | None:
+    """A key stands for what was given under it; anything else under it is a mistake."""
+    if (before.amount, before.reason) == (grant.amount, grant.reason):
+        return None
+    return Refused(
+        "IDEMPOTENCY_MISMATCH",
+        f"under this key {grant.user_id} was given {before.amount} credits before, for "
+        f"{before.reason!r}; other credits need another key",
     )

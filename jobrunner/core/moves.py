@@ -210,6 +210,8 @@ def enter(draft: Draft, state: State, source: str | None) -> None:
         _clock(draft, state)
     if state.kind in ("settled", "final"):
         _end(draft, state)
+    if state.kind == "final" and draft.job.paused is not None:
+        draft.set(paused=None)
     _take_failure(draft, state)
 
 
@@ -338,7 +340,7 @@ def _log_failure(draft: Draft) -> None:
 
 def _next(draft: Draft) -> str:
     state, job = draft.state, draft.job
-    if job.stuck:
+    if job.stuck or job.paused:
         return ""
     if state.kind == "active":
         return state.done if _superfluous(draft, state) else ""

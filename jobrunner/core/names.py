@@ -76,6 +76,7 @@ def _twice(workflow: Workflow) -> Iterator[Fault]:
         "state": [state.name for state in workflow.states],
         "command": [command.name for command in workflow.commands],
         "editable": [editable.name for editable in workflow.editables],
+        "upload": [upload.name for upload in workflow.uploads],
         "job type": [job_type.name for job_type in workflow.job_types],
         "edge": [f"{edge.source} -> {edge.target}" for edge in workflow.edges],
         "lock scope": [lock.scope for lock in workflow.locks],
@@ -145,6 +146,10 @@ def _in_commands(workflow: Workflow) -> Iterator[Mention]:
         yield from _in_guards(place, command.guards)
     for editable in workflow.editables:
         yield from _walks(f"editable {editable.name}", editable.walks)
+    for upload in workflow.uploads:
+        yield from _walks(f"upload {upload.name}", upload.walks)
+        yield from _walks(f"upload {upload.name}: begins", upload.begins)
+        yield from _in_guards(f"upload {upload.name}", upload.guards)
 
 
 def _walks(place: str, walks: dict[str, tuple[str, ...]]) -> Iterator[Mention]:
@@ -247,12 +252,15 @@ def _asked(workflow: Workflow) -> Iterator[tuple[str, Call | None]]:
         yield f"command {command.name}: action", command.action
     for editable in workflow.editables:
         yield f"editable {editable.name}: action", editable.action
+    for upload in workflow.uploads:
+        yield f"upload {upload.name}: action", upload.action
     yield "recipe.derive", workflow.recipe.derive
 
 
 def _guards(workflow: Workflow) -> Iterator[tuple[str, Guard]]:
     places = [("birth", workflow.birth.guards)]
     places += [(f"command {command.name}", command.guards) for command in workflow.commands]
+    places += [(f"upload {upload.name}", upload.guards) for upload in workflow.uploads]
     places += [(f"edge {edge.source} -> {edge.target}", edge.guards) for edge in workflow.edges]
     for place, guards in places:
         yield from ((place, guard) for guard in guards)
@@ -324,6 +332,8 @@ def _used_codes(workflow: Workflow) -> Iterator[tuple[str, str]]:
             yield f"{where}: guard {guard.call.name}", str(code)
     for editable in workflow.editables:
         yield f"editable {editable.name}: locked", editable.locked
+    for upload in workflow.uploads:
+        yield f"upload {upload.name}: locked", upload.locked
 
 
 # ---------------------------------------------------------------- routes

@@ -15,6 +15,7 @@ from jobrunner.core.draft import Draft
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Beat, Claim, Facts, Moment
 from jobrunner.core.moves import illegal, postponed, step
+from jobrunner.core.pausing import refusal
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 
@@ -28,6 +29,8 @@ def claim(
     draft = begin(definition, job, message, facts, moment, "claim")
     if job.stuck:
         return _put_aside(job)
+    if pause := job.paused or facts.halted:
+        return refusal(pause)
     if job.kind == "queued" and not postponed(draft):
         if refused := _pick_up(draft):
             return refused

@@ -11,7 +11,8 @@ from jobrunner.core.attempts import amend, at_work, attempt_of, pulse, resume
 from jobrunner.core.decision import NoOp
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import STAGE, Snapshot
-from jobrunner.core.messages import Answered, Facts, Keep, Moment
+from jobrunner.core.messages import Answered, Checkpoint, Facts, Keep, Moment
+from jobrunner.core.reports import apply_report
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 
@@ -28,6 +29,18 @@ def keep(
     attempt = attempt_of(job)
     amend(draft, kept={**attempt.kept, message.name: message.value})
     pulse(draft, attempt)
+    return draft.tear_out()
+
+
+def checkpoint(
+    definition: Definition, job: Snapshot, message: Checkpoint, facts: Facts, moment: Moment
+) -> Verdict:
+    """What the stage has made so far is the job's; the state stays, and the stage goes on."""
+    if not at_work(job) or job.serial != message.serial:
+        return NoOp("late_result", job)
+    draft = Draft(definition, job, job, STAGE, facts, moment, message, "stage")
+    apply_report(draft, message.report)
+    pulse(draft, attempt_of(draft.job))
     return draft.tear_out()
 
 

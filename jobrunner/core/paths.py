@@ -132,6 +132,7 @@ def all_ways(chart: Chart) -> Iterator[Way]:
     for state in chart.workflow.states:
         yield from _of_a_state(chart, state)
     yield from _of_commands(chart.workflow)
+    yield from _of_uploads(chart.workflow)
     yield from _of_guards(chart)
     for lock in chart.workflow.locks:
         if lock.lapse_s:
@@ -291,6 +292,15 @@ def _of_commands(workflow: Workflow) -> Iterator[Way]:
                     f"edit of {editable.name}",
                     each(path, ("user",)),
                 )
+
+
+def _of_uploads(workflow: Workflow) -> Iterator[Way]:
+    for upload in workflow.uploads:
+        for what, walks in (("the first byte", upload.begins), ("the file", upload.walks)):
+            for status, path in walks.items():
+                if path:
+                    why = f"{what} of upload {upload.name}"
+                    yield Way("edit", status, path, ("user",), why, each(path, ("user",)))
 
 
 # ---------------------------------------------------------------- ways instead of a refusal

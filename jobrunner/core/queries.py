@@ -8,8 +8,12 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from jobrunner.core.job import Artifact, Asset, Attempt, Purpose, Snapshot
-from jobrunner.core.messages import Known
+from jobrunner.core.bulk import Bulk, BulkItem
+from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
+from jobrunner.core.messages import Known, WebhookFacts
+from jobrunner.core.outbox import OutboxReader
+
+PAGE = 1_000
 
 
 class Token(Struct, frozen=True):
@@ -46,6 +50,49 @@ class HistoryRow(Struct, frozen=True):
     run_id: str
     event_id: str | None
     at: int
+
+
+class Story(Struct, frozen=True):
+    """A job and what befell it after some version, of one moment. ``whole`` is False when there is
+    more than was asked for."""
+
+    job: Snapshot
+    rows: tuple[HistoryRow, ...]
+    whole: bool = True
+
+
+class Told(Struct, frozen=True):
+    """A transition among those of all jobs. ``rests`` when it brought its job to rest, and the job
+    still rests there."""
+
+    row: HistoryRow
+    workflow: str
+    user_id: str
+    rests: bool
+
+
+class News(Struct, frozen=True):
+    """Transitions of all jobs, in the order of their commits. ``through`` is the last sequence
+    number that was looked at, whether it fitted the question or not."""
+
+    told: tuple[Told, ...]
+    through: int
+
+
+class NewsQuestion(Struct, frozen=True):
+    """``user_id`` and ``workflow`` None: of anybody, of any. ``after`` is a sequence number."""
+
+    after: int
+    user_id: str | None = None
+    workflow: str | None = None
+    limit: int = 100
+
+
+class Place(Struct, frozen=True):
+    """How many stand before a job in line; ``exact`` is False when nobody counted further."""
+
+    ahead: int
+    exact: bool
 
 
 class LedgerRow(Struct, frozen=True):
@@ -120,6 +167,7 @@ class JobFilter(Struct, frozen=True):
     after: int | None = None
     oldest_first: bool = False
     stuck: bool = False
+    paused: bool = False
 
 
 class JobPage(Struct, frozen=True):
@@ -148,10 +196,11 @@ class Waiting(Struct, frozen=True):
 
 
 class OpenAttempt(Struct, frozen=True):
-    """An attempt that ran in the house when its process died."""
+    """An attempt that ran in the house when its process died, and since when it did."""
 
     job_id: str
     serial: int
+    started_at: int = 0
 
 
 KnownKey = Known
@@ -194,7 +243,24 @@ class Counts(Struct, frozen=True):
     timers: int
 
 
-class Reader(Protocol):
+class Gauges(Struct, frozen=True):
+    """How things stand in the file, for who watches over it. ``line_at`` is since when the one who
+    waits longest has been in line, ``due_at`` when the earliest timer is or was due."""
+
+    by_status: tuple[tuple[str, str, int], ...]
+    in_line: int
+    line_at: int | None
+    due_at: int | None
+    running: int
+    parked: int
+    deliveries: int
+    endpoints_failing: int
+    endpoints_disabled: int
+    file_bytes: int
+    wal_bytes: int
+
+
+class Reader(OutboxReader, Protocol):
     """Everything that may be asked."""
 
     async def job(self, job_id: str) -> Snapshot | None: ...
@@ -203,11 +269,29 @@ class Reader(Protocol):
 
     async def jobs(self, which: JobFilter) -> JobPage: ...
 
-    async def history(self, job_id: str) -> tuple[HistoryRow, ...]: ...
+    async def history(
+        self, job_id: str, limit: int = PAGE, after: tuple[int, int] = (0, 0)
+    ) -> tuple[HistoryRow, ...]:
+        """Oldest first, from behind this version and hop."""
+        ...
 
-    async def attempts(self, job_id: str) -> tuple[Attempt, ...]: ...
+    async def story(self, job_id: str, after: int, limit: int) -> Story | None: ...
+
+    async def news(self, question: NewsQuestion) -> News: ...
+
+    async def last_news(self) -> int: ...
+
+    async def attempts(self, job_id: str, limit: int = PAGE, after: int = 0) -> tuple[Attempt, ...]:
+        """Oldest first, from behind this serial number."""
+        ...
 
     async def assets(self, job_id: str) -> tuple[AssetRow, ...]: ...
+
+    async def job_assets(self, job_id: str, limit: int, after: int | None) -> tuple[AssetRow, ...]:
+        """Newest first, a page of them."""
+        ...
+
+    async def clearings(self, limit: int) -> tuple[str, ...]: ...
 
     async def library(
         self, user_id: str, limit: int, after: int | None
@@ -221,6 +305,14 @@ class Reader(Protocol):
 
     async def event(self, job_id: str, event_id: str) -> tuple[str, str] | None: ...
 
+    async def webhook(self, source: str, webhook_id: str, name: str, since: int) -> WebhookFacts:
+        """Of those that are kept, only one that came since then."""
+        ...
+
+    async def old_webhooks(self, kept_before: int, before: int | None) -> bool:
+        """Whether there is anything to forget."""
+        ...
+
     async def door(self, question: DoorQuestion) -> DoorFacts: ...
 
     async def credits(self, user_id: str) -> Credits: ...
@@ -228,6 +320,8 @@ class Reader(Protocol):
     async def ledger(
         self, user_id: str, limit: int, after: int | None
     ) -> tuple[LedgerRow, ...]: ...
+
+    async def grant(self, user_id: str, key: str) -> LedgerRow | None: ...
 
     async def audit(self, limit: int, after: int | None) -> tuple[AuditRow, ...]: ...
 
@@ -262,6 +356,8 @@ class Reader(Protocol):
         """How many jobs of whom wait for a slot."""
         ...
 
+    async def place(self, job: Snapshot, workflows: tuple[str, ...]) -> Place: ...
+
     async def line_length(self) -> int: ...
 
     async def claimable(
@@ -274,4 +370,30 @@ class Reader(Protocol):
 
     async def declarations(self) -> tuple[tuple[str, str, bytes], ...]: ...
 
+    async def pauses(self) -> tuple[tuple[str, str, Paused], ...]:
+        """Scope (``workflow`` or ``stage``), name, and who paused it."""
+        ...
+
+    async def bulk(self, bulk_id: str) -> Bulk | None: ...
+
+    async def open_bulks(self) -> tuple[Bulk, ...]:
+        """Oldest first."""
+        ...
+
+    async def bulk_ahead(self, bulk_id: str, limit: int) -> tuple[BulkItem, ...]:
+        """Items of a bulk that are still to be done, in order."""
+        ...
+
+    async def bulk_failures(
+        self, bulk_id: str, limit: int, after: int | None
+    ) -> tuple[BulkItem, ...]: ...
+
+    async def ids_of(self, which: JobFilter) -> tuple[tuple[int, str], ...]:
+        """Internal keys and ids of what a filter finds, oldest first, a page of them."""
+        ...
+
     async def counts(self) -> Counts: ...
+
+    async def gauges(self) -> Gauges:
+        """Cheap however many jobs there are."""
+        ...

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from jobrunner.core.fault import Fault
 from jobrunner.core.paths import Chart
+from jobrunner.core.uploadable import unfit
 from jobrunner.core.workflow import ANY, Command, Editable, Retry, State, Workflow
 
 ENDED = ("settled", "final")
@@ -33,6 +34,10 @@ def misshapen(chart: Chart) -> Iterator[Fault]:
         yield from _command(chart, command)
     for editable in chart.workflow.editables:
         yield from _editable(chart, editable)
+    for upload in chart.workflow.uploads:
+        yield from unfit(chart, upload)
+        for walks in (upload.begins, upload.walks):
+            yield from _from_final(chart, f"upload {upload.name}", walks)
 
 
 # ---------------------------------------------------------------- states

@@ -24,6 +24,12 @@ Money = Literal["hold", "capture", "release", "charge", "refund"]
 EXTERNAL = "external"
 ANY = "*"
 
+# What an endpoint may want to hear of: ``transition`` is every move, ``UNASKED`` what it hears
+# without having asked.
+Happening = Literal["ended", "settled", "waiting", "stuck", "transition"]
+EVERY: Happening = "transition"
+UNASKED: tuple[Happening, ...] = ("ended", "settled")
+
 
 class Declared(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The common shape of all parts of a declaration."""
@@ -197,6 +203,35 @@ class Editable(Declared, frozen=True):
     action: Call | None = None
 
 
+class Upload(Declared, frozen=True):
+    """A file that a job takes from people: in which states, and what it walks.
+
+    begins       by state, the path that its first byte walks
+    walks        by state, the path that the whole file walks in the commit that knows of it
+    asset_type   what the file is in the job's library
+    artifact     an artifact that becomes the file's address; ``fingerprint`` one that becomes its
+                 SHA-256; ``mark`` a mark that becomes its address, for a command to read
+    types        the media types that it may be sent as, ``video/*`` for a family (empty: any)
+    max_bytes    0: whatever the service takes
+    guards       asked before the first byte and again before the commit
+    action       a function that adds what the file means (it is in the report's assets)
+    locked       the code in every other state
+    """
+
+    name: str
+    walks: dict[str, tuple[str, ...]]
+    asset_type: str
+    begins: dict[str, tuple[str, ...]] = {}
+    artifact: str = ""
+    fingerprint: str = ""
+    mark: str = ""
+    types: tuple[str, ...] = ()
+    max_bytes: int = 0
+    guards: tuple[Guard, ...] = ()
+    action: Call | None = None
+    locked: str = "JOB_LOCKED"
+
+
 class Recipe(Declared, frozen=True):
     """How a submission is recognised as one that was made before.
 
@@ -254,6 +289,14 @@ class Route(Declared, frozen=True):
     status: int = 200
 
 
+class Notify(Declared, frozen=True):
+    """Where an operator wants to be told of all jobs of a workflow, and of what. No plugin's
+    business: what a declaration says here is replaced by the settings."""
+
+    url: str = ""
+    on: tuple[Happening, ...] = UNASKED
+
+
 class Workflow(Declared, frozen=True):
     """The declared lifecycle of a kind of job. ``codes`` are the error codes it adds, with their
     HTTP status; ``foreign`` is what a stranger's job answers; ``failed_stages`` limits what a
@@ -268,6 +311,7 @@ class Workflow(Declared, frozen=True):
     job_types: tuple[JobType, ...]
     commands: tuple[Command, ...] = ()
     editables: tuple[Editable, ...] = ()
+    uploads: tuple[Upload, ...] = ()
     birth: Birth = Birth()
     recipe: Recipe = Recipe()
     locks: tuple[Lock, ...] = ()
@@ -279,6 +323,7 @@ class Workflow(Declared, frozen=True):
     folder: str = ""
     codes: dict[str, int] = {}
     settings: dict[str, Any] = {}
+    notify: Notify = Notify()
 
 
 class Definition:
@@ -317,6 +362,10 @@ class Definition:
     @cached_property
     def editables(self) -> dict[str, Editable]:
         return {editable.name: editable for editable in self.workflow.editables}
+
+    @cached_property
+    def uploads(self) -> dict[str, Upload]:
+        return {upload.name: upload for upload in self.workflow.uploads}
 
     @cached_property
     def job_types(self) -> dict[str, JobType]:

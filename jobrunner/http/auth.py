@@ -28,13 +28,21 @@ class Keyring:
 
     async def actor_of(self, authorization: str | None) -> Actor:
         """Raises: Refused UNAUTHORIZED."""
+        return (await self.caller_of(authorization))[0]
+
+    def remembers(self, authorization: str | None) -> bool:
+        """Whether this token was seen before and found good; no look at the table is needed."""
+        return self._mode == "none" or digest(_bytes_of(authorization)) in self._known
+
+    async def caller_of(self, authorization: str | None) -> tuple[Actor, bytes]:
+        """With what tells this token from others. Raises: Refused UNAUTHORIZED."""
         if self._mode == "none":
-            return LOCAL
+            return LOCAL, b""
         key = digest(_token_in(authorization))
         actor, expires_at = self._known.get(key) or await self._look_up(key)
         if expires_at is not None and expires_at <= self._clock.now():
             raise _unauthorized("the token has expired; ask an admin for a new one")
-        return actor
+        return actor, key
 
     def forget(self) -> None:
         """Tokens have changed: believe nothing that was read before now, nor what is being read."""
@@ -52,11 +60,17 @@ class Keyring:
 
 
 def _token_in(authorization: str | None) -> bytes:
-    scheme, _, token = (authorization or "").partition(" ")
-    token = token.strip()
-    if scheme.lower() != "bearer" or not token or len(token) > TOKEN_MAX:
+    token = _bytes_of(authorization)
+    if not token or len(token) > TOKEN_MAX:
         raise _unauthorized("send the header Authorization: Bearer TOKEN")
-    return token.encode("utf-8", "surrogateescape")
+    return token
+
+
+def _bytes_of(authorization: str | None) -> bytes:
+    """Nothing, where there is no bearer token."""
+    scheme, _, token = (authorization or "").partition(" ")
+    bearer = scheme.lower() == "bearer"
+    return token.strip().encode("utf-8", "surrogateescape") if bearer else b""
 
 
 def _accepted(token: Token | None) -> tuple[Actor, int | None]:

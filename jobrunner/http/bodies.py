@@ -34,8 +34,8 @@ class Decodes(Protocol[T_co]):
     def decode(self, raw: bytes, /) -> T_co: ...
 
 
-async def read(request: web.Request, settings: Settings) -> bytes:
-    """The whole body, under a limit of size and a limit of time.
+async def read(request: web.Request, settings: Settings, *, plain: bool = False) -> bytes:
+    """The whole body, under a limit of size and a limit of time; of a plain one, of any type.
 
     Raises: Refused BODY_TOO_LARGE, BODY_TIMEOUT, UNSUPPORTED_MEDIA_TYPE.
     """
@@ -44,7 +44,9 @@ async def read(request: web.Request, settings: Settings) -> bytes:
     if (request.content_length or 0) > settings.max_body:
         raise too_large(settings.max_body)
     raw = await _received(request, settings.read_timeout_s)
-    if raw:
+    if plain:
+        _check_coding(request)
+    elif raw:
         _check_type(request)
     return raw
 
@@ -103,10 +105,14 @@ async def _received(request: web.Request, timeout_s: float) -> bytes:
 def _check_type(request: web.Request) -> None:
     if request.content_type != JSON:
         raise _unsupported(f"send Content-Type: {JSON}, not {request.content_type!r}")
-    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise _unsupported("send the body without a Content-Encoding")
+    _check_coding(request)
     if (request.charset or "utf-8").lower() not in ("utf-8", "utf8", "us-ascii"):
         raise _unsupported(f"send JSON in UTF-8, not in {request.charset!r}")
+
+
+def _check_coding(request: web.Request) -> None:
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise _unsupported("send the body without a Content-Encoding")
 
 
 def _unsupported(detail: str) -> Refused:

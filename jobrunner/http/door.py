@@ -1,34 +1,48 @@
 """What handlers are given and what they give back; the ``Door`` holds all that is injected."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct, field
 
 from jobrunner.actors import Supervisor
 from jobrunner.core.job import Actor
+from jobrunner.core.meter import SILENT, Meter, Readings
 from jobrunner.core.queries import Reader
 from jobrunner.http.auth import Keyring
+from jobrunner.http.limits import Limits
+from jobrunner.http.sources import Sources
 from jobrunner.ports import Clock, Ids
+from jobrunner.stages.arrivals import Arrivals
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """``read_timeout_s`` is how long a client may take to send a body, all in all."""
+    """``read_timeout_s`` is how long a client may take to send a body, all in all; of a file it may
+    be silent for ``upload_idle_s``, and must send ``upload_rate`` bytes a second beyond that.
+    ``upload_expires_s`` is how long an upload may be resumed;
+    ``write_timeout_s`` how long to take a piece of a stream."""
 
     auth: Literal["tokens", "none"] = "tokens"
     max_body: int = 256 * 1024
+    max_upload: int = 2 * 1024**3
+    upload_idle_s: float = 30
+    upload_rate: int = 8 * 1024
+    upload_expires_s: float = 24 * 3600
     read_timeout_s: float = 30
     keepalive_s: float = 30
     initial_credits: int = 25
     shutdown_s: float = 5
+    write_timeout_s: float = 10
 
 
 class Door(Struct, frozen=True, eq=False, kw_only=True):
     """``health`` answers by check's name what is wrong with it (empty: nothing); ``check_db`` lists
-    the faults of the stored file; ``log`` takes an event's name and its fields."""
+    the faults of the stored file; ``log`` takes an event's name and its fields. ``assets`` is the
+    folder of all files, ``arrivals`` those that are coming in. ``meter`` is told what happens here,
+    and ``exposition`` turns readings into the text of all figures, with its media type."""
 
     supervisor: Supervisor
     reader: Reader
@@ -36,15 +50,22 @@ class Door(Struct, frozen=True, eq=False, kw_only=True):
     ids: Ids
     keyring: Keyring
     settings: Settings
+    webhooks: Sources
     log: Callable[..., None]
     health: Callable[[], Awaitable[Mapping[str, str]]]
     check_db: Callable[[], Awaitable[list[str]]]
+    limits: Limits
+    arrivals: Arrivals
+    assets: str
     version: str = "0"
+    meter: Meter = SILENT
+    exposition: Callable[[Readings], tuple[bytes, str]] = lambda readings: (b"", JSON)
 
 
 class Call(NamedTuple):
     """One request, after token and body were looked at. ``body`` and ``query`` are the endpoint's
-    structs; ``raw`` the body as it came, for endpoints whose struct depends on the job."""
+    structs; ``raw`` the body as it came, for endpoints whose struct depends on the job; ``stream``
+    the body before anybody has read it, for endpoints that take a file."""
 
     door: Door
     actor: Actor
@@ -54,13 +75,19 @@ class Call(NamedTuple):
     body: Any = None
     query: Any = None
     raw: bytes = b""
+    stream: Any = None
 
 
 class Reply(Struct, frozen=True):
+    """``events`` instead of a body: what is told as it happens, each piece at once. ``pour`` writes
+    the answer itself, given the request; the rest then only says what it will be."""
+
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     content_type: str = JSON
+    pour: Callable[[Any], Awaitable[Any]] | None = None
+    events: AsyncIterator[bytes] | None = None
 
 
 Handler = Callable[[Call], Awaitable[Reply]]

@@ -8,10 +8,11 @@ from msgspec import Struct
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http.door import Handler
+from jobrunner.http.limits import Weight
 from jobrunner.http.views import View
 from jobrunner.http.wire import Query
 
-Method = Literal["GET", "POST", "PUT", "DELETE"]
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 ANYBODY = frozenset({"user", "workflow", "admin"})
 OWNERS = frozenset({"user", "admin"})
@@ -19,11 +20,11 @@ WORKERS = frozenset({"workflow", "admin"})
 ADMINS = frozenset({"admin"})
 
 # What may befall any call, any call with a token, any with a body, any that names a job.
-ALWAYS = ("VALIDATION_ERROR", "INTERNAL")
+ALWAYS = ("VALIDATION_ERROR", "INTERNAL", "RATE_LIMITED", "OVERLOADED")
 WITH_TOKEN = ("UNAUTHORIZED", "FORBIDDEN")
 WITH_BODY = ("BODY_TOO_LARGE", "BODY_TIMEOUT", "UNSUPPORTED_MEDIA_TYPE")
 WITH_PATH = ("NOT_FOUND",)
-WITH_WRITE = ("STORAGE_FULL", "OUTCOME_UNKNOWN", "OVERLOADED")
+WITH_WRITE = ("STORAGE_FULL", "OUTCOME_UNKNOWN", "OVERLOADED", "DRAINING")
 
 SUBMITTING = (
     "INSUFFICIENT_CREDITS",
@@ -41,6 +42,7 @@ MOVING = (
     "JOB_VERSION_CONFLICT",
     "JOB_ALREADY_RUNNING",
     "JOB_LOCKED",
+    "JOB_PAUSED",
     "STALE_RUN",
     "RESULT_MISSING",
     "ARTIFACT_VERSION_CONFLICT",
@@ -53,9 +55,12 @@ MOVING = (
 class Endpoint(Struct, frozen=True, kw_only=True):
     """``roles`` None: no token is asked for. ``body`` None: none is read; ``Raw``: which struct it
     must be depends on the job, and ``shown_body`` is what the document says instead. ``empty``
-    allows no body at all. ``answers`` maps a status to what comes with it: a view, a media type,
-    any JSON (``dict``) or nothing (None). ``codes`` are the refusals beyond those that go without
-    saying, and with ``declared`` those that workflows add."""
+    allows no body at all, and of a ``plain`` one the bytes are read and nothing is looked at.
+    ``answers`` maps a status to what comes with it: a view, a media type, any JSON (``dict``) or
+    nothing (None). ``codes`` are the refusals beyond those that go without
+    saying, and with ``declared`` those that workflows add. ``streams``: the body is a file of this
+    media type, which the handler reads itself. ``local``: who asks from this machine needs no
+    token."""
 
     method: Method
     path: str
@@ -67,14 +72,31 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     body: type[Any] | None = None
     shown_body: type[Struct] | None = None
     empty: bool = False
+    streams: str = ""
+    plain: bool = False
     query: type[Query] | None = None
     codes: tuple[str, ...] = ()
     declared: bool = False
     media: tuple[str, ...] = ()
+    local: bool = False
 
     @property
     def door(self) -> tuple[str, str]:
         return self.method, self.path
+
+    @property
+    def for_operators(self) -> bool:
+        """May be had on a listener of its own, away from those who bring work."""
+        return self.roles == ADMINS or self.path == "/metrics"
+
+    @property
+    def weight(self) -> Weight:
+        """Under pressure new work is refused first, and who only asks whether we live never."""
+        if self.method in ("GET", "OPTIONS"):
+            return "none" if self.roles is None else "reading"
+        if self.streams:
+            return "reading"  # most of its time passes on the sender's line, and others go on
+        return "making" if "QUOTA_EXCEEDED" in self.codes else "moving"
 
     @property
     def takes_any_body(self) -> bool:
@@ -83,9 +105,9 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     def all_codes(self) -> tuple[str, ...]:
         codes = [*ALWAYS, *self.codes]
         codes += WITH_TOKEN if self.roles is not None else ()
-        codes += WITH_BODY if self.body is not None else ()
+        codes += WITH_BODY if self.body is not None or self.streams else ()
         codes += WITH_PATH if "{" in self.path else ()
-        codes += WITH_WRITE if self.method != "GET" else ()
+        codes += WITH_WRITE if self.method not in ("GET", "OPTIONS") else ()
         return tuple(sorted(set(codes)))
 
 

@@ -9,6 +9,7 @@ from jobrunner.actors import Answer
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.core.queries import JobFilter
+from jobrunner.core.tracing import HEADER, parent_in
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from jobrunner.http.conditions import etag, expected_version, matches_any, seen_before
@@ -16,6 +17,7 @@ from jobrunner.http.door import Call, Reply
 from jobrunner.http.finding import job_id_of, unavailable, visible_job
 from jobrunner.http.forms import params_of
 from jobrunner.http.instants import instant_of, timed
+from jobrunner.http.keys import key_given
 from jobrunner.http.paging import cursor_of, key_of
 from jobrunner.http.problems import invalid
 from jobrunner.http.rendering import (
@@ -30,10 +32,10 @@ from jobrunner.http.rendering import (
     reply_job,
 )
 from jobrunner.http.views import Assets, Attempts, History, Jobs
-from jobrunner.http.wire import JobQuery, JobsQuery, Submission
+from jobrunner.http.wire import FilesQuery, JobQuery, JobsQuery, RowsQuery, Submission
 from jobrunner.ports import digest
 
-VISIBLE = range(0x21, 0x7F)
+HOPS_MAX = 1000
 CANONICAL = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -44,6 +46,7 @@ async def submit(call: Call) -> Reply:
     job_type = job_type_named(definition, body.job_type)
     params = params_of(definition, job_type, _params(body), "$.params")
     run_at = instant_of(body.run_at, "$.run_at") if body.run_at else None
+    _refuse_url(call, body)
     answer = await call.door.supervisor.submit(
         submission(
             call,
@@ -55,9 +58,21 @@ async def submit(call: Call) -> Reply:
             run_at=run_at,
             labels=body.labels,
             notify_url=body.notify_url,
+            notify_on=tuple(body.notify_on or ()),
         )
     )
     return reply_submitted(call, answer)
+
+
+def _refuse_url(call: Call, body: Submission) -> None:
+    """Raises: Refused, for a URL that nobody may be told at."""
+    if body.notify_url is not None and (
+        reason := call.door.supervisor.deliveries.misfit_url(body.notify_url)
+    ):
+        raise invalid(f"notify_url: {reason}", ("$.notify_url", reason))
+    if body.notify_on is not None and body.notify_url is None:
+        detail = "notify_on says what notify_url is told; send both"
+        raise invalid(detail, ("$.notify_on", detail))
 
 
 def submission(
@@ -76,12 +91,19 @@ def submission(
         job_type=job_type,
         params=params,
         job_id=call.door.ids.fresh(),
-        key=_key(call, key, definition.workflow.recipe.max_length),
+        key=key_given(call, key, definition.workflow.recipe.max_length),
         body_digest=digest(CANONICAL([name, job_type, params])).hex(),
         correlation_id=call.correlation_id,
+        traceparent=traceparent_of(call),
         draining=call.door.supervisor.draining,
         **wishes,
     )
+
+
+def traceparent_of(call: Call) -> str | None:
+    """Where the caller's trace goes on. What is none is no reason to refuse anybody."""
+    said = call.headers.get(HEADER)
+    return said if parent_in(said) else None
 
 
 def reply_submitted(call: Call, answer: Answer) -> Reply:
@@ -141,20 +163,29 @@ async def list_jobs(call: Call) -> Reply:
 
 async def history(call: Call) -> Reply:
     job = await visible_job(call)
-    rows = await call.door.reader.history(job.id)
-    return reply(History(history=[history_entry(row) for row in rows]))
+    query: RowsQuery = call.query
+    after = divmod(key_of(query.cursor) or 0, HOPS_MAX)
+    rows = await call.door.reader.history(job.id, query.limit, after)
+    full = len(rows) == query.limit
+    following = cursor_of(rows[-1].version * HOPS_MAX + rows[-1].hop) if full else None
+    return reply(History(history=[history_entry(row) for row in rows], next_cursor=following))
 
 
 async def attempts(call: Call) -> Reply:
     job = await visible_job(call)
-    found = await call.door.reader.attempts(job.id)
-    return reply(Attempts(attempts=[attempt_entry(attempt) for attempt in found]))
+    query: RowsQuery = call.query
+    found = await call.door.reader.attempts(job.id, query.limit, key_of(query.cursor) or 0)
+    following = cursor_of(found[-1].serial) if len(found) == query.limit else None
+    entries = [attempt_entry(attempt) for attempt in found]
+    return reply(Attempts(attempts=entries, next_cursor=following))
 
 
 async def assets(call: Call) -> Reply:
+    query: FilesQuery = call.query
     job = await visible_job(call)
-    rows = await call.door.reader.assets(job.id)
-    return reply(Assets(assets=asset_entries(rows)))
+    rows = await call.door.reader.job_assets(job.id, query.limit, key_of(query.cursor))
+    following = cursor_of(rows[-1].row) if len(rows) == query.limit else None
+    return reply(Assets(assets=asset_entries(rows), next_cursor=following))
 
 
 async def explain(call: Call) -> Reply:
@@ -181,25 +212,6 @@ def _params(body: Submission) -> bytes:
     return bytes(given)
 
 
-def _key(call: Call, in_body: str | None, length_max: int) -> str | None:
-    """Raises: Refused VALIDATION_ERROR."""
-    header = call.headers.get("Idempotency-Key")
-    if header is not None and in_body is not None and header != in_body:
-        raise _bad_key("the header Idempotency-Key and idempotency_key differ; send one of them")
-    key = in_body if header is None else header
-    if key is None:
-        return None
-    if not key.isascii() or not all(byte in VISIBLE for byte in key.encode()):
-        raise _bad_key("idempotency_key: visible ASCII only")
-    if not 1 <= len(key) <= length_max:
-        raise _bad_key(f"idempotency_key: 1 to {length_max} characters, not {len(key)}")
-    return key
-
-
-def _bad_key(detail: str) -> Refused:
-    return invalid(detail, ("$.idempotency_key", detail))
-
-
 def _still(job: Snapshot, seen: list[tuple[int, int]] | None, progress: bool) -> bool:
     """The job is where the caller believes it to be, so there is something to wait for."""
     if seen is None:
@@ -223,6 +235,7 @@ def _filter(call: Call, query: JobsQuery) -> JobFilter:
         after=key_of(query.cursor),
         oldest_first=query.order == "oldest",
         stuck=query.stuck,
+        paused=query.paused,
     )
 
 

@@ -1,7 +1,6 @@
 """The OpenAPI 3.1 document, from the table, the structs, and the loaded declarations."""
 
 from collections.abc import Iterable, Sequence
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -11,17 +10,12 @@ from jobrunner.core.workflow import Definition
 from jobrunner.http.door import JSON, PROBLEM
 from jobrunner.http.endpoint import Endpoint, status_of
 from jobrunner.http.forms import command_body
+from jobrunner.http.headers import answered_by, asked_of
+from jobrunner.http.problems import phrase_of
 from jobrunner.http.views import Job, Problem, View
 from jobrunner.http.wire import Submission
 
 REF = "#/components/schemas/{name}"
-DESCRIBED = {
-    "Idempotency-Key": "The same key leads to the same job; also a field of the body.",
-    "If-Match": 'The version that the caller has seen, as an ETag ("7") or *.',
-    "If-None-Match": "Answers 304 when the job is still as in this ETag.",
-    "X-Event-Id": "The event's identity; also a field of the body.",
-    "X-Request-Id": "Taken as the correlation id of this request, and echoed.",
-}
 
 
 def document(
@@ -91,16 +85,26 @@ def _operation(endpoint: Endpoint, names: _Names) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.name,
         "summary": endpoint.summary,
+        "tags": [_tag(endpoint.path)],
         "parameters": _parameters(endpoint),
         "responses": _responses(endpoint, names),
     }
     if endpoint.roles is None:
         operation["security"] = []
     else:
+        operation |= {"security": [{}, {"bearer": []}]} if endpoint.local else {}
         operation["x-roles"] = sorted(endpoint.roles)
     if endpoint.body is not None:
         operation["requestBody"] = _body(endpoint, names)
+    if endpoint.streams:
+        file = {"schema": {"type": "string", "format": "binary"}}
+        operation["requestBody"] = {"required": False, "content": {endpoint.streams: file}}
     return operation
+
+
+def _tag(path: str) -> str:
+    """Under which heading the page shows it: what the path begins with."""
+    return path.split("/")[1] or "service"
 
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
@@ -111,17 +115,7 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     ]
     if endpoint.query is not None:
         found += _queried(endpoint)
-    for name in _headers(endpoint):
-        found.append(
-            {
-                "name": name,
-                "in": "header",
-                "required": False,
-                "description": DESCRIBED[name],
-                "schema": {"type": "string"},
-            }
-        )
-    return found
+    return found + asked_of(endpoint)
 
 
 def _queried(endpoint: Endpoint) -> list[dict[str, Any]]:
@@ -131,19 +125,6 @@ def _queried(endpoint: Endpoint) -> list[dict[str, Any]]:
         {"name": name, "in": "query", "required": False, "schema": value}
         for name, value in schema["properties"].items()
     ]
-
-
-def _headers(endpoint: Endpoint) -> list[str]:
-    names = ["X-Request-Id"]
-    if "INVALID_PARAMS" in endpoint.codes:
-        names.append("Idempotency-Key")
-    if "JOB_VERSION_CONFLICT" in endpoint.codes:
-        names.append("If-Match")
-    if 304 in endpoint.answers:
-        names.append("If-None-Match")
-    if 204 in endpoint.answers and endpoint.method == "POST":
-        names.append("X-Event-Id")
-    return names
 
 
 def _body(endpoint: Endpoint, names: _Names) -> dict[str, Any]:
@@ -159,14 +140,17 @@ def _responses(endpoint: Endpoint, names: _Names) -> dict[str, Any]:
     for status, codes in _by_status(endpoint, names.definitions).items():
         shown = responses.setdefault(str(status), _answer(status, None, (), names))
         shown.setdefault("content", {})[PROBLEM] = {"schema": _problem(status, codes, names)}
+    for shown_as, answer in responses.items():
+        answer["headers"] = answered_by(endpoint, int(shown_as))
     return responses
 
 
-def _answer(
-    status: int, kind: type[Any] | str | None, media: tuple[str, ...], names: _Names
-) -> dict[str, Any]:
-    answer: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+def _answer(status: int, kind: Any, media: tuple[str, ...], names: _Names) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": phrase_of(status)}
     if kind is None:
+        return answer
+    if isinstance(kind, str):
+        answer["content"] = {one: {"schema": {"type": "string"}} for one in (kind, *media)}
         return answer
     shape = isinstance(kind, type) and issubclass(kind, View)
     schema = names.ref(kind) if shape and isinstance(kind, type) else {"type": "object"}

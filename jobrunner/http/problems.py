@@ -18,7 +18,7 @@ def problem(refused: Refused, correlation_id: str) -> Reply:
     extra = {key: value for key, value in refused.extra.items() if key not in RESERVED}
     body: dict[str, Any] = {
         "type": f"urn:jobrunner:problem:{refused.code.lower()}",
-        "title": HTTPStatus(refused.status).phrase,
+        "title": phrase_of(refused.status),
         "status": refused.status,
         "detail": refused.detail,
         "error_code": refused.code,
@@ -26,6 +26,11 @@ def problem(refused: Refused, correlation_id: str) -> Reply:
         **timed(extra),
     }
     return Reply(refused.status, msgspec.json.encode(body), _headers(refused), PROBLEM)
+
+
+def phrase_of(status: int) -> str:
+    """460 is the one status that another protocol made up."""
+    return "Checksum Mismatch" if status == 460 else HTTPStatus(status).phrase
 
 
 def refusal_of(error: Exception) -> Refused | None:
@@ -64,6 +69,10 @@ def _headers(refused: Refused) -> dict[str, str]:
             return {"Allow": ", ".join(refused.extra.get("allowed_methods", ()))}
         case 429 | 503:
             return {"Retry-After": str(int(refused.extra.get("retry_after_s", RETRY_AFTER_S)))}
+        case 412 if refused.code == "TUS_VERSION_UNSUPPORTED":
+            return {"Tus-Version": ", ".join(refused.extra.get("versions", ()))}
+        case 416:
+            return {"Content-Range": f"bytes */{refused.extra.get('size', '*')}"}
         case 408 | 413:
             return {"Connection": "close"}
         case _:

@@ -7,7 +7,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from jobrunner.actors import Answer
-from jobrunner.core.job import Asset, Attempt, Failure, Snapshot
+from jobrunner.core.job import Asset, Attempt, Failure, Paused, Snapshot
 from jobrunner.core.queries import AssetRow, HistoryRow
 from jobrunner.core.view import allowed
 from jobrunner.http.conditions import etag
@@ -17,6 +17,7 @@ from jobrunner.http.views import (
     Allowed,
     AssetEntry,
     AttemptEntry,
+    HeldBack,
     HistoryEntry,
     Job,
     Money,
@@ -88,9 +89,16 @@ def job_view(call: Call, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> 
         run_at=text_or_none(job.run_at),
         result_url=job.result_url,
         notify_url=job.notify_url,
+        notify_on=list(job.notify_on),
         stuck=Stuck(reason=job.stuck) if job.stuck else None,
+        paused=_held_back(job.paused) if job.paused else None,
+        forked_from=job.forked_from,
         allowed=Allowed(statuses=may["statuses"], commands=may["commands"]),
     )
+
+
+def _held_back(paused: Paused) -> HeldBack:
+    return HeldBack(by=paused.by, reason=paused.reason, at=text_of(paused.at))
 
 
 def history_entry(row: HistoryRow) -> HistoryEntry:

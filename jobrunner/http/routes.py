@@ -6,7 +6,25 @@ from typing import Any
 from msgspec import Raw
 
 from jobrunner.core.workflow import Definition
-from jobrunner.http import callbacks, commands, jobs, openapi, operations, views, wire, workflows
+from jobrunner.http import (
+    bulk,
+    callbacks,
+    commands,
+    deliveries,
+    docs,
+    events,
+    file_routes,
+    jobs,
+    metrics,
+    openapi,
+    operations,
+    pausing,
+    tokens,
+    views,
+    webhooks,
+    wire,
+    workflows,
+)
 from jobrunner.http.contributed import endpoints_of
 from jobrunner.http.door import Call, Door, Handler, Reply
 from jobrunner.http.endpoint import (
@@ -17,8 +35,10 @@ from jobrunner.http.endpoint import (
     WORKERS,
     Endpoint,
 )
+from jobrunner.http.events import EVENT_STREAM
 from jobrunner.http.rendering import encode
 
+STREAMING = ("NOT_ACCEPTABLE", "TOO_MANY_STREAMS")
 EVENTS = ("CALLBACK_OUT_OF_ORDER", "EVENT_ID_PAYLOAD_MISMATCH")
 ANYTHING = dict[str, Any]
 Answers = type[Any] | dict[int, Any]
@@ -94,11 +114,48 @@ READING = (
         "A job, now or as soon as it has moved on",
         query=wire.JobQuery,
     ),
-    _get("/jobs/{id}/history", "getHistory", jobs.history, views.History, "Its transitions"),
     _get(
-        "/jobs/{id}/attempts", "getAttempts", jobs.attempts, views.Attempts, "What its stages did"
+        "/jobs/{id}/history",
+        "getHistory",
+        jobs.history,
+        views.History,
+        "Its transitions, oldest first",
+        query=wire.RowsQuery,
     ),
-    _get("/jobs/{id}/assets", "getJobAssets", jobs.assets, views.Assets, "Its files, newest first"),
+    _get(
+        "/jobs/{id}/attempts",
+        "getAttempts",
+        jobs.attempts,
+        views.Attempts,
+        "What its stages did",
+        query=wire.RowsQuery,
+    ),
+    _get(
+        "/jobs/{id}/events",
+        "followJob",
+        events.job_events,
+        {200: EVENT_STREAM, 204: None},
+        "What befalls it, as it happens",
+        query=wire.JobEventsQuery,
+        codes=STREAMING,
+    ),
+    _get(
+        "/events",
+        "followJobs",
+        events.all_events,
+        {200: EVENT_STREAM},
+        "What befalls all jobs that the caller may list",
+        query=wire.EventsQuery,
+        codes=STREAMING,
+    ),
+    _get(
+        "/jobs/{id}/assets",
+        "getJobAssets",
+        jobs.assets,
+        views.Assets,
+        "Its files, newest first",
+        query=wire.FilesQuery,
+    ),
     _get("/jobs/{id}/explain", "explainJob", jobs.explain, ANYTHING, "Why it is not moving"),
     _get(
         "/jobs/{id}/artifacts/{name}",
@@ -238,10 +295,11 @@ OPERATING = (
         "/admin/credits/{user}/grant",
         "grantCredits",
         operations.grant,
-        views.Purse,
+        views.Granted,
         "Give credits",
         roles=ADMINS,
         body=wire.GrantOrder,
+        codes=("IDEMPOTENCY_MISMATCH",),
     ),
     _get(
         "/admin/audit",
@@ -286,7 +344,7 @@ OPERATING = (
     _get(
         "/admin/tokens",
         "listTokens",
-        operations.tokens,
+        tokens.tokens,
         views.Tokens,
         "The tokens, without what they say",
         roles=ADMINS,
@@ -294,16 +352,26 @@ OPERATING = (
     _post(
         "/admin/tokens",
         "createToken",
-        operations.new_token,
+        tokens.new_token,
         {201: views.TokenEntry},
         "A new token, shown this once",
         roles=ADMINS,
         body=wire.TokenOrder,
     ),
+    _post(
+        "/admin/tokens/{id}/rotate",
+        "rotateToken",
+        tokens.rotate_token,
+        {201: views.TokenEntry},
+        "A new token in the place of one, or of all of a name, which end a little later",
+        roles=ADMINS,
+        body=wire.Rotation,
+        empty=True,
+    ),
     _delete(
         "/admin/tokens/{id}",
         "revokeToken",
-        operations.revoke_token,
+        tokens.revoke_token,
         {204: None},
         "Revoke a token by its id, or all of a name",
         roles=ADMINS,
@@ -320,6 +388,20 @@ OPERATING = (
     ),
 )
 
+HEARING = (
+    _post(
+        "/webhooks/{source}",
+        "hearWebhook",
+        webhooks.webhook,
+        views.WebhookHeard,
+        "What a provider says about its work, signed by Standard Webhooks",
+        roles=None,
+        body=Raw,
+        plain=True,
+        codes=("UNAUTHORIZED", "WORKFLOW_UNAVAILABLE"),
+    ),
+)
+
 OPEN = (
     _get("/healthz", "isAlive", operations.alive, views.Alive, "The process answers", roles=None),
     _get(
@@ -333,7 +415,21 @@ OPEN = (
     _get("/openapi.json", "getOpenApi", document, ANYTHING, "This document", roles=None),
 )
 
-CORE: tuple[Endpoint, ...] = SUBMISSIONS + READING + CHANGING + OPERATING + OPEN
+CORE: tuple[Endpoint, ...] = (
+    SUBMISSIONS
+    + READING
+    + file_routes.ENDPOINTS
+    + pausing.OF_JOBS
+    + CHANGING
+    + pausing.OF_MANY
+    + bulk.ENDPOINTS
+    + OPERATING
+    + HEARING
+    + deliveries.ENDPOINTS
+    + metrics.ENDPOINTS
+    + docs.ENDPOINTS
+    + OPEN
+)
 TAKEN = frozenset(endpoint.door for endpoint in CORE)
 
 __all__ = ["CORE", "TAKEN", "document", "table_of"]

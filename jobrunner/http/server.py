@@ -4,88 +4,87 @@ The order for each: correlation id, what no honest client sends, route, token, r
 handler. Errors of every kind end in the same place and leave in the same shape.
 """
 
-import contextlib
-import os
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import anyio
 import msgspec
 from aiohttp import web
 
 from jobrunner.core.job import Actor
-from jobrunner.errors import Misconfigured, Refused
+from jobrunner.errors import Refused, StorageFull
 from jobrunner.http.bodies import convert, decode, read, too_large
 from jobrunner.http.door import Call, Door, Reply
 from jobrunner.http.endpoint import Endpoint
+from jobrunner.http.listening import FIXED, REQUEST_ID, open_site
+from jobrunner.http.metrics import is_local
+from jobrunner.http.pouring import is_gone, pour_events
 from jobrunner.http.problems import internal, invalid, problem, refusal_of
 from jobrunner.http.routes import table_of
+from jobrunner.http.streams import Stream, say_nothing_yet
 from jobrunner.http.wire import Query
+from jobrunner.ports import raise_open_files
 
-HEADERS_MAX = 128
-LINGER_S = 1
 REQUEST_ID_MAX = 128
+FILES_SPARE = 512
+CONNECTIONS_MIN = 64
 UNREAD = (408, 413)
 NOBODY = Actor("", "user")
-FIXED = {
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-    "Server": "jobrunner",
-}
-REQUEST_ID = web.RequestKey("correlation_id", str)
+NOWHERE = "none"
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 Served = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def make_app(door: Door) -> web.Application:
-    """The application, with every route that this door has."""
+def make_app(door: Door, *, operators: bool = True) -> web.Application:
+    """The application, with every route that this door has, or those that are not for operators."""
     app = web.Application(middlewares=[_frame(door)], client_max_size=door.settings.max_body)
+    app.on_response_prepare.append(_sign)
     for endpoint in table_of(door):
+        if endpoint.for_operators and not operators:
+            continue
         handler = _serve(door, endpoint)
-        app.router.add_route(endpoint.method, endpoint.path, handler)
+        expect = say_nothing_yet if endpoint.streams else None
+        app.router.add_route(endpoint.method, endpoint.path, handler, expect_handler=expect)
         if endpoint.method == "GET":
             app.router.add_route("HEAD", endpoint.path, handler)
     return app
 
 
-@contextlib.asynccontextmanager
-async def open_site(
-    app: web.Application, door: Door, host: str, port: int
-) -> AsyncIterator[tuple[str, int]]:
-    """Listen until the block is left; yields the address in use (a port of 0 takes a free one).
+@asynccontextmanager
+async def open_sites(
+    door: Door, host: str, port: int, admin_host: str, admin_port: int
+) -> AsyncIterator[tuple[tuple[str, int], tuple[str, int] | None]]:
+    """Listen, and watch how well that goes. With an ``admin_host`` the routes for operators are
+    there and nowhere else.
 
-    A client that hangs up cancels nothing: what it asked for may be half committed.
-
-    Raises: Misconfigured
+    Raises: Misconfigured.
     """
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        handler_cancellation=False,
-        keepalive_timeout=door.settings.keepalive_s,
-        shutdown_timeout=door.settings.shutdown_s,
-        max_headers=HEADERS_MAX,
-        lingering_time=LINGER_S,
-    )
-    await runner.setup()
-    try:
-        await _listen(web.TCPSite(runner, host, port), host, port)
-        address = runner.addresses[0]
-        yield str(address[0]), int(address[1])
-    finally:
-        await runner.cleanup()
+    most = raise_open_files(door.limits.bounds.connections + FILES_SPARE) - FILES_SPARE
+    if most < door.limits.bounds.connections:
+        door.limits.lower_connections(max(most, CONNECTIONS_MIN))
+        door.log("limits.lowered", level="warning", connections=door.limits.bounds.connections)
+    async with AsyncExitStack() as stack:
+        group = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(group.cancel_scope.cancel)
+        group.start_soon(door.limits.watch)
+        apart = None
+        if admin_host:
+            operators = make_app(door)
+            apart = await stack.enter_async_context(
+                open_site(operators, door, admin_host, admin_port, "server.admin_")
+            )
+        everybody = make_app(door, operators=not admin_host)
+        yield await stack.enter_async_context(open_site(everybody, door, host, port)), apart
 
 
-async def _listen(site: web.TCPSite, host: str, port: int) -> None:
-    """Raises: Misconfigured."""
-    try:
-        await site.start()
-    except OSError as error:
-        number = error.errno or 0
-        reason = os.strerror(number).lower() if number > 0 else str(error.strerror)
-        raise Misconfigured(
-            f"server.host = {host!r} and server.port = {port} cannot be listened on ({reason}): "
-            "choose another port, or stop the program that has this one"
-        ) from error
+async def _sign(request: web.Request, response: web.StreamResponse) -> None:
+    """What every answer carries; an answer that has its own word for one of them keeps it."""
+    for name, value in FIXED.items():
+        response.headers.setdefault(name, value)
+    response.headers["Server"] = FIXED["Server"]
+    response.headers["X-Request-Id"] = request.get(REQUEST_ID, "")
 
 
 def _frame(door: Door) -> Any:
@@ -95,19 +94,33 @@ def _frame(door: Door) -> Any:
     async def framed(request: web.Request, handler: Served) -> web.StreamResponse:
         correlation_id = _correlation_id(request, door)
         request[REQUEST_ID] = correlation_id
+        began = door.clock.monotonic()
         try:
-            _refuse_smuggling(request)
+            if _is_ambiguous(request):
+                raise invalid("Transfer-Encoding: only chunked", ("Transfer-Encoding", "not so"))
             response = await handler(request)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
+            _note_full(door, error)
             refused = _refusal_of(door, error) or _surprise(door, request, error)
+            door.meter.refused(refused.code)
             response = _response(problem(refused, correlation_id))
-            if refused.status in UNREAD:
+            if refused.status in UNREAD or _is_ambiguous(request):
                 response.force_close()
-        response.headers.update(FIXED)
-        response.headers["X-Request-Id"] = correlation_id
+        took_s = door.clock.monotonic() - began
+        door.meter.answered(_route(request), _verb(request), response.status, took_s)
         return response
 
     return framed
+
+
+def _route(request: web.Request) -> str:
+    """As it stands in the table; everything that no route takes counts as one."""
+    resource = request.match_info.route.resource
+    return resource.canonical if resource is not None else NOWHERE
+
+
+def _verb(request: web.Request) -> str:
+    return request.method if request.method in METHODS else "OTHER"
 
 
 def _serve(door: Door, endpoint: Endpoint) -> Served:
@@ -121,9 +134,11 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
     async def served(request: web.Request) -> web.StreamResponse:
         actor = await _actor(door, endpoint, request)
         query = None if endpoint.query is None else _query(request, endpoint.query)
+        door.limits.admit(endpoint.weight)
         raw, body = b"", None
         if endpoint.body is not None:
-            raw = await read(request, door.settings)
+            raw = await read(request, door.settings, plain=endpoint.plain)
+        if endpoint.body is not None and not endpoint.plain:
             body = decode(raw if raw or not endpoint.empty else b"{}", decoder)
         call = Call(
             door,
@@ -134,17 +149,29 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
             body,
             query,
             raw,
+            Stream(request, door.settings, door.clock) if endpoint.streams else None,
         )
-        return _response(await endpoint.handler(call))
+        reply = await endpoint.handler(call)
+        if reply.events is not None and request.method == "GET":
+            with door.limits.stream(actor.name, lambda: is_gone(request)):
+                return await pour_events(request, reply.events, reply.content_type, door)
+        if reply.pour is not None:
+            poured: web.StreamResponse = await reply.pour(request)
+            return poured
+        return _response(reply)
 
     return served
 
 
 async def _actor(door: Door, endpoint: Endpoint, request: web.Request) -> Actor:
     """Raises: Refused UNAUTHORIZED, FORBIDDEN."""
-    if endpoint.roles is None:
+    if endpoint.roles is None or (endpoint.local and is_local(request.remote, request.headers)):
         return NOBODY
-    actor = await door.keyring.actor_of(request.headers.get("Authorization"))
+    authorization = request.headers.get("Authorization")
+    if not door.keyring.remembers(authorization):
+        door.limits.take_anonymous(request.remote or "")
+    actor, token = await door.keyring.caller_of(authorization)
+    door.limits.take(token)
     if actor.role not in endpoint.roles:
         wanted = " or ".join(sorted(endpoint.roles))
         raise Refused("FORBIDDEN", f"this needs the role {wanted}; yours is {actor.role}")
@@ -170,11 +197,11 @@ def _correlation_id(request: web.Request, door: Door) -> str:
     return door.ids.fresh()
 
 
-def _refuse_smuggling(request: web.Request) -> None:
-    """Two readings of where a body ends are one too many: only plain ``chunked`` is taken."""
+def _is_ambiguous(request: web.Request) -> bool:
+    """Two readings of where a body ends are one too many: only plain ``chunked`` is taken, and
+    what follows on such a connection is not read."""
     codings = request.headers.getall("Transfer-Encoding", ())
-    if codings and [coding.strip().lower() for coding in codings] != ["chunked"]:
-        raise invalid("Transfer-Encoding: only chunked", ("Transfer-Encoding", "not chunked"))
+    return bool(codings) and [coding.strip().lower() for coding in codings] != ["chunked"]
 
 
 def _refusal_of(door: Door, error: Exception) -> Refused | None:
@@ -196,6 +223,13 @@ def _refusal_of(door: Door, error: Exception) -> Refused | None:
             return refusal_of(error)
 
 
+def _note_full(door: Door, error: Exception) -> None:
+    """Now and then, not for each of the many who are refused while it lasts."""
+    full = isinstance(error, StorageFull) or getattr(error, "code", "") == "STORAGE_FULL"
+    if full and (times := door.limits.full_seen()):
+        door.log("storage.full", level="error", times=times, detail=str(error))
+
+
 def _surprise(door: Door, request: web.Request, error: Exception) -> Refused:
     """A bug: told in full to the log, and to nobody else."""
     door.log(
@@ -212,6 +246,9 @@ def _surprise(door: Door, request: web.Request, error: Exception) -> Refused:
 
 def _response(reply: Reply) -> web.Response:
     headers = dict(reply.headers)
-    if reply.body:
+    if reply.body or reply.events is not None:
         headers["Content-Type"] = reply.content_type
     return web.Response(status=reply.status, body=reply.body or None, headers=headers)
+
+
+__all__ = ["make_app", "open_site", "open_sites"]

@@ -26,6 +26,23 @@ class Stuck(View, frozen=True, kw_only=True):
     reason: str
 
 
+class WebhookHeard(View, frozen=True, kw_only=True):
+    """What became of a webhook. ``reason``, when it was not applied: ``replayed`` (its id came
+    before), ``kept`` (nobody awaits it yet), ``over`` (who awaited it does so no more), ``gone``
+    (the job was deleted), ``nothing_to_say``, ``not_understood``."""
+
+    applied: bool
+    reason: str | UnsetType = UNSET
+
+
+class HeldBack(View, frozen=True, kw_only=True):
+    """Who paused the job, why, and since when."""
+
+    by: str
+    reason: str | None
+    at: str
+
+
 class Job(View, frozen=True, kw_only=True):
     """A job. Lists leave out params, result and artifacts unless they are asked for. ``job_id``
     is ``id`` once more. An artifact over 4 KiB is shown as {"ref": path}."""
@@ -66,7 +83,10 @@ class Job(View, frozen=True, kw_only=True):
     run_at: str | None
     result_url: str | None
     notify_url: str | None
+    notify_on: list[str]
     stuck: Stuck | None
+    paused: HeldBack | None
+    forked_from: str | None
     allowed: Allowed
     replayed: bool | UnsetType = UNSET
 
@@ -91,6 +111,18 @@ class HistoryEntry(View, frozen=True, kw_only=True):
 
 class History(View, frozen=True, kw_only=True):
     history: list[HistoryEntry]
+    next_cursor: str | None
+
+
+class Transition(View, frozen=True, kw_only=True):
+    """What a stream says of one version of a job. ``status`` is where its last hop led."""
+
+    job_id: str
+    workflow: str
+    user_id: str
+    version: int
+    status: str
+    hops: list[HistoryEntry]
 
 
 class AttemptEntry(View, frozen=True, kw_only=True):
@@ -109,6 +141,7 @@ class AttemptEntry(View, frozen=True, kw_only=True):
 
 class Attempts(View, frozen=True, kw_only=True):
     attempts: list[AttemptEntry]
+    next_cursor: str | None
 
 
 class AssetEntry(View, frozen=True, kw_only=True):
@@ -124,6 +157,21 @@ class AssetEntry(View, frozen=True, kw_only=True):
 
 class Assets(View, frozen=True, kw_only=True):
     assets: list[AssetEntry]
+    next_cursor: str | None
+
+
+class UploadView(View, frozen=True, kw_only=True):
+    """A file that comes in piece by piece: ``offset`` bytes of ``length`` are here. ``asset_id`` is
+    what it became."""
+
+    id: str
+    job_id: str | None
+    upload: str | None
+    offset: int
+    length: int
+    name: str
+    asset_id: str | None
+    expires_at: str
 
 
 class Library(View, frozen=True, kw_only=True):
@@ -200,6 +248,16 @@ class JobTypeView(View, frozen=True, kw_only=True):
     price: int
 
 
+class UploadKind(View, frozen=True, kw_only=True):
+    """A file that jobs take: in which states, as what, and what it becomes."""
+
+    name: str
+    source: list[str]
+    asset_type: str
+    types: list[str]
+    max_bytes: int | None
+
+
 class WorkflowView(View, frozen=True, kw_only=True):
     name: str
     version: str
@@ -208,6 +266,7 @@ class WorkflowView(View, frozen=True, kw_only=True):
     states: list[StateView]
     edges: list[EdgeView]
     commands: list[CommandView]
+    uploads: list[UploadKind]
     job_types: dict[str, JobTypeView]
     params_schema: dict[str, Any]
     prices: dict[str, int]
@@ -236,6 +295,12 @@ class Purse(View, frozen=True, kw_only=True):
     user_id: str
     balance: int
     held: int
+
+
+class Granted(Purse, frozen=True, kw_only=True):
+    """The account as it is now; ``replayed``: these credits were given before."""
+
+    replayed: bool
 
 
 class LedgerEntry(View, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ Key = Annotated[
     str,
     Meta(
         pattern=r"^[!-~]{1,255}(?!\n)$",
-        description="1 to 255 visible ASCII characters. The same key leads to the same job.",
+        description="1 to 255 visible ASCII characters. Under one key nothing is done twice.",
     ),
 ]
 EventId = Annotated[str, Meta(min_length=1, max_length=128)]
@@ -37,6 +37,8 @@ Path = Annotated[
         description="Logical, relative, without steps upwards",
     ),
 ]
+Lifetime = Annotated[int, Meta(ge=1, le=10 * 366 * 86400, description="Seconds from now")]
+Happening = Literal["ended", "settled", "waiting", "stuck", "transition"]
 Role = Literal["user", "workflow", "admin"]
 
 
@@ -60,6 +62,7 @@ class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run_at: Instant | None = None
     labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] = {}
     notify_url: Address | None = None
+    notify_on: Annotated[list[Happening], Meta(min_length=1, max_length=5)] | None = None
 
 
 class ReportedAsset(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -134,8 +137,11 @@ class Reasoned(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class GrantOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Under one ``idempotency_key`` an account is given these credits once."""
+
     amount: Annotated[int, Meta(ge=1, le=10**9)]
     reason: Annotated[str, Meta(min_length=1, max_length=500)]
+    idempotency_key: Key | None = None
 
 
 class TokenOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -144,7 +150,16 @@ class TokenOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: UserId
     role: Role
     expires_at: Instant | None = None
+    expires_in: Lifetime | None = None
     credits: Annotated[int, Meta(ge=0, le=10**9)] | None = None
+
+
+class Rotation(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The old token is good for ``grace`` seconds more; the new one for ``expires_in``, or without
+    end."""
+
+    grace: Annotated[int, Meta(ge=0, le=366 * 86400)] = 86400
+    expires_in: Lifetime | None = None
 
 
 class Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -171,6 +186,7 @@ class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True
     order: Literal["newest", "oldest"] = "newest"
     include: list[str] = []
     stuck: bool = False
+    paused: bool = False
 
 
 class JobQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -179,6 +195,43 @@ class JobQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     wait: Annotated[float, Meta(ge=0, le=60)] = 0
     progress: bool = False
+
+
+class RowsQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
+    cursor: Annotated[str, Meta(max_length=64)] | None = None
+
+
+class JobEventsQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``last_event_id`` is for clients that cannot send the header Last-Event-ID."""
+
+    last_event_id: Annotated[str, Meta(max_length=64)] | None = None
+
+
+class EventsQuery(JobEventsQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``status`` may be repeated; ``user_id`` is for who sees the jobs of others."""
+
+    many: ClassVar[frozenset[str]] = frozenset({"status"})
+    workflow: str | None = None
+    status: list[str] = []
+    user_id: str | None = None
+
+
+class FilesQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    limit: Annotated[int, Meta(ge=1, le=100)] = 100
+    cursor: Annotated[str, Meta(max_length=64)] | None = None
+
+
+class UploadQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``name`` is what the file is called; what of it cannot stand in a path is replaced.
+    ``upload`` says which of the files that the workflow takes this is (default: the first)."""
+
+    name: Annotated[str, Meta(max_length=1024)] = ""
+    upload: Annotated[str, Meta(max_length=64)] = ""
+
+
+class ShelfQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(max_length=1024)] = ""
 
 
 class ArtifactQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):

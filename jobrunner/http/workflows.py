@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.core.graph import mermaid, svg
-from jobrunner.core.workflow import ANY, Command, Definition, State, Workflow
+from jobrunner.core.workflow import ANY, Command, Definition, State, Upload, Workflow
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.rendering import encode, reply
@@ -18,6 +18,7 @@ from jobrunner.http.views import (
     JobTypeView,
     RefusedWorkflow,
     StateView,
+    UploadKind,
     WorkflowEntry,
     Workflows,
     WorkflowView,
@@ -90,6 +91,7 @@ def _view(definition: Definition) -> WorkflowView:
         states=[_state(state) for state in workflow.states],
         edges=_edges(definition),
         commands=[_command(definition, command) for command in workflow.commands],
+        uploads=[_upload(upload) for upload in workflow.uploads],
         job_types=job_types,
         params_schema=job_types[workflow.job_types[0].name].params_schema,
         prices={name: view.price for name, view in job_types.items()},
@@ -123,6 +125,16 @@ def _edges(definition: Definition) -> list[EdgeView]:
         for source, targets in definition.table.items()
         for target, edge in targets.items()
     ]
+
+
+def _upload(upload: Upload) -> UploadKind:
+    return UploadKind(
+        name=upload.name,
+        source=list({**upload.begins, **upload.walks}),
+        asset_type=upload.asset_type,
+        types=list(upload.types),
+        max_bytes=upload.max_bytes or None,
+    )
 
 
 def _command(definition: Definition, command: Command) -> CommandView:

@@ -11,6 +11,7 @@ from jobrunner.stages.outcomes import Outcome
 
 How = Literal["loop", "thread", "process"]
 Awaiting = Callable[[Context[Any]], Awaitable[Outcome]]
+Abandoning = Callable[[Context[Any]], Awaitable[None]]
 Plain = Callable[[PlainContext[Any]], Outcome]
 MIB = 1024 * 1024
 
@@ -23,6 +24,10 @@ class Stage(Struct, frozen=True):
                   does costs one attempt). Left out: ``loop`` for an ``async def``, else ``process``
     resources     how many of the operator's ``[resources]`` an attempt takes
     concurrency   how many attempts of this stage run at a time (0: as many as there are slots)
+    abandon       an ``async def`` that is called once when a job has come to its end and this stage
+                  was not done: it was cancelled or has expired, say, and a provider is still at
+                  work. It has a few seconds, nobody tries it again, and ``ctx.kept`` tells it what
+                  ``once`` has stored
 
     For a process, per attempt; 0 is no limit:
 
@@ -39,6 +44,7 @@ class Stage(Struct, frozen=True):
     how: How | None = None
     resources: dict[str, int] = {}
     concurrency: int = 0
+    abandon: Abandoning | None = None
     memory: int = 2048 * MIB
     cpu_s: int = 0
     file_size: int = 2048 * MIB
@@ -63,11 +69,12 @@ def stage(
     how: How | None = None,
     resources: dict[str, int] | None = None,
     concurrency: int = 0,
+    abandon: Abandoning | None = None,
     **limits: int,
 ) -> Callable[[Awaiting | Plain], Stage]:
     """Makes a function a stage: ``@stage("hello.greet")``. The limits are those of ``Stage``."""
 
     def made(run: Awaiting | Plain) -> Stage:
-        return Stage(name, run, how, resources or {}, concurrency, **limits)
+        return Stage(name, run, how, resources or {}, concurrency, abandon, **limits)
 
     return made

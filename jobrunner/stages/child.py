@@ -8,24 +8,30 @@ from collections.abc import Callable, Coroutine
 from importlib import import_module
 from typing import Any, TypeVar
 
-from jobrunner.core.messages import Ended
-from jobrunner.ports import SystemClock, SystemIds
+from jobrunner.core.messages import Ended, Report
+from jobrunner.ports import SystemClock, SystemFiles, SystemIds, one_at_a_time
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.context import Context, PlainContext
 from jobrunner.stages.frames import (
+    FRAME_MAX,
     HEAD,
     Keeping,
     Line,
+    Making,
     Over,
     Progress,
     Said,
+    Stored,
     Task,
     Told,
     framed,
     length,
     told,
 )
+from jobrunner.stages.outcomes import PermanentFailure
 from jobrunner.stages.params import Stale, decoded
+from jobrunner.stages.questions import BAD_REQUEST, Answer, Problem, Question
+from jobrunner.stages.room import Room
 from jobrunner.stages.verdict import failed, raised, returned
 
 T = TypeVar("T")
@@ -38,7 +44,7 @@ def perform(heard: int, out: int) -> None:
     pipe = Pipe(heard, out)
     task = pipe.hear()
     assert isinstance(task, Task), "a stage is told its task first"
-    host = PipeHost(pipe)
+    host = PipeHost(pipe, Room(SystemFiles(), task.given.root, task.given.floor))
     ended = _attempt(task, host)
     host.flush()
     pipe.say(Over(ended))
@@ -88,11 +94,16 @@ class Pipe:
     def __init__(self, heard: int, out: int) -> None:
         self._heard = heard
         self._out = out
+        self._pen = one_at_a_time()
 
     def say(self, message: Said) -> None:
-        data = memoryview(framed(message))
-        while data:
-            data = data[os.write(self._out, data) :]
+        self.write(framed(message))
+
+    def write(self, frame: bytes) -> None:
+        data = memoryview(frame)
+        with self._pen:
+            while data:
+                data = data[os.write(self._out, data) :]
 
     def hear(self) -> Told:
         return told(self._read(length(self._read(HEAD))))
@@ -111,8 +122,10 @@ class PipeHost:
     """The host as a stage in a process sees it. Progress is thinned out here already, so that one
     that is reported a thousand times a second costs the service ten frames."""
 
-    def __init__(self, pipe: Pipe) -> None:
+    def __init__(self, pipe: Pipe, room: Room) -> None:
         self._pipe = pipe
+        self._turn = one_at_a_time()
+        self.room = room
         self._clock = SystemClock()
         self._ids = SystemIds(self._clock)
         self._last = float("-inf")
@@ -127,8 +140,19 @@ class PipeHost:
             self.flush()
 
     async def keep(self, name: str, value: Any) -> None:
-        self._pipe.say(Keeping(name, value))
-        self._pipe.hear()
+        self._told(Keeping(name, value))
+
+    async def checkpoint(self, made: Report) -> None:
+        self._told(Making(made))
+
+    async def ask(self, question: Question) -> Answer:
+        """What is wanted meanwhile, by another thread of the stage, waits for its turn."""
+        self.flush()
+        answer = self._told(question, _sendable(question))
+        if isinstance(answer, Problem):
+            raise answer.fault()
+        assert not isinstance(answer, Task | Stored), f"{answer!r} is no answer to {question!r}"
+        return answer
 
     async def block(self, function: Callable[[], T]) -> T:
         return function()
@@ -144,7 +168,25 @@ class PipeHost:
     def fresh(self) -> str:
         return self._ids.fresh()
 
+    def _told(self, message: Said, frame: bytes = b"") -> Told:
+        with self._turn:
+            self._pipe.write(frame or framed(message))
+            return self._pipe.hear()
+
     def flush(self) -> None:
         if self._late is not None:
             self._pipe.say(self._late)
             self._late = None
+
+
+def _sendable(question: Question) -> bytes:
+    """What a stage in a process sends goes through a pipe: it is data, and not too much of it."""
+    try:
+        frame = framed(question)
+    except (TypeError, ValueError) as error:
+        text = f"a stage in a process sends bytes, texts and forms of texts: {error}"
+        raise PermanentFailure(BAD_REQUEST, text) from error
+    if len(frame) > FRAME_MAX:
+        text = f"a stage in a process sends at most {FRAME_MAX} bytes, and this is {len(frame)}"
+        raise PermanentFailure(BAD_REQUEST, text)
+    return frame

@@ -4,28 +4,56 @@ they have the same verbs, and neither knows where the stage runs: a ``Host`` doe
 Everything a stage is told is in ``Given``, a struct that can be sent to another process.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import os
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Generic, Protocol
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 from typing_extensions import TypeVar
 
 from jobrunner.core.job import Asset
-from jobrunner.stages.outcomes import Parked, PermanentFailure
-from jobrunner.stages.shelf import Kept, Shelf
+from jobrunner.core.messages import Report
+from jobrunner.core.tracing import HEADER
+from jobrunner.core.webhooks import name_of
+from jobrunner.stages.outcomes import Done, Parked, PermanentFailure
+from jobrunner.stages.questions import (
+    PATIENCE,
+    Answer,
+    Browse,
+    Download,
+    Exchange,
+    Fetched,
+    Find,
+    Found,
+    Held,
+    Http,
+    Patience,
+    PlainHttp,
+    Question,
+    Recall,
+    Recalled,
+    Reply,
+)
+from jobrunner.stages.shelf import Kept, Shelf, checked_name
+from jobrunner.stages.verdict import returned
 
 P = TypeVar("P", default=Any)
 R = TypeVar("R", default=Any)
+A = TypeVar("A", default=Any)
 
 LINE_MAX = 2_000
 KEPT_MAX = 64 * 1024
+CONTENT = re.compile(r"(?:https?://[^/?#]+)?/assets/([^/?#]+)(?:/content)?")
 
 
 class Given(Struct, frozen=True):
     """``kept`` and ``answers`` are what the attempt has from before; ``files`` are the files behind
     artifacts, by name; ``seconds`` how long the attempt may take (0: for ever); ``number`` how
-    many files the job has."""
+    many files the job has; ``floor`` how many bytes of the disk stay free; ``traceparent`` is where
+    in a trace this attempt stands."""
 
     job_id: str
     workflow: str
@@ -45,6 +73,9 @@ class Given(Struct, frozen=True):
     folder: str = ""
     number: int = 0
     scratch: str = ""
+    base_url: str = ""
+    floor: int = 0
+    traceparent: str = ""
 
 
 class Host(Protocol):
@@ -56,8 +87,20 @@ class Host(Protocol):
         """Returns when it is on disk."""
         ...
 
+    async def checkpoint(self, made: Report) -> None:
+        """Returns when it is on disk."""
+        ...
+
     async def block(self, function: Callable[[], R]) -> R:
         """Runs what would hold up everybody else."""
+        ...
+
+    async def ask(self, question: Question) -> Answer:
+        """What the stage wants from beyond its job; failures are raised as the stage's own."""
+        ...
+
+    def room(self, size: int) -> None:
+        """Raises RetryableFailure when so many bytes more would fill the disk."""
         ...
 
     def log(self, line: str) -> None: ...
@@ -80,16 +123,34 @@ class _Known(Generic[P]):
         self.state = given.state
         self.run_id = given.run_id
         self.attempt = given.attempt
+        self.traceparent = given.traceparent
         self.params = params
-        self.artifacts: Mapping[str, Any] = given.artifacts
+        self.artifacts: Mapping[str, Any] = dict(given.artifacts)
         self.settings: Mapping[str, Any] = given.settings
-        self.scratch = given.scratch
         self.saved: list[tuple[Asset, str]] = []
         self._kept = dict(given.kept)
         self._given = given
         self._host = host
-        self._shelf = Shelf(given.root, given.folder, given.number)
+        self._shelf = Shelf(given.root, given.folder, given.number, host.room)
         self._until = host.monotonic() + given.seconds if given.seconds else None
+
+    @property
+    def scratch(self) -> str:
+        """A folder that goes with the attempt."""
+        os.makedirs(self._given.scratch, exist_ok=True)
+        return self._given.scratch
+
+    @property
+    def kept(self) -> Mapping[str, Any]:
+        """What ``once`` has stored in this attempt, by name."""
+        return dict(self._kept)
+
+    def callback_url(self, source: str) -> str:
+        """Where a provider delivers its webhooks for this source."""
+        if not self._given.base_url:
+            text = "nobody knows where this service is reached; set [server] public_url"
+            raise PermanentFailure("NO_PUBLIC_URL", text)
+        return f"{self._given.base_url.rstrip('/')}/webhooks/{quote(source, safe='')}"
 
     def idempotency_key(self, name: str = "") -> str:
         """What a provider recognises a repeated call by: the same in every attempt of this step in
@@ -105,10 +166,11 @@ class _Known(Generic[P]):
         """A line that is kept with the attempt; the last 200 of them are."""
         self._host.log(str(line)[:LINE_MAX])
 
-    def _answer(self, key: str, timeout_s: float) -> Any:
-        if key not in self._given.answers:
-            raise Parked(key, timeout_s)
-        return self._given.answers[key]
+    def _answer(self, key: str, timeout_s: float, source: str) -> Any:
+        name = name_of(source, key) if source else key
+        if name not in self._given.answers:
+            raise Parked(key, timeout_s, source)
+        return self._given.answers[name]
 
     def _save(self, name: str, content: bytes | str) -> Kept:
         return self._shelf.put(name, content)
@@ -120,14 +182,26 @@ class _Known(Generic[P]):
         self.saved.append((asset, artifact))
         return asset
 
+    def _made(self, artifacts: Mapping[str, Any]) -> Report:
+        """What was saved since the last time, with these; it is not reported a second time."""
+        ended = returned(Done(artifacts=dict(artifacts)), self.saved)
+        if ended.failure is not None:
+            raise PermanentFailure("CANNOT_KEEP", ended.failure.message)
+        self.saved.clear()
+        self.artifacts = {**self.artifacts, **ended.report.artifacts}
+        return ended.report
+
     def _file(self, artifact: str) -> str:
         return self._shelf.sound(artifact, self._given.files.get(artifact))
 
 
 class Context(_Known[P]):
     """For stages that await. ``params`` is the struct of the job type, ``artifacts`` the job's
-    current values, ``settings`` what the operator set for the workflow, ``scratch`` a folder that
-    goes with the attempt (stages in threads and processes have one)."""
+    current values, ``settings`` what the operator set for the workflow, ``http`` the way out."""
+
+    def __init__(self, given: Given, host: Host, params: P) -> None:
+        super().__init__(given, host, params)
+        self.http = Http(self._exchanged)
 
     async def progress(self, percent: int | None = None, message: str | None = None) -> None:
         """How far it is (0 to 100), and with what. Say it as often as you like: at most one a
@@ -150,12 +224,16 @@ class Context(_Known[P]):
         result: R = self._kept[name]
         return result
 
-    async def await_callback(self, key: str, timeout_s: float = 0) -> Any:
+    async def await_callback(self, key: str, timeout_s: float = 0, *, source: str = "") -> Any:
         """What came in under ``key``, the provider's name for this piece of work. If nothing did so
         far, the job is parked: it holds no slot, no task and no memory, this function is left at
         once, and run again from the top when the answer is there. So whatever comes before goes
-        through ``once``. After ``timeout_s`` (0: what the state allows) the attempt fails."""
-        return self._answer(key, timeout_s)
+        through ``once``. After ``timeout_s`` (0: what the state allows) the attempt fails.
+
+        With ``source`` the webhook of that source brings it (``callback_url`` is where it goes),
+        also one that comes before the job has parked. One webhook goes to one attempt: a key that
+        another job awaits fails this one. Without it, nobody but an orchestrator answers."""
+        return self._answer(key, timeout_s, source)
 
     async def save(
         self, name: str, content: bytes | str, *, asset_type: str, artifact: str = ""
@@ -166,10 +244,49 @@ class Context(_Known[P]):
         kept = await self._host.block(lambda: self._save(name, content))
         return self._took(kept, asset_type, artifact)
 
+    async def checkpoint(self, **artifacts: Any) -> None:
+        """These artifacts, and every file that was saved so far, are the job's when this returns,
+        whatever becomes of the attempt. The next one finds them, also after a failure."""
+        await self._host.checkpoint(self._made(artifacts))
+
     async def file(self, artifact: str) -> str:
         """The path of the file behind an artifact, checked against size and digest. One that is
         missing or damaged ends the attempt for good: CORRUPT_INPUT."""
         return await self._host.block(lambda: self._file(artifact))
+
+    async def download(
+        self,
+        url: str,
+        name: str = "download",
+        *,
+        max_size: int | None = None,
+        types: Iterable[str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        patience: Patience = PATIENCE,
+    ) -> Fetched:
+        """Fetch a file into the scratch folder, whole or not at all; ``save`` puts it into the
+        library. It is refused when it leads inside, is larger than ``max_size`` (or than the
+        operator allows), or does not look like one of ``types``, as ``{"image/png"}``."""
+        wanted = wanted_of(url, name, max_size, types, headers, patience)
+        return _of(Fetched, await self._host.ask(wanted))
+
+    async def asset(self, which: str) -> Held:
+        """A file of the job's owner, by its id or its address (``/assets/ID/content``), checked
+        against size and digest. One that is not there or not theirs ends the attempt for good:
+        ASSET_NOT_FOUND; a damaged one: CORRUPT_INPUT."""
+        return _of(Held, await self._host.ask(Find(asset_id_of(which))))
+
+    async def library(self, asset_type: str | None = None, limit: int = 1000) -> list[Asset]:
+        """The files of the job's owner, over all jobs, newest first."""
+        return list(_of(Found, await self._host.ask(Browse(asset_type, limit))).assets)
+
+    async def artifact(self, name: str, version: int) -> Any:
+        """An artifact of this job in one of its versions; ``artifacts`` has the current ones. One
+        that there is not ends the attempt for good: ARTIFACT_NOT_FOUND."""
+        return _of(Recalled, await self._host.ask(Recall(name, version))).value
+
+    async def _exchanged(self, exchange: Exchange) -> Reply:
+        return _of(Reply, await self._host.ask(traced(exchange, self.traceparent)))
 
 
 class PlainContext(_Known[P]):
@@ -181,6 +298,7 @@ class PlainContext(_Known[P]):
     ) -> None:
         super().__init__(given, host, params)
         self._wait = wait
+        self.http = PlainHttp(self._exchanged, wait)
 
     def progress(self, percent: int | None = None, message: str | None = None) -> None:
         self._wait(self._host.progress(percent, message))
@@ -196,16 +314,75 @@ class PlainContext(_Known[P]):
         result: R = self._kept[name]
         return result
 
-    def await_callback(self, key: str, timeout_s: float = 0) -> Any:
-        return self._answer(key, timeout_s)
+    def await_callback(self, key: str, timeout_s: float = 0, *, source: str = "") -> Any:
+        return self._answer(key, timeout_s, source)
 
     def save(
         self, name: str, content: bytes | str, *, asset_type: str, artifact: str = ""
     ) -> Asset:
         return self._took(self._save(name, content), asset_type, artifact)
 
+    def checkpoint(self, **artifacts: Any) -> None:
+        self._wait(self._host.checkpoint(self._made(artifacts)))
+
     def file(self, artifact: str) -> str:
         return self._file(artifact)
+
+    def download(
+        self,
+        url: str,
+        name: str = "download",
+        *,
+        max_size: int | None = None,
+        types: Iterable[str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        patience: Patience = PATIENCE,
+    ) -> Fetched:
+        wanted = wanted_of(url, name, max_size, types, headers, patience)
+        return _of(Fetched, self._wait(self._host.ask(wanted)))
+
+    def asset(self, which: str) -> Held:
+        return _of(Held, self._wait(self._host.ask(Find(asset_id_of(which)))))
+
+    def library(self, asset_type: str | None = None, limit: int = 1000) -> list[Asset]:
+        return list(_of(Found, self._wait(self._host.ask(Browse(asset_type, limit)))).assets)
+
+    def artifact(self, name: str, version: int) -> Any:
+        return _of(Recalled, self._wait(self._host.ask(Recall(name, version)))).value
+
+    async def _exchanged(self, exchange: Exchange) -> Reply:
+        return _of(Reply, await self._host.ask(traced(exchange, self.traceparent)))
+
+
+def traced(exchange: Exchange, traceparent: str) -> Exchange:
+    """Whoever is asked may tell that it was for this attempt; a header of the stage's own stays."""
+    if not traceparent or any(name.lower() == HEADER for name in exchange.headers):
+        return exchange
+    headers = {**exchange.headers, HEADER: traceparent}
+    return msgspec.structs.replace(exchange, headers=headers)
+
+
+def wanted_of(
+    url: str,
+    name: str,
+    max_size: int | None,
+    types: Iterable[str] | None,
+    headers: Mapping[str, str] | None,
+    patience: Patience,
+) -> Download:
+    kinds = None if types is None else tuple(sorted(types))
+    return Download(url, checked_name(name), max_size, kinds, dict(headers or {}), patience)
+
+
+def asset_id_of(which: str) -> str:
+    """From an id, or from the address of the file, with or without its host."""
+    match = CONTENT.fullmatch(which)
+    return match[1] if match else which
+
+
+def _of(kind: type[A], answer: Answer) -> A:
+    assert isinstance(answer, kind), f"asked for {kind.__name__}, answered {answer!r}"
+    return answer
 
 
 def stored(name: str, value: Any) -> Any:

@@ -16,17 +16,11 @@ from msgspec import Struct
 
 from jobrunner.ports import Children
 from jobrunner.stages.egress import Origin
-from jobrunner.stages.exchange import (
-    PATIENCE,
-    TOO_LARGE,
-    Call,
-    Gate,
-    Patience,
-    headers_of,
-    raise_for_status,
-)
+from jobrunner.stages.exchange import TOO_LARGE, Call, Gate, headers_of, raise_for_status
 from jobrunner.stages.kinds import HEAD_SIZE, sniff
 from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
+from jobrunner.stages.questions import PATIENCE, Patience
+from jobrunner.stages.room import Room
 
 BLOCK_SIZE = 256 * 1024
 WRONG_TYPE = "DOWNLOAD_WRONG_TYPE"
@@ -47,14 +41,21 @@ class Downloaded(Struct, frozen=True):
 
 class Downloader:
     """Downloads for the stages of one plugin. ``origins`` are its own, and may grow while it
-    runs; ``max_size`` is the operator's, which a call can only lower."""
+    runs; ``max_size`` is the operator's, which a call can only lower; ``room`` is asked before
+    anything is written, and again while it grows."""
 
     def __init__(
-        self, gate: Gate, children: Children, max_size: int, origins: Iterable[Origin] = ()
+        self,
+        gate: Gate,
+        children: Children,
+        max_size: int,
+        origins: Iterable[Origin] = (),
+        room: Room | None = None,
     ) -> None:
         self._gate = gate
         self._children = children
         self._max_size = max_size
+        self._room = room or Room()
         self.origins = set(origins)
 
     async def fetch(
@@ -101,14 +102,20 @@ class Downloader:
         digest, size, kind = hashlib.sha256(), 0, ""
         async with self._gate.answered(call, self.origins) as answer:
             _check_start(answer, limit)
+            await self._on_disk(partial(self._room, answer.content_length or 0))
             async for block in _blocks(answer):
                 size += len(block)
                 if size > limit:
                     raise _too_large(limit)
                 kind = kind or _fitting(block, wanted)
-                await self._on_disk(partial(_keep, sink, digest, block))
+                await self._on_disk(partial(self._keep, sink, digest, block))
             kind = kind or _fitting(b"", wanted)
             return Downloaded(size, digest.hexdigest(), kind, str(answer.url))
+
+    def _keep(self, sink: Sink, digest: Any, block: bytes) -> None:
+        self._room(len(block))
+        digest.update(block)
+        sink.write(block)
 
     async def _on_disk(self, act: Callable[[], None]) -> None:
         """In a thread: a slow disk delays this download and nothing else."""
@@ -132,11 +139,6 @@ def _private(path: str, flags: int) -> int:
 def _flush(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _keep(sink: Sink, digest: Any, block: bytes) -> None:
-    digest.update(block)
-    sink.write(block)
 
 
 def _check_start(answer: aiohttp.ClientResponse, limit: int) -> None:

@@ -35,27 +35,15 @@ from jobrunner.stages.egress import (
     redirected,
 )
 from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
+from jobrunner.stages.questions import ANSWER_MAX, PATIENCE, REDIRECTS_MAX, Patience, Reply
 
 REFUSED = "DOWNLOAD_REFUSED"
 TOO_LARGE = "DOWNLOAD_TOO_LARGE"
-REDIRECTS_MAX = 3
-ANSWER_MAX = 16 * 1024**2
 EXCERPT_MAX = 300
 RETRY_AFTER_S_MAX = 86_400.0
 MOVED = {301, 302, 303, 307, 308}
 FOLLOWING = {"GET", "HEAD"}
 HEADERS = {"User-Agent": "jobrunner", "Accept-Encoding": "identity"}
-
-
-class Patience(Struct, frozen=True):
-    """How long to wait: for a connection, for the next bytes, for everything together."""
-
-    connect_s: float = 5
-    idle_s: float = 30
-    total_s: float = 600
-
-
-PATIENCE = Patience()
 
 
 class Call(Struct, frozen=True):
@@ -68,23 +56,6 @@ class Call(Struct, frozen=True):
     redirects: int = REDIRECTS_MAX
     patience: Patience = PATIENCE
     decompress: bool = False
-
-
-class Reply(Struct, frozen=True):
-    """An answer, whole. The names of its headers are in lower case."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-    url: str
-
-    def json(self) -> Any:
-        """Raises: RetryableFailure, for what answers with something else is not itself."""
-        try:
-            return msgspec.json.decode(self.body)
-        except msgspec.DecodeError as error:
-            text = f"{_shown(URL(self.url))} answered {self.status} with what is no JSON"
-            raise RetryableFailure("REMOTE_FAILED", text) from error
 
 
 class Gate:
@@ -227,7 +198,10 @@ async def _read(answer: aiohttp.ClientResponse, max_size: int) -> bytes:
     async for chunk in answer.content.iter_any():
         body += chunk
         if len(body) > max_size:
-            text = f"{_shown(answer.url)}: the answer is larger than {max_size} bytes"
+            text = (
+                f"{_shown(answer.url)}: the answer is larger than {max_size} bytes; what may be "
+                "large is fetched as a file, with ctx.download"
+            )
             raise PermanentFailure(TOO_LARGE, text)
     return bytes(body)
 

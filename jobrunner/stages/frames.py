@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.messages import Ended
+from jobrunner.core.messages import Ended, Report
 from jobrunner.stages.context import Given
+from jobrunner.stages.questions import Answer, Problem, Question
 
 FRAME_MAX = 16 * 1024 * 1024
 HEAD = 4
@@ -42,14 +43,20 @@ class Keeping(Struct, frozen=True, tag=True):
     value: Any
 
 
+class Making(Struct, frozen=True, tag=True):
+    """What a stage has made so far."""
+
+    made: Report
+
+
 class Over(Struct, frozen=True, tag=True):
     """The last word of a stage."""
 
     ended: Ended
 
 
-Told = Task | Stored
-Said = Progress | Line | Keeping | Over
+Told = Task | Stored | Answer | Problem
+Said = Progress | Line | Keeping | Making | Question | Over
 
 _told = msgspec.msgpack.Decoder(Told)
 _said = msgspec.msgpack.Decoder(Said)

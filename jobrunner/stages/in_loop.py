@@ -10,7 +10,7 @@ import anyio
 from jobrunner.core.messages import Ended
 from jobrunner.stages.api import Stage
 from jobrunner.stages.context import Context, Given, Host
-from jobrunner.stages.verdict import crashed, raised, returned
+from jobrunner.stages.verdict import crashed, raised, returned, said
 
 ASKS = 3
 BETWEEN_S = 1.0
@@ -41,6 +41,18 @@ async def _performed(stage: Stage, context: Context[Any]) -> Ended:
     except BaseException as fault:
         return raised(fault)
     return returned(outcome, context.saved)
+
+
+async def run_abandon(stage: Stage, given: Given, params: Any, host: Host) -> str:
+    """What went wrong when a stage was told that its job is over; it costs nobody anything."""
+    assert stage.abandon is not None
+    try:
+        await stage.abandon(Context(given, host, params))
+    except asyncio.CancelledError:
+        raise
+    except BaseException as fault:
+        return f"{type(fault).__name__}: {said(fault)}"
+    return ""
 
 
 async def _stopped(task: asyncio.Task[Ended]) -> None:

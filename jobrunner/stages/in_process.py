@@ -4,21 +4,28 @@ ended with everything that it started, whatever the reason.
 
 import os
 import sys
+from collections.abc import Mapping
 from inspect import ismethod
 from pathlib import Path
+from typing import Any
 
 import anyio
+from anyio.abc import TaskGroup
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jobrunner.core.messages import Ended
+from jobrunner.errors import StageFault
 from jobrunner.ports import Child, Children
 from jobrunner.stages import launcher
 from jobrunner.stages.api import Stage
 from jobrunner.stages.context import Given, Host
 from jobrunner.stages.frames import (
+    FRAME_MAX,
     HEAD,
     Keeping,
     Line,
+    Making,
     Over,
     Progress,
     Said,
@@ -28,6 +35,7 @@ from jobrunner.stages.frames import (
     length,
     said,
 )
+from jobrunner.stages.questions import Answer, Exchange, Problem, Question, problem_of
 from jobrunner.stages.verdict import crashed, failed
 
 LAUNCHER = str(Path(launcher.__file__).resolve())
@@ -35,6 +43,10 @@ PATIENCE_S = 10.0
 LAST_WORDS_S = 2.0
 TAIL = 16 * 1024
 CPU_SIGNAL, SIGNAL = 24, 128
+TOO_MUCH = (
+    f"the answer does not fit into the {FRAME_MAX} bytes that a stage in a process is handed at a "
+    "time; fetch it as a file with ctx.download"
+)
 
 
 async def run_in_process(
@@ -44,9 +56,8 @@ async def run_in_process(
     if not run or (kind is not None and not address(kind)):
         text = f"a process cannot find {stage.run!r}; stages and params stand in a module"
         return failed("STAGE_UNAVAILABLE", text)
-    names = [str(name) for name in given.settings.get("environment", ())]
     program = (sys.executable, "-I", LAUNCHER)
-    child = await children.spawn(program, _orders(stage), given.scratch, names)
+    child = await children.spawn(program, _orders(stage), given.scratch, lent(given.settings))
     attempt = Attempt(stage, child, host)
     try:
         return await attempt.until_over(Task(run, address(kind) if kind else "", given))
@@ -61,6 +72,13 @@ def address(thing: object) -> str:
     name = getattr(thing, "__qualname__", "") or ""
     hidden = not name or "<" in name or module == "__main__" or ismethod(thing)
     return "" if hidden else f"{module}:{name}"
+
+
+def lent(settings: Mapping[str, Any]) -> list[str]:
+    """The variables that a process sees: those that the settings list, and those in which they say
+    that a key is."""
+    keys = [value for name, value in settings.items() if name.endswith("key_env") and value]
+    return [str(name) for name in (*settings.get("environment", ()), *keys)]
 
 
 def _orders(stage: Stage) -> dict[str, object]:
@@ -82,9 +100,12 @@ class Attempt:
         self._printed = 0
         self._tail = b""
         self._silent = anyio.Event()
+        self._asking = False
+        self._group: TaskGroup | None = None
 
     async def until_over(self, task: Task) -> Ended:
         async with anyio.create_task_group() as group:
+            self._group = group
             group.start_soon(self._drain)
             await self._child.send(framed(task))
             await self._converse()
@@ -127,8 +148,36 @@ class Attempt:
             case Keeping(name, value):
                 await self._host.keep(name, value)
                 await self._child.send(framed(Stored()))
+            case Making(made):
+                await self._host.checkpoint(made)
+                await self._child.send(framed(Stored()))
             case Over(ended):
                 self._ended = ended
+            case question:
+                self._hear_question(question)
+
+    def _hear_question(self, question: Question) -> None:
+        """Answered beside the conversation, which goes on: its end calls off the answer."""
+        if self._asking:
+            self._ended = crashed("the stage asked a second time before it was answered")
+            self._child.cut()
+            return
+        assert self._group is not None, "a stage asks while it is listened to"
+        if isinstance(question, Exchange):
+            question = replace(question, max_size=min(question.max_size, FRAME_MAX))
+        self._asking = True
+        self._group.start_soon(self._answer, question)
+
+    async def _answer(self, question: Question) -> None:
+        try:
+            answer: Answer | Problem = await self._host.ask(question)
+        except StageFault as fault:
+            answer = problem_of(fault)
+        frame = framed(answer)
+        if len(frame) > FRAME_MAX:
+            frame = framed(Problem("permanent", "DOWNLOAD_TOO_LARGE", TOO_MUCH))
+        self._asking = False
+        await self._child.send(frame)
 
     async def _drain(self) -> None:
         """What it prints is read for as long as anything of it lives, so that it never waits."""

@@ -5,15 +5,17 @@ refuses every further word, which ends it at the next one), and keeps its slot u
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 import anyio
 
-from jobrunner.core.messages import Ended
+from jobrunner.core.messages import Ended, Report
 from jobrunner.ports import Children
 from jobrunner.stages.api import Stage
 from jobrunner.stages.context import Given, Host, PlainContext
 from jobrunner.stages.outcomes import Fenced
+from jobrunner.stages.questions import Answer, Question
 from jobrunner.stages.verdict import raised, returned
 
 T = TypeVar("T")
@@ -28,7 +30,7 @@ async def run_in_thread(
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
-        fenced.over = True
+        fenced.fence()
         children.stray(done)
         with anyio.CancelScope(shield=True):
             await asyncio.wait({done})
@@ -49,13 +51,29 @@ class FencedHost:
     def __init__(self, host: Host, loop: asyncio.AbstractEventLoop) -> None:
         self._host = host
         self._loop = loop
+        self._under_way: set[Future[Any]] = set()
         self.over = False
+
+    def fence(self) -> None:
+        """What the thread waits for now is called off, and it hears of it."""
+        self.over = True
+        for doing in list(self._under_way):
+            doing.cancel()
 
     async def progress(self, percent: int | None, message: str | None) -> None:
         await self._host.progress(percent, message)
 
     async def keep(self, name: str, value: Any) -> None:
         await self._host.keep(name, value)
+
+    async def checkpoint(self, made: Report) -> None:
+        await self._host.checkpoint(made)
+
+    async def ask(self, question: Question) -> Answer:
+        return await self._host.ask(question)
+
+    def room(self, size: int) -> None:
+        self._host.room(size)
 
     async def block(self, function: Callable[[], T]) -> T:
         return function()
@@ -77,7 +95,16 @@ class FencedHost:
         except Fenced:
             doing.close()
             raise
-        return asyncio.run_coroutine_threadsafe(doing, self._loop).result()
+        under_way = asyncio.run_coroutine_threadsafe(doing, self._loop)
+        self._under_way.add(under_way)
+        if self.over:  # it became so in between
+            under_way.cancel()
+        try:
+            return under_way.result()
+        except CancelledError as called_off:
+            raise Fenced from called_off
+        finally:
+            self._under_way.discard(under_way)
 
     def _check(self) -> None:
         if self.over:

@@ -41,6 +41,7 @@ class AwaitCallback(Struct, frozen=True):
 
     key: str
     timeout_s: float = 0
+    source: str = ""
 
 
 Outcome = Done | Partial | AwaitCallback
@@ -65,10 +66,11 @@ class Rejected(StageFault):
 class Parked(BaseException):
     """Unwinds a stage that awaits a callback. No failure: let it pass."""
 
-    def __init__(self, key: str, timeout_s: float) -> None:
+    def __init__(self, key: str, timeout_s: float, source: str = "") -> None:
         super().__init__(key)
         self.key = key
         self.timeout_s = timeout_s
+        self.source = source
 
 
 class Fenced(BaseException):

@@ -10,7 +10,7 @@ older declaration keep that one: its data comes from the store, its functions fr
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import TypeVar
 
 import msgspec
@@ -19,20 +19,26 @@ from jobrunner.core.check import check
 from jobrunner.core.job import Snapshot
 from jobrunner.core.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.stages.api import Stage, is_async
+from jobrunner.stages.companions import Companion
+from jobrunner.stages.distributions import entries
 from jobrunner.stages.in_process import address
+from jobrunner.stages.sources import SOURCE, Source
 from jobrunner.stages.verdict import said
 
 Overlay = Callable[[Workflow], tuple[Workflow, tuple[str, ...]]]
 T = TypeVar("T")
 API = 1
 WORKFLOWS = "jobrunner.workflows"
+COMPANIONS = "jobrunner.companions"
 STAGES = "jobrunner.stages"
+SOURCES = "jobrunner.sources"
 
 
 class Registry:
     """``overlay`` puts the operator's settings for a workflow over its declaration; ``taken`` are
     the routes (method, path) that a workflow's own may not shadow; ``resources`` is what there is
-    of what stages may ask for (None: anything). ``unfit`` says why a stage is not there."""
+    of what stages may ask for (None: anything). ``unfit`` says why a stage is not there,
+    ``alone`` why a companion is not."""
 
     def __init__(
         self,
@@ -46,7 +52,11 @@ class Registry:
         self._current: dict[str, Definition] = {}
         self._pinned: dict[str, Definition] = {}
         self.stages: dict[str, Stage] = {}
+        self.companions: dict[str, Companion] = {}
+        self.alone: dict[str, str] = {}
         self.unfit: dict[str, str] = {}
+        self.sources: dict[str, Source] = {}
+        self.unheard: dict[str, str] = {}
         self.refused: dict[str, tuple[str, ...]] = {}
         self.outdated: dict[str, tuple[str, ...]] = {}
 
@@ -71,6 +81,25 @@ class Registry:
         elif reason := misfit(stage, self._resources):
             self.unfit[stage.name] = reason
         self.stages[stage.name] = stage
+
+    def add_source(self, source: Source) -> None:
+        """As with stages: of two that have one name, neither is heard."""
+        if not SOURCE.fullmatch(source.name):
+            self.unheard[source.name] = f"is no name for a source; {SOURCE.pattern} is"
+        elif source.name in self.sources or source.name in self.unheard:
+            self.unheard[source.name] = "is brought twice; remove one of the plugins"
+            self.sources.pop(source.name, None)
+        else:
+            self.sources[source.name] = source
+
+    def add_companion(self, companion: Companion) -> None:
+        """Of two for one workflow none is opened: whose settings would hold?"""
+        name = companion.workflow
+        if name in self.companions or name in self.alone:
+            self.companions.pop(name, None)
+            self.alone[name] = "is brought twice; remove one of the plugins"
+        else:
+            self.companions[name] = companion
 
     def bound_at(self, workflow: str, status: str, job_type: str) -> str:
         """The stage that a job in line there is about to run."""
@@ -121,9 +150,29 @@ class Registry:
         for entry in _sorted(STAGES):
             if _is_wanted(entry, wanted):
                 self._load_stage(entry)
+        for entry in _sorted(SOURCES):
+            if _is_wanted(entry, wanted):
+                self._load_source(entry)
         for entry in _sorted(WORKFLOWS):
             if _is_wanted(entry, wanted):
                 self._load_workflow(entry)
+        for entry in _sorted(COMPANIONS):
+            if _is_wanted(entry, wanted):
+                self._load_companion(entry)
+
+    def _load_source(self, entry: EntryPoint) -> None:
+        found = _import(entry, Source)
+        if isinstance(found, Source):
+            self.add_source(found)
+        else:
+            self.unheard[entry.name] = found
+
+    def _load_companion(self, entry: EntryPoint) -> None:
+        found = _import(entry, Companion)
+        if isinstance(found, Companion):
+            self.add_companion(found)
+        else:
+            self.alone[entry.name] = found
 
     def _load_stage(self, entry: EntryPoint) -> None:
         found = _import(entry, Stage)
@@ -215,7 +264,7 @@ def _import(entry: EntryPoint, kind: type[T]) -> T | str:
 
 
 def _sorted(group: str) -> list[EntryPoint]:
-    return sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value))
+    return sorted(entries(group), key=lambda entry: (entry.name, entry.value))
 
 
 def _checked(definition: Definition, taken: frozenset[tuple[str, str]]) -> tuple[str, ...]:

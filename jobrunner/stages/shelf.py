@@ -11,12 +11,13 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from msgspec import Struct
 
 from jobrunner.stages.outcomes import PermanentFailure
+from jobrunner.stages.room import Room
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 CHUNK = 1024 * 1024
@@ -37,20 +38,20 @@ class Kept(Struct, frozen=True):
 class Shelf:
     """The files of one job: ``folder`` is its own below ``root``, ``count`` how many it has."""
 
-    def __init__(self, root: str, folder: str, count: int = 0) -> None:
+    def __init__(
+        self, root: str, folder: str, count: int = 0, room: Callable[[int], None] | None = None
+    ) -> None:
         self._root = Path(root)
         self._folder = folder
         self._count = count
+        self._room = room or Room()
 
     def put(self, name: str, content: bytes | str) -> Kept:
         """Bytes, or the path of a file that is moved here, under a name of its own."""
-        if not NAME.fullmatch(name):
-            raise PermanentFailure(
-                "BAD_FILE_NAME",
-                f"{name[:120]!r} cannot be a file's name; 1 to 100 letters, digits, '.', '_', '-'",
-            )
+        checked_name(name)
         folder = self._root / self._folder
         folder.mkdir(parents=True, exist_ok=True)
+        self._room(len(content) if isinstance(content, bytes) else os.path.getsize(content))
         draft = folder / f"{name}{DRAFT}"
         try:
             size, sha256 = _written(draft, content)
@@ -84,12 +85,21 @@ class Shelf:
         raise PermanentFailure("BAD_FILE_NAME", f"too many files are called {name!r} here")
 
 
-def scratch_folder(root: str, name: str) -> str:
+def checked_name(name: str) -> str:
+    if not NAME.fullmatch(name):
+        text = f"{name[:120]!r} cannot be a file's name; 1 to 100 letters, digits, '.', '_', '-'"
+        raise PermanentFailure("BAD_FILE_NAME", text)
+    return name
+
+
+def scratch_path(root: str, name: str) -> str:
     """For what an attempt needs only while it runs; on the disk that its files go to."""
-    place = Path(root, SCRATCH, name).absolute()
-    tidy(str(place))
-    place.mkdir(parents=True)
-    return str(place)
+    return str(Path(root, SCRATCH, name).absolute())
+
+
+def made_empty(folder: str) -> None:
+    tidy(folder)
+    os.makedirs(folder)
 
 
 def tidy(folder: str) -> None:

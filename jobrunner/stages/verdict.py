@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from jobrunner.core.job import Asset, Failure
 from jobrunner.core.messages import Ended, Report
+from jobrunner.core.webhooks import name_of
 from jobrunner.errors import StageFault
 from jobrunner.stages.outcomes import (
     AwaitCallback,
@@ -22,6 +23,7 @@ from jobrunner.stages.outcomes import (
     Rejected,
     RetryableFailure,
 )
+from jobrunner.stages.sources import SOURCE
 
 TEXT_MAX = 2_000
 DETAIL_MAX = 20_000
@@ -52,7 +54,7 @@ def raised(fault: BaseException) -> Ended:
     """The same for what a stage raised. An unknown exception is permanent, and its traceback stays
     with the attempt."""
     if isinstance(fault, Parked):
-        return _parked(fault.key, fault.timeout_s)
+        return _parked(fault.key, fault.timeout_s, fault.source)
     if isinstance(fault, Rejected):
         return Ended(0, "rejected", failure=_failure(fault, retryable=False))
     if isinstance(fault, StageFault):
@@ -96,8 +98,8 @@ def _outcome(outcome: object, saved: Saved) -> Ended:
         case Partial(message, result, artifacts, assets):
             failure = Failure("PARTIAL", plain(message), retryable=False)
             return Ended(0, "partial", _report(result, artifacts, assets, saved), failure)
-        case AwaitCallback(key, timeout_s):
-            return _parked(key, timeout_s)
+        case AwaitCallback(key, timeout_s, source):
+            return _parked(key, timeout_s, source)
     kind = type(outcome).__name__
     return crashed(f"the stage returned {kind}, which is no outcome; return Done(...)")
 
@@ -115,11 +117,14 @@ def _report(result: Any, artifacts: Any, assets: Any, saved: Saved) -> Report:
     return Report(result=result, artifacts=named | values, assets=listed + more)
 
 
-def _parked(key: object, timeout_s: object) -> Ended:
+def _parked(key: object, timeout_s: object, source: object) -> Ended:
     timed = isinstance(timeout_s, int | float) and 0 <= timeout_s < 10**9
     if not (isinstance(key, str) and 0 < len(key) <= KEY_MAX and timed):
         return crashed("a stage awaits a key of 1 to 255 characters, for a number of seconds")
-    return Ended(0, "parked", awaits=plain(key), await_s=float(str(timeout_s)))
+    if not (isinstance(source, str) and (not source or SOURCE.fullmatch(source))):
+        return crashed(f"a stage awaits a webhook of a source, whose name is {SOURCE.pattern}")
+    name = name_of(source, plain(key)) if source else plain(key)
+    return Ended(0, "parked", awaits=name, await_s=float(str(timeout_s)), source=source)
 
 
 def _checked(ended: Ended) -> Ended:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.pausing import OF_HELD_WORK
 from jobrunner.core.queries import (
     ArtifactView,
     AssetRow,
@@ -19,11 +20,11 @@ from jobrunner.core.queries import (
     DoorFacts,
     DoorQuestion,
     DueTimer,
-    HistoryRow,
     KnownKey,
     LastLife,
     LedgerRow,
     OpenAttempt,
+    Place,
     Token,
     Tombstone,
     Waiting,
@@ -32,6 +33,7 @@ from jobrunner.store import quota, rows
 
 LAST = 2**63 - 1
 MOST = 10_000
+AHEAD = 1_000
 
 Db = sqlite3.Connection
 
@@ -52,18 +54,11 @@ def tombstone(db: Db, job_id: str) -> Tombstone | None:
     return Tombstone(*found) if found else None
 
 
-def history(db: Db, job_id: str) -> tuple[HistoryRow, ...]:
+def attempts(db: Db, job_id: str, limit: int, after: int) -> tuple[Attempt, ...]:
     found = db.execute(
-        f"{rows.SELECT_HISTORY} WHERE j.uid = ? ORDER BY h.version, h.hop", (job_id,)
-    )
-    return tuple(HistoryRow(*row) for row in found)
-
-
-def attempts(db: Db, job_id: str) -> tuple[Attempt, ...]:
-    found = db.execute(
-        "SELECT a.attempt FROM attempts a JOIN jobs j ON j.id = a.job WHERE j.uid = ? "
-        "ORDER BY a.serial",
-        (job_id,),
+        "SELECT a.attempt FROM attempts a JOIN jobs j ON j.id = a.job "
+        "WHERE j.uid = ? AND a.serial > ? ORDER BY a.serial LIMIT ?",
+        (job_id, after, limit),
     )
     return tuple(rows.attempt_of(stored) for (stored,) in found)
 
@@ -72,6 +67,20 @@ def assets(db: Db, job_id: str) -> tuple[AssetRow, ...]:
     """Newest first."""
     found = db.execute(f"{rows.SELECT_ASSET} WHERE j.uid = ? ORDER BY a.id DESC", (job_id,))
     return tuple(map(rows.asset_of, found))
+
+
+def job_assets(db: Db, job_id: str, limit: int, after: int | None) -> tuple[AssetRow, ...]:
+    """Newest first."""
+    of_job = "WHERE a.job = (SELECT id FROM jobs WHERE uid = ?) AND a.id < ?"
+    newest = f"{rows.SELECT_ASSET} {of_job} ORDER BY a.id DESC LIMIT ?"
+    found = db.execute(newest, (job_id, after or LAST, limit))
+    return tuple(map(rows.asset_of, found))
+
+
+def clearings(db: Db, limit: int) -> tuple[str, ...]:
+    """Folders of what was deleted, whose files may still be there; the oldest first."""
+    found = db.execute("SELECT folder FROM clearings ORDER BY at, folder LIMIT ?", (limit,))
+    return tuple(folder for (folder,) in found)
 
 
 def library(db: Db, user_id: str, limit: int, after: int | None) -> tuple[AssetRow, ...]:
@@ -104,10 +113,13 @@ def artifact(db: Db, job_id: str, name: str, version: int | None) -> ArtifactVie
 
 
 def event(db: Db, job_id: str, event_id: str) -> tuple[str, str] | None:
-    """The event's id and the digest of what it said."""
+    """The event's id and the digest of what it said, also of a job of which only a tombstone is
+    left."""
     found: tuple[str, str] | None = db.execute(
         "SELECT e.event_id, e.digest FROM events e JOIN jobs j ON j.id = e.job "
-        "WHERE j.uid = ? AND e.event_id = ?",
+        "WHERE j.uid = ?1 AND e.event_id = ?2 UNION ALL "
+        "SELECT e.event_id, e.digest FROM kept_events e JOIN tombstones t ON t.id = e.tombstone "
+        "WHERE t.uid = ?1 AND e.event_id = ?2",
         (job_id, event_id),
     ).fetchone()
     return found
@@ -157,6 +169,13 @@ def ledger(db: Db, user_id: str, limit: int, after: int | None) -> tuple[LedgerR
     return tuple(LedgerRow(*row) for row in found)
 
 
+def grant(db: Db, user_id: str, key: str) -> LedgerRow | None:
+    """What was given under this key."""
+    entry = "SELECT entry FROM grant_keys WHERE user_id = ? AND key = ?"
+    found = db.execute(f"{rows.SELECT_LEDGER} WHERE id = ({entry})", (user_id, key)).fetchone()
+    return LedgerRow(*found) if found else None
+
+
 def audit(db: Db, limit: int, after: int | None) -> tuple[AuditRow, ...]:
     """Newest first."""
     found = db.execute(
@@ -189,20 +208,24 @@ def tokens(db: Db) -> tuple[Token, ...]:
 
 TIMERS = """
     FROM timers t CROSS JOIN jobs j ON j.id = t.job
-    WHERE t.due_at <= ? AND j.stuck IS NULL AND j.workflow IN (SELECT value FROM json_each(?))
-    ORDER BY t.due_at LIMIT ?
+    WHERE t.due_at <= ?1 AND j.stuck IS NULL AND j.workflow IN (SELECT value FROM json_each(?2))
+        AND ((j.paused = 0 AND j.workflow NOT IN (SELECT name FROM pauses WHERE scope = 'workflow'))
+            OR t.purpose IN (SELECT value FROM json_each(?4)))
+    ORDER BY t.due_at LIMIT ?3
 """
+AT_ONCE = rows.text(sorted(OF_HELD_WORK))
 
 
 def due_timers(db: Db, now: int, limit: int, workflows: tuple[str, ...]) -> tuple[DueTimer, ...]:
-    """Earliest first. A job that was put aside keeps its timers until it is released."""
-    asked = (now, rows.text(workflows), limit)
+    """Earliest first. A job that was put aside keeps its timers until it is released; one that is
+    paused keeps those that are not of work somebody holds until it is resumed."""
+    asked = (now, rows.text(workflows), limit, AT_ONCE)
     found = db.execute(f"SELECT j.uid, t.purpose, t.due_at {TIMERS}", asked)
     return tuple(DueTimer(*row) for row in found)
 
 
 def next_timer(db: Db, workflows: tuple[str, ...]) -> int | None:
-    asked = (LAST, rows.text(workflows), 1)
+    asked = (LAST, rows.text(workflows), 1, AT_ONCE)
     found = db.execute(f"SELECT t.due_at {TIMERS}", asked).fetchone()
     return int(found[0]) if found else None
 
@@ -217,7 +240,7 @@ def line(
     """Highest priority first, then who waits longest."""
     found = db.execute(
         "SELECT uid, user_id, workflow, status, job_type, priority, line_at FROM jobs "
-        "WHERE line_at IS NOT NULL AND stuck IS NULL "
+        "WHERE line_at IS NOT NULL AND stuck IS NULL AND paused = 0 "
         "AND workflow IN (SELECT value FROM json_each(?)) "
         "AND user_id NOT IN (SELECT value FROM json_each(?)) "
         "AND (? = '[]' OR json_array(workflow, status, job_type) NOT IN "
@@ -230,10 +253,25 @@ def line(
 
 def line_users(db: Db) -> tuple[tuple[str, int], ...]:
     found = db.execute(
-        "SELECT user_id, count(*) FROM jobs WHERE line_at IS NOT NULL AND stuck IS NULL "
+        "SELECT user_id, count(*) FROM jobs "
+        "WHERE line_at IS NOT NULL AND stuck IS NULL AND paused = 0 "
         "GROUP BY user_id"
     )
     return tuple(found)
+
+
+def place(db: Db, job: Snapshot, workflows: tuple[str, ...]) -> Place:
+    """Nobody counts a long line to its end: what a job wants to know is whether it is soon."""
+    found = db.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM jobs "
+        "WHERE line_at IS NOT NULL AND stuck IS NULL AND paused = 0 "
+        "AND priority >= ?1 AND (priority > ?1 OR (line_at, id) < (?2, ?3)) "
+        "AND workflow IN (SELECT value FROM json_each(?4)) "
+        "ORDER BY priority DESC, line_at, id LIMIT ?5)",
+        (job.priority, job.line_at, job.row, rows.text(workflows), AHEAD + 1),
+    )
+    ahead = int(found.fetchone()[0])
+    return Place(min(ahead, AHEAD), ahead <= AHEAD)
 
 
 def line_length(db: Db) -> int:
@@ -270,7 +308,8 @@ def _claimable(
 
 def open_attempts(db: Db, epoch: int) -> tuple[OpenAttempt, ...]:
     found = db.execute(
-        "SELECT j.uid, a.serial FROM attempts a JOIN jobs j ON j.id = a.job "
+        "SELECT j.uid, a.serial, coalesce(a.attempt ->> 'started_at', 0) "
+        "FROM attempts a JOIN jobs j ON j.id = a.job "
         "WHERE a.status = 'running' AND a.epoch < ? AND a.holder = 'stage' "
         "ORDER BY a.job, a.serial",
         (epoch,),

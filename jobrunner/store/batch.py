@@ -19,7 +19,7 @@ statement may run: it would be a transaction of its own.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -57,15 +57,24 @@ class _Refusal(Exception):
         self.clash = Clash(reason, detail)
 
 
-def write_batch(connection: sqlite3.Connection, epoch: int, batch: Sequence[Work]) -> list[Verdict]:
-    """A verdict for each unit, in their order."""
+def commit(connection: sqlite3.Connection) -> None:
+    connection.execute("COMMIT")
+
+
+def write_batch(
+    connection: sqlite3.Connection,
+    epoch: int,
+    batch: Sequence[Work],
+    commit: Callable[[sqlite3.Connection], None] = commit,
+) -> list[Verdict]:
+    """A verdict for each unit, in their order. ``commit`` says the last word, and may time it."""
     try:
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.Error as error:
         return _none_written(connection, error, batch)
     try:
         verdicts = _write(connection, epoch, batch)
-        connection.execute("COMMIT")
+        commit(connection)
     except sqlite3.Error as error:
         return _none_written(connection, error, batch)
     return verdicts

@@ -5,27 +5,43 @@ payload and the marks on artifacts follow from comparing the two. Everything els
 to append.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
 
+from jobrunner.core.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.decision import (
     AuditRecord,
+    Cleared,
     Decision,
+    EnableEndpoint,
     Forget,
+    ForgetWebhooks,
     Grant,
+    Halt,
     LedgerEntry,
+    Lines,
     NewToken,
     Note,
     QuotaAssert,
+    Redeliver,
     Remember,
     RevokeToken,
+    Shelve,
+    StoreWebhook,
+    Tried,
+    Unhalt,
     Unit,
+    Unshelve,
 )
 from jobrunner.core.job import Asset, Attempt, Snapshot
 from jobrunner.core.workflow import EXTERNAL
+from jobrunner.store import outbox
 from jobrunner.store import statements as sql
+from jobrunner.store.acts import act_rows, tick_row
+from jobrunner.store.hearing import forgotten_rows, heard_rows, names_in, stored_rows
 from jobrunner.store.rows import payload_row, rest_text, text
 from jobrunner.store.statements import Statement
 
@@ -65,27 +81,16 @@ class Work(Struct, frozen=True):
 
 
 def compiled(unit: Unit, fresh_rows: Iterator[int], initial_credits: int) -> Work:
-    match unit:
-        case Decision():
-            return _decided(unit, fresh_rows, initial_credits)
-        case Grant():
-            return Work(list(_granted(unit, initial_credits)), alone=True)
-        case NewToken():
-            return Work(list(_token(unit)), alone=True)
-        case RevokeToken():
-            revoked = (sql.TOKEN_REVOKED, (unit.at, unit.which))
-            return Work([revoked, _said("token.revoked", unit, token=unit.which)], alone=True)
-        case Note():
-            return Work([_audit(unit.record, unit.at, unit.job_id)])
-        case Forget():
-            return Work(list(_forgotten(unit)), alone=True, touched=(unit.job.id,))
-        case Remember():
-            return Work(list(_remembered(unit)), alone=True)
+    if isinstance(unit, Decision):
+        return _decided(unit, fresh_rows, initial_credits)
+    if isinstance(unit, Grant):
+        return Work(list(_granted(unit, initial_credits)), alone=True)
+    return COMPILES[type(unit)](unit)
 
 
 def claim_at(job: Snapshot) -> int | None:
     """From when an outside worker may take this job; None while it may not."""
-    if job.line_at is not None or job.stuck is not None:
+    if job.line_at is not None or job.stuck is not None or job.paused is not None:
         return None
     run_at = job.timer("run_at")
     attempt = job.attempt
@@ -107,7 +112,10 @@ def _decided(decision: Decision, fresh_rows: Iterator[int], initial_credits: int
         rows += _one_job(other, _placed(other, fresh_rows), initial_credits)
     after = _placed(decision, fresh_rows)
     rows += _one_job(decision, after, initial_credits)
+    if decision.tick is not None:
+        rows.append(tick_row(decision.tick))
     touched = [after.id, *(other.after.id for other in decision.also)]
+    touched += (name for one in (decision, *decision.also) for name in names_in(one))
     before, scope = decision.before, (after.user_id, after.workflow)
     closing = before is not None and before.kind in OPEN and after.kind not in OPEN
     return Work(
@@ -137,6 +145,7 @@ def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Itera
     if decision.event:
         event = decision.event
         yield sql.EVENT, (after.row, event.event_id, event.digest, event.occurred_at)
+    yield from heard_rows(decision, after)
     for entry in decision.ledger:
         yield from _money(entry, after, initial_credits)
     for number, hop in enumerate(decision.hops, 1):
@@ -144,6 +153,7 @@ def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Itera
             after.row, after.version, number, hop.from_status, hop.to_status, hop.trigger,
             hop.actor, hop.reason, hop.run_id, hop.event_id, after.updated_at,
         )  # fmt: skip
+    yield from outbox.notified(decision, after)
     yield from _payload(decision.before, after)
     yield from _locks(decision.before, after)
     yield from _timers(decision.before, after)
@@ -179,7 +189,8 @@ def _job(decision: Decision, job: Snapshot) -> Row:
 
 
 def _place(job: Snapshot) -> tuple[Any, ...]:
-    return job.status, job.kind, job.line_at, claim_at(job), job.stuck
+    held_back = int(job.paused is not None)
+    return job.status, job.kind, job.line_at, claim_at(job), job.stuck, held_back
 
 
 def _tallied(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
@@ -192,7 +203,7 @@ def _tallied(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
 
 
 def _stands(job: Snapshot) -> tuple[str, bool]:
-    return job.status, job.line_at is not None and job.stuck is None
+    return job.status, job.line_at is not None and job.stuck is None and job.paused is None
 
 
 def _keys(decision: Decision, job: Snapshot) -> Iterator[Row]:
@@ -276,7 +287,7 @@ def _artifacts(decision: Decision, after: Snapshot) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def _asset(asset: Asset, row: int, user_id: str) -> Row:
+def _asset(asset: Asset, row: int | None, user_id: str) -> Row:
     return sql.ASSET, (
         asset.id, row, user_id, asset.asset_type, asset.url, asset.storage_path, asset.file_size,
         asset.sha256, asset.created_at,
@@ -301,6 +312,8 @@ def _granted(grant: Grant, initial_credits: int) -> Iterator[Row]:
         yield sql.LEDGER, (
             grant.user_id, "grant", grant.amount, 0, None, None, grant.reason, grant.at
         )  # fmt: skip
+    if grant.key:
+        yield sql.GRANT_KEY, (grant.user_id, grant.key)
     yield _said("credits.granted", grant, user_id=grant.user_id, amount=grant.amount,
                 reason=grant.reason)  # fmt: skip
 
@@ -309,15 +322,23 @@ def _token(token: NewToken) -> Iterator[Row]:
     yield sql.TOKEN, (
         token.id, token.name, token.role, token.digest, token.at, token.expires_at
     )  # fmt: skip
-    yield _said("token.created", token, id=token.id, name=token.name, role=token.role)
+    for old in token.replaces:
+        yield sql.TOKEN_ENDS, (token.replaced_until, old)
+    event = "token.rotated" if token.replaces else "token.created"
+    more = {"replaces": list(token.replaces)} if token.replaces else {}
+    yield _said(event, token, id=token.id, name=token.name, role=token.role, **more)
 
 
 def _forgotten(forget: Forget) -> Iterator[Row]:
     """Whatever hangs on the job goes with it by cascade; its keys lead to the tombstone from now
     on, because they name the job by its public id."""
     job = forget.job
+    if forget.tick is not None:
+        yield tick_row(forget.tick)
     yield sql.TOMBSTONE, (forget.at, job.row, job.version)
+    yield sql.EVENTS_KEPT, (job.row,)
     yield sql.JOB_GONE, (job.row,)
+    yield from ((sql.CLEARING, (folder, forget.at)) for folder in forget.folders)
     status, in_line = _stands(job)
     yield sql.TALLY, (job.workflow, status, -1, -int(in_line))
     yield _said("job.deleted", forget, status=job.status)
@@ -327,3 +348,46 @@ def _remembered(unit: Remember) -> Iterator[Row]:
     yield sql.DEFINITION, (unit.digest, unit.name, unit.version, unit.data, unit.at)
     for name, kind in unit.states:
         yield sql.STATE, (unit.digest, name, kind)
+
+
+def _revoked(unit: RevokeToken) -> Work:
+    rows = [
+        (sql.TOKEN_REVOKED, (unit.at, unit.which)),
+        _said("token.revoked", unit, token=unit.which),
+    ]
+    return Work(rows, alone=True)
+
+
+def _unshelved(unit: Unshelve) -> Work:
+    gone = (sql.ASSET_GONE, (unit.asset_id,))
+    return Work([gone, (sql.CLEARING, (unit.folder, unit.at))], alone=True)
+
+
+def _lines(unit: Lines) -> Work:
+    log = msgspec.json.encode(unit.lines).decode()
+    return Work([(sql.LINES, (log, unit.job_id, unit.serial))], touched=(unit.job_id,))
+
+
+def _sent(unit: Tried | Redeliver | EnableEndpoint) -> Work:
+    return Work(list(outbox.rows_of(unit)), alone=outbox.touches_others(unit))
+
+
+def _acted(unit: Halt | Unhalt | NewBulk | MoreItems | BulkTurned | Ticked) -> Work:
+    return Work(list(act_rows(unit)), alone=not isinstance(unit, Ticked))
+
+
+COMPILES: dict[type, Callable[[Any], Work]] = {
+    NewToken: lambda unit: Work(list(_token(unit)), alone=True),
+    RevokeToken: _revoked,
+    Note: lambda unit: Work([_audit(unit.record, unit.at, unit.job_id)]),
+    Forget: lambda unit: Work(list(_forgotten(unit)), alone=True, touched=(unit.job.id,)),
+    Shelve: lambda unit: Work([_asset(unit.asset, None, unit.user_id)]),
+    Unshelve: _unshelved,
+    Cleared: lambda unit: Work([(sql.CLEARED, (unit.folder,))]),
+    StoreWebhook: lambda unit: Work(list(stored_rows(unit)), touched=(unit.webhook.name,)),
+    ForgetWebhooks: lambda unit: Work(list(forgotten_rows(unit)), alone=True),
+    Lines: _lines,
+    Remember: lambda unit: Work(list(_remembered(unit)), alone=True),
+    **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),
+    **dict.fromkeys((Halt, Unhalt, NewBulk, MoreItems, BulkTurned, Ticked), _acted),
+}

@@ -145,20 +145,113 @@ RULES = (
         """,
     ),
     Rule(
+        "asset {0} belongs to no job and its row does not say where it lies",
+        "SELECT uid FROM assets WHERE job IS NULL AND "
+        "(storage_path = '' OR sha256 = '' OR file_size IS NULL)",
+    ),
+    Rule(
+        "asset {0} lies in {1}, whose files are to be removed",
+        "SELECT a.uid, c.folder FROM clearings c "
+        "JOIN assets a ON a.storage_path LIKE c.folder || '/%'",
+    ),
+    Rule(
+        "grant key {1} of {0} leads to ledger row {2}, which is no grant to them",
+        """
+        SELECT k.user_id, k.key, k.entry FROM grant_keys k JOIN ledger l ON l.id = k.entry
+        WHERE l.kind <> 'grant' OR l.user_id <> k.user_id
+        """,
+    ),
+    Rule(
+        "job {0}: its attempt {1} awaits the webhook {2}, and the table of names does not say so",
+        """
+        SELECT j.uid, a.serial, json_extract(a.attempt, '$.awaits') n
+        FROM attempts a JOIN jobs j ON j.id = a.job
+        WHERE a.status = 'parked' AND json_extract(a.attempt, '$.source') IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM awaits w
+                WHERE w.name = n AND w.job = a.job AND w.serial = a.serial AND w.open = 1)
+        """,
+    ),
+    Rule(
+        "the webhook {0} is said to be awaited by job {1}, whose attempt {2} does not",
+        """
+        SELECT w.name, j.uid, w.serial FROM awaits w JOIN jobs j ON j.id = w.job
+        WHERE w.open = 1 AND NOT EXISTS (SELECT 1 FROM attempts a
+            WHERE a.job = w.job AND a.serial = w.serial AND a.status = 'parked'
+                AND json_extract(a.attempt, '$.awaits') = w.name)
+        """,
+    ),
+    Rule(
+        "the webhook {0} of {1} is kept, though job {2} awaits it",
+        """
+        SELECT k.webhook_id, k.source, j.uid FROM webhooks k JOIN awaits w ON w.name = k.name
+        JOIN jobs j ON j.id = w.job WHERE w.open = 1 AND k.value IS NOT NULL
+            AND k.at >= w.at - 3600000
+        """,
+    ),
+    Rule(
         "job {0} is there and has a tombstone",
         "SELECT j.uid FROM jobs j JOIN tombstones t ON t.uid = j.uid",
+    ),
+    Rule(
+        "job {0}: its column says paused {1}, its text {2}",
+        """
+        SELECT uid, paused, coalesce(json_extract(rest, '$.paused'), 'nothing of it') FROM jobs
+        WHERE paused <> (json_extract(rest, '$.paused') IS NOT NULL)
+        """,
+    ),
+    Rule(
+        "job {0} is final ({1}) and still paused",
+        "SELECT uid, status FROM jobs WHERE paused = 1 AND kind = 'final'",
+    ),
+    Rule(
+        "bulk {0} is done, and {1} of its items are not",
+        """
+        SELECT b.uid, count(*) FROM bulks b JOIN bulk_items i ON i.bulk = b.id
+        WHERE b.status = 'done' AND i.outcome IS NULL GROUP BY b.id
+        """,
     ),
     Rule(
         "{0} jobs of {1} are {2}, {3} of them in line; the tally says {4} and {5}",
         """
         WITH seen AS (
-            SELECT workflow, status, count(*) jobs, sum(line_at IS NOT NULL AND stuck IS NULL) line
+            SELECT workflow, status, count(*) jobs,
+                sum(line_at IS NOT NULL AND stuck IS NULL AND paused = 0) line
             FROM jobs GROUP BY workflow, status),
         places AS (SELECT workflow, status FROM seen UNION SELECT workflow, status FROM tally)
         SELECT coalesce(s.jobs, 0) a, p.workflow, p.status, coalesce(s.line, 0) b,
             coalesce(t.jobs, 0) c, coalesce(t.in_line, 0) d
         FROM places p LEFT JOIN seen s USING (workflow, status)
         LEFT JOIN tally t USING (workflow, status) WHERE a <> c OR b <> d
+        """,
+    ),
+    Rule(
+        "delivery {0} says that it was tried {1} times; {2} tries are written down",
+        """
+        SELECT d.uid, d.tries, count(t.number) n, max(coalesce(t.number, 0)) m FROM deliveries d
+        LEFT JOIN delivery_tries t ON t.delivery = d.id GROUP BY d.id
+        HAVING d.tries <> n OR d.tries <> m
+        """,
+    ),
+    Rule(
+        "delivery {0} counts as delivered, but no try of it was a success",
+        """
+        SELECT d.uid FROM deliveries d WHERE d.status = 'delivered' AND NOT EXISTS
+            (SELECT 1 FROM delivery_tries t
+             WHERE t.delivery = d.id AND t.http_status BETWEEN 200 AND 299)
+        """,
+    ),
+    Rule(
+        "delivery {0} is due at endpoint {1}, which is disabled",
+        """
+        SELECT d.uid, e.id FROM deliveries d JOIN endpoints e ON e.id = d.endpoint
+        WHERE d.status = 'due' AND e.disabled_at IS NOT NULL
+        """,
+    ),
+    Rule(
+        "endpoint {0} of {1} has no delivery",
+        """
+        SELECT e.id, e.owner FROM endpoints e
+        WHERE NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.endpoint = e.id)
         """,
     ),
 )

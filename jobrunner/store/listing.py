@@ -13,7 +13,7 @@ ROWS_MAX = 10_000
 def jobs(db: sqlite3.Connection, which: JobFilter) -> JobPage:
     walk, walked = _walk(which)
     narrow, narrowed = _narrow(which)
-    edge = _edge(db, which, walk, walked) if narrow and not which.stuck else None
+    edge = _edge(db, which, walk, walked) if narrow and not (which.stuck or which.paused) else None
     if edge is not None:
         walk, walked = [*walk, f"j.id {'<=' if which.oldest_first else '>='} ?"], [*walked, edge]
     found = db.execute(
@@ -22,6 +22,19 @@ def jobs(db: sqlite3.Connection, which: JobFilter) -> JobPage:
     ).fetchall()
     page = tuple(map(brief_job, found[: which.limit]))
     return JobPage(page, page[-1].row if len(found) > which.limit else edge)
+
+
+def matching(db: sqlite3.Connection, which: JobFilter) -> tuple[tuple[int, str], ...]:
+    """Only the rows and ids of what a filter finds, a page of them, oldest first. Who asks goes on
+    behind the last one until a page is empty."""
+    walk, walked = _walk(which)
+    narrow, narrowed = _narrow(which)
+    found = db.execute(
+        "SELECT j.id, j.uid FROM jobs j LEFT JOIN payloads p ON p.job = j.id "  # noqa: S608
+        f"{_where([*walk, *narrow])} ORDER BY j.id LIMIT ?",
+        (*walked, *narrowed, which.limit),
+    )
+    return tuple(found)
 
 
 def _walk(which: JobFilter) -> tuple[list[str], list[Any]]:
@@ -46,6 +59,8 @@ def _narrow(which: JobFilter) -> tuple[list[str], list[Any]]:
         conditions.append(("j.job_type = ?", (which.job_type,)))
     if which.stuck:
         conditions.append(("j.stuck IS NOT NULL", ()))
+    if which.paused:
+        conditions.append(("j.paused = 1", ()))
     label = "EXISTS (SELECT 1 FROM json_each(p.labels) l WHERE l.key = ? AND l.value = ?)"
     conditions.extend((label, pair) for pair in which.labels)
     return (

@@ -8,8 +8,12 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.bulk import Bulk, BulkItem
+from jobrunner.core.job import Attempt, Paused, Snapshot
+from jobrunner.core.messages import WebhookFacts
+from jobrunner.core.outbox import DeliveryFilter, DeliveryRow, DueDelivery, EndpointRow
 from jobrunner.core.queries import (
+    PAGE,
     ArtifactView,
     AssetRow,
     AuditRow,
@@ -19,20 +23,25 @@ from jobrunner.core.queries import (
     DoorFacts,
     DoorQuestion,
     DueTimer,
+    Gauges,
     HistoryRow,
     JobFilter,
     JobPage,
     LastLife,
     LedgerRow,
+    News,
+    NewsQuestion,
     OpenAttempt,
+    Place,
+    Story,
     Token,
     Tombstone,
     Waiting,
 )
 from jobrunner.errors import StorageError
 from jobrunner.ports import Hop
-from jobrunner.store import answers
-from jobrunner.store.listing import jobs
+from jobrunner.store import acts, answers, gauging, hearing, outbox, telling
+from jobrunner.store.listing import jobs, matching
 from jobrunner.store.rounds import Rounds
 
 ROUND_QUESTIONS = 64
@@ -91,14 +100,31 @@ class StoreReader:
     async def jobs(self, which: JobFilter) -> JobPage:
         return await self._ask(jobs, which)
 
-    async def history(self, job_id: str) -> tuple[HistoryRow, ...]:
-        return await self._ask(answers.history, job_id)
+    async def history(
+        self, job_id: str, limit: int = PAGE, after: tuple[int, int] = (0, 0)
+    ) -> tuple[HistoryRow, ...]:
+        return await self._ask(telling.history, job_id, limit, after)
 
-    async def attempts(self, job_id: str) -> tuple[Attempt, ...]:
-        return await self._ask(answers.attempts, job_id)
+    async def story(self, job_id: str, after: int, limit: int) -> Story | None:
+        return await self._ask(telling.story, job_id, after, limit)
+
+    async def news(self, question: NewsQuestion) -> News:
+        return await self._ask(telling.news, question)
+
+    async def last_news(self) -> int:
+        return await self._ask(telling.last_news)
+
+    async def attempts(self, job_id: str, limit: int = PAGE, after: int = 0) -> tuple[Attempt, ...]:
+        return await self._ask(answers.attempts, job_id, limit, after)
 
     async def assets(self, job_id: str) -> tuple[AssetRow, ...]:
         return await self._ask(answers.assets, job_id)
+
+    async def job_assets(self, job_id: str, limit: int, after: int | None) -> tuple[AssetRow, ...]:
+        return await self._ask(answers.job_assets, job_id, limit, after)
+
+    async def clearings(self, limit: int) -> tuple[str, ...]:
+        return await self._ask(answers.clearings, limit)
 
     async def library(self, user_id: str, limit: int, after: int | None) -> tuple[AssetRow, ...]:
         return await self._ask(answers.library, user_id, limit, after)
@@ -112,6 +138,12 @@ class StoreReader:
     async def event(self, job_id: str, event_id: str) -> tuple[str, str] | None:
         return await self._ask(answers.event, job_id, event_id)
 
+    async def webhook(self, source: str, webhook_id: str, name: str, since: int) -> WebhookFacts:
+        return await self._ask(hearing.webhook, source, webhook_id, name, since)
+
+    async def old_webhooks(self, kept_before: int, before: int | None) -> bool:
+        return await self._ask(hearing.old_webhooks, kept_before, before)
+
     async def door(self, question: DoorQuestion) -> DoorFacts:
         return await self._ask(answers.door, question, self._initial_credits)
 
@@ -120,6 +152,9 @@ class StoreReader:
 
     async def ledger(self, user_id: str, limit: int, after: int | None) -> tuple[LedgerRow, ...]:
         return await self._ask(answers.ledger, user_id, limit, after)
+
+    async def grant(self, user_id: str, key: str) -> LedgerRow | None:
+        return await self._ask(answers.grant, user_id, key)
 
     async def audit(self, limit: int, after: int | None) -> tuple[AuditRow, ...]:
         return await self._ask(answers.audit, limit, after)
@@ -155,6 +190,9 @@ class StoreReader:
     async def line_users(self) -> tuple[tuple[str, int], ...]:
         return await self._ask(answers.line_users)
 
+    async def place(self, job: Snapshot, workflows: tuple[str, ...]) -> Place:
+        return await self._ask(answers.place, job, workflows)
+
     async def line_length(self) -> int:
         return await self._ask(answers.line_length)
 
@@ -172,5 +210,47 @@ class StoreReader:
     async def declarations(self) -> tuple[tuple[str, str, bytes], ...]:
         return await self._ask(answers.declarations)
 
+    async def pauses(self) -> tuple[tuple[str, str, Paused], ...]:
+        return await self._ask(acts.pauses)
+
+    async def bulk(self, bulk_id: str) -> Bulk | None:
+        return await self._ask(acts.bulk, bulk_id)
+
+    async def open_bulks(self) -> tuple[Bulk, ...]:
+        return await self._ask(acts.open_bulks)
+
+    async def bulk_ahead(self, bulk_id: str, limit: int) -> tuple[BulkItem, ...]:
+        return await self._ask(acts.bulk_ahead, bulk_id, limit)
+
+    async def bulk_failures(
+        self, bulk_id: str, limit: int, after: int | None
+    ) -> tuple[BulkItem, ...]:
+        return await self._ask(acts.bulk_failures, bulk_id, limit, after)
+
+    async def ids_of(self, which: JobFilter) -> tuple[tuple[int, str], ...]:
+        return await self._ask(matching, which)
+
     async def counts(self) -> Counts:
         return await self._ask(answers.counts)
+
+    async def gauges(self) -> Gauges:
+        return await self._ask(gauging.gauges)
+
+    async def due_deliveries(
+        self, now: int, limit: int, closed: tuple[str, ...], flying: tuple[int, ...]
+    ) -> tuple[DueDelivery, ...]:
+        return await self._ask(outbox.due_deliveries, now, limit, closed, flying)
+
+    async def next_delivery(self, closed: tuple[str, ...], flying: tuple[int, ...]) -> int | None:
+        return await self._ask(outbox.next_delivery, closed, flying)
+
+    async def deliveries(self, which: DeliveryFilter) -> tuple[DeliveryRow, ...]:
+        return await self._ask(outbox.deliveries, which)
+
+    async def delivery(self, delivery_id: str) -> DeliveryRow | None:
+        return await self._ask(outbox.delivery, delivery_id)
+
+    async def endpoints(
+        self, limit: int, after: int | None, troubled: bool
+    ) -> tuple[EndpointRow, ...]:
+        return await self._ask(outbox.endpoints, limit, after, troubled)

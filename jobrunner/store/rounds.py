@@ -41,6 +41,10 @@ class Rounds(Generic[Q, A]):
             answer = await future
         return answer  # noqa: RET504 - by its type, a scope may swallow
 
+    def __len__(self) -> int:
+        """How many wait for a round."""
+        return len(self._waiting)
+
     async def close(self) -> None:
         """Serves what waits, and takes nothing more."""
         self._closed = True

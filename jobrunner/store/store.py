@@ -4,6 +4,7 @@ import sqlite3
 from contextlib import AsyncExitStack
 
 from jobrunner.core.decision import Clash, Unit
+from jobrunner.core.meter import SILENT, Meter
 from jobrunner.core.queries import Reader
 from jobrunner.errors import Misconfigured
 from jobrunner.ports import Clock, Hop
@@ -45,6 +46,10 @@ class Store:
         """
         return await self._writer.commit(unit)
 
+    def waiting(self) -> int:
+        """How many writes wait for their turn."""
+        return self._writer.waiting
+
     async def touch(self) -> None:
         """A sign of life, and the proof that writing works.
 
@@ -75,6 +80,7 @@ async def open_store(
     initial_credits: int = 0,
     writer_hop: Hop | None = None,
     reader_hop: Hop | None = None,
+    meter: Meter = SILENT,
 ) -> Store:
     """``initial_credits`` is what an account starts with, whoever its user is. The two hops are
     the seam for simulation: they are given functions that want a ``sqlite3.Connection`` first.
@@ -88,7 +94,7 @@ async def open_store(
         epoch, first_row = await write(prepare_writer, path, clock.now())
         read = reader_hop or await _handle(path, handles)
         await read(prepare_reader, path)
-        writer = Writer(write, epoch, first_row, initial_credits)
+        writer = Writer(write, epoch, first_row, initial_credits, clock, meter)
         reader = StoreReader(read, initial_credits)
         return Store(path, clock, epoch, writer, reader, lock, handles.pop_all())
 

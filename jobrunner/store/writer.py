@@ -4,15 +4,17 @@ Nobody is answered before COMMIT has returned. Once a commit's outcome is unknow
 written any more: what this process believes may no longer be what the file says.
 """
 
+import sqlite3
 from contextlib import suppress
 from itertools import count
 
 import anyio
 
 from jobrunner.core.decision import Clash, Unit
+from jobrunner.core.meter import SILENT, Meter
 from jobrunner.errors import OutcomeUnknown, StorageError
-from jobrunner.ports import Hop
-from jobrunner.store.batch import Committed, Verdict, write_batch
+from jobrunner.ports import Clock, Hop
+from jobrunner.store.batch import Committed, Verdict, commit, write_batch
 from jobrunner.store.compiling import Work, compiled
 from jobrunner.store.rounds import Rounds
 from jobrunner.store.statements import ENDED, SEEN
@@ -22,8 +24,19 @@ LINE_UNITS = 4096
 
 
 class Writer:
-    def __init__(self, hop: Hop, epoch: int, first_row: int, initial_credits: int) -> None:
+    def __init__(
+        self,
+        hop: Hop,
+        epoch: int,
+        first_row: int,
+        initial_credits: int,
+        clock: Clock,
+        meter: Meter = SILENT,
+    ) -> None:
         self._hop = hop
+        self._clock = clock
+        self._meter = meter
+        self._commit_s = 0.0
         self._epoch = epoch
         self._fresh_rows = count(first_row)
         self._initial_credits = initial_credits
@@ -38,6 +51,11 @@ class Writer:
         Raises: StorageFull, OutcomeUnknown
         """
         return await self._write(compiled(unit, self._fresh_rows, self._initial_credits))
+
+    @property
+    def waiting(self) -> int:
+        """How many units wait to be written, those for a place in line not counted."""
+        return len(self._rounds)
 
     async def touch(self, now: int) -> None:
         """A sign of life, in the file: proves that writing works.
@@ -62,7 +80,15 @@ class Writer:
     async def _commit_all(self, batch: list[Work]) -> list[Verdict]:
         if self._lost:
             return [OutcomeUnknown(f"no more is written since: {self._lost}") for _ in batch]
-        verdicts: list[Verdict] = await self._hop(write_batch, self._epoch, batch)
+        began = self._clock.monotonic()
+        verdicts: list[Verdict] = await self._hop(write_batch, self._epoch, batch, self._timed)
+        self._meter.committed(len(batch), self._clock.monotonic() - began, self._commit_s)
         lost = (verdict for verdict in verdicts if isinstance(verdict, OutcomeUnknown))
         self._lost = str(next(lost, ""))
         return verdicts
+
+    def _timed(self, connection: sqlite3.Connection) -> None:
+        """Runs on the writer's thread, of which there is one."""
+        began = self._clock.monotonic()
+        commit(connection)
+        self._commit_s = self._clock.monotonic() - began

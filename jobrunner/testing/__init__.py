@@ -11,16 +11,18 @@ what goes on outside and inside of it, ``witness`` and ``laws`` what must be tru
 fault that was found once can be looked at for ever: it is a seed.
 
 For authors: ``prove`` (and the fixture ``whatever_happens``, the same) for a whole workflow,
-``simulate`` for one seed of it, ``run_stage`` for one attempt of one stage, ``in_house`` to have
+``simulate`` for one seed of it, ``run_stage`` for one attempt of one stage
+(``run_stage_live`` for one that asks a server of the test), ``in_house`` to have
 every state worked by scripted stages.
 
 Deliberately absent: mocks. And what a simulation cannot show: real threads, processes and sockets,
 power cuts, and bugs of SQLite.
 """
 
-from jobrunner.testing.attempt import Attempt, run_stage
+from jobrunner.testing.attempt import Attempt, run_stage, run_stage_live
 from jobrunner.testing.declared import in_house
 from jobrunner.testing.prove import Proof, prove
+from jobrunner.testing.show import Show
 from jobrunner.testing.simulation import Broken, Trace, simulate
 from jobrunner.testing.world import CALM, Faults
 
@@ -30,9 +32,11 @@ __all__ = [
     "Broken",
     "Faults",
     "Proof",
+    "Show",
     "Trace",
     "in_house",
     "prove",
     "run_stage",
+    "run_stage_live",
     "simulate",
 ]

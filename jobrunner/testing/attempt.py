@@ -1,17 +1,22 @@
 """One attempt of one stage, without a service: what went in, what came out, what it said."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from jobrunner.core.job import Asset, Failure
-from jobrunner.core.messages import Ended
+from jobrunner.core.messages import Ended, Report
+from jobrunner.ports import Clock, Ids, SystemChildren, SystemClock, SystemIds
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.context import Context, Given, PlainContext
+from jobrunner.stages.in_loop import run_in_loop
+from jobrunner.stages.in_thread import run_in_thread
 from jobrunner.stages.outcomes import Parked
+from jobrunner.stages.questions import Answer, Question
 from jobrunner.stages.verdict import raised, returned
+from jobrunner.testing.desk import NO_NETWORK, Desk, LiveDesk, Scripted, kept_files
 from jobrunner.testing.loop import RealWorld, SimLoop, simulated
 from jobrunner.testing.world import SimClock, SimIds, folder
 
@@ -20,8 +25,9 @@ T = TypeVar("T")
 
 class Attempt(Struct, frozen=True):
     """``outcome`` is ``done``, ``partial``, ``failed`` or ``rejected`` (see ``failure``), or
-    ``parked`` (see ``awaits``). ``files`` holds what was saved, by the asset's url; ``kept`` what
-    went through ``once``; ``seconds`` the time that passed, none of it real."""
+    ``parked`` (see ``awaits``). ``artifacts`` and ``assets`` hold what it made, by checkpoints
+    too; ``files`` what was saved, by the asset's url; ``kept`` what went through ``once``;
+    ``seconds`` the time that passed."""
 
     outcome: str
     result: Any = None
@@ -44,50 +50,129 @@ def run_stage(
     settings: dict[str, Any] | None = None,
     kept: dict[str, Any] | None = None,
     answers: dict[str, Any] | None = None,
+    files: Mapping[str, bytes] | None = None,
+    assets: Mapping[str, tuple[str, bytes]] | None = None,
+    http: Scripted | None = None,
+    base_url: str = "http://jobrunner.test",
     state: str = "working",
     attempt: int = 1,
     seconds: float = 0,
     seed: int = 0,
 ) -> Attempt:
     """Runs the stage once, on a clock that passes by itself. ``params`` is the struct that it
-    expects; ``kept`` and ``answers`` are what it finds when it runs again after a callback."""
+    expects; ``kept`` and ``answers`` are what it finds when it runs again after a callback;
+    ``files`` what lies behind artifacts; ``assets`` the owner's library, type and content by id;
+    ``http`` answers what it asks of the network."""
     with folder() as root:
-        given = Given(
-            job_id="job-1",
-            workflow="trial",
-            user_id="ada",
-            job_type="trial",
-            state=state,
-            run_id="run-1",
-            attempt=attempt,
-            params=params,
-            artifacts=artifacts or {},
-            settings=settings or {},
-            kept=kept or {},
-            answers=answers or {},
-            seconds=seconds,
-            root=str(root),
-            folder="ada/job-1",
-            scratch=str(root),
-        )
-        return simulated(lambda loop: _attempt(loop, stage, given, seed), seed)
+        given = _given(
+            root, params, artifacts, settings, kept, answers, files, base_url, state, attempt,
+            seconds,
+        )  # fmt: skip
+        desk = Desk(given, assets or {}, http)
+
+        async def alone(loop: SimLoop) -> Attempt:
+            clock = SimClock(loop)
+            return await _attempt(stage, _Host(clock, SimIds(clock, seed), desk))
+
+        tried = simulated(alone, seed)
+        if desk.reached:
+            raise RealWorld(NO_NETWORK)
+        return tried
+
+
+async def run_stage_live(
+    stage: Stage,
+    params: Any = None,
+    *,
+    origins: Iterable[str] = (),
+    artifacts: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
+    kept: dict[str, Any] | None = None,
+    answers: dict[str, Any] | None = None,
+    files: Mapping[str, bytes] | None = None,
+    assets: Mapping[str, tuple[str, bytes]] | None = None,
+    base_url: str = "http://jobrunner.test",
+    state: str = "working",
+    attempt: int = 1,
+    seconds: float = 0,
+) -> Attempt:
+    """The same in real time, with the real guard on what it asks of the network: open are
+    ``origins`` and those in ``settings``, as that of a server which the test has started. A plain
+    stage runs in a thread."""
+    clock = SystemClock()
+    with folder() as root:
+        given = _given(
+            root, params, artifacts, settings, kept, answers, files, base_url, state, attempt,
+            seconds,
+        )  # fmt: skip
+        desk = LiveDesk(given, assets or {}, tuple(origins))
+        async with desk.closing():
+            return await _attempt(stage, _Host(clock, SystemIds(clock), desk), live=True)
+
+
+def _given(
+    root: Path,
+    params: Any,
+    artifacts: dict[str, Any] | None,
+    settings: dict[str, Any] | None,
+    kept: dict[str, Any] | None,
+    answers: dict[str, Any] | None,
+    files: Mapping[str, bytes] | None,
+    base_url: str,
+    state: str,
+    attempt: int,
+    seconds: float,
+) -> Given:
+    return Given(
+        job_id="job-1",
+        workflow="trial",
+        user_id="ada",
+        job_type="trial",
+        state=state,
+        run_id="run-1",
+        attempt=attempt,
+        params=params,
+        artifacts=artifacts or {},
+        settings=settings or {},
+        kept=kept or {},
+        answers=answers or {},
+        files=kept_files(str(root), files or {}),
+        seconds=seconds,
+        root=str(root),
+        folder="ada/job-1",
+        scratch=str(root),
+        base_url=base_url,
+    )
 
 
 class _Host:
     """Writes down what a stage says."""
 
-    def __init__(self, loop: SimLoop, seed: int) -> None:
-        self._loop = loop
-        self._ids = SimIds(SimClock(loop), seed)
+    def __init__(self, clock: Clock, ids: Ids, desk: Desk) -> None:
+        self.given = desk.given
+        self.began_s = clock.monotonic()
+        self._clock = clock
+        self._ids = ids
+        self._desk = desk
         self.said: list[tuple[int | None, str | None]] = []
         self.lines: list[str] = []
         self.kept: dict[str, Any] = {}
+        self.made: list[Report] = []
 
     async def progress(self, percent: int | None, message: str | None) -> None:
         self.said.append((percent, message))
 
     async def keep(self, name: str, value: Any) -> None:
         self.kept[name] = value
+
+    async def checkpoint(self, made: Report) -> None:
+        self.made.append(made)
+
+    async def ask(self, question: Question) -> Answer:
+        return await self._desk.answer(question)
+
+    def room(self, size: int) -> None:
+        """There is always enough."""
 
     async def block(self, function: Callable[[], T]) -> T:
         return function()
@@ -96,24 +181,33 @@ class _Host:
         self.lines.append(line)
 
     def monotonic(self) -> float:
-        return self._loop.time()
+        return self._clock.monotonic()
 
     def fresh(self) -> str:
         return self._ids.fresh()
 
 
-async def _attempt(loop: SimLoop, stage: Stage, given: Given, seed: int) -> Attempt:
-    host = _Host(loop, seed)
-    ended = await _ended(stage, given, host)
+async def _attempt(stage: Stage, host: _Host, live: bool = False) -> Attempt:
+    given = host.given
+    ended = await (_ended_live if live else _ended)(stage, given, host)
     report = ended.report
+    made = [*host.made, report]
+    artifacts = {name: value for part in made for name, value in part.artifacts.items()}
+    assets = tuple(asset for part in made for asset in part.assets)
     files = {
-        asset.url: Path(given.root, asset.storage_path).read_bytes() for asset in report.assets
+        asset.url: Path(given.root, asset.storage_path).read_bytes() for asset in assets
         if asset.storage_path
     }  # fmt: skip
     return Attempt(
-        ended.outcome, report.result, report.artifacts, report.assets, ended.failure, ended.awaits,
-        files, tuple(host.said), tuple(host.lines), host.kept, loop.time(),
+        ended.outcome, report.result, artifacts, assets, ended.failure, ended.awaits, files,
+        tuple(host.said), tuple(host.lines), host.kept, host.monotonic() - host.began_s,
     )  # fmt: skip
+
+
+async def _ended_live(stage: Stage, given: Given, host: _Host) -> Ended:
+    if is_async(stage.run):
+        return await run_in_loop(stage, given, given.params, host)
+    return await run_in_thread(stage, given, given.params, host, SystemChildren())
 
 
 async def _ended(stage: Stage, given: Given, host: _Host) -> Ended:
@@ -123,14 +217,14 @@ async def _ended(stage: Stage, given: Given, host: _Host) -> Ended:
             context = Context(given, host, given.params)
             outcome = await stage.run(context)
         else:
-            context = PlainContext(given, host, given.params, _at_once)
+            context = PlainContext(given, host, given.params, at_once)
             outcome = stage.run(context)
     except (Exception, Parked) as fault:  # noqa: BLE001 - the stage host would catch it too
         return raised(fault)
     return returned(outcome, context.saved)
 
 
-def _at_once(doing: Coroutine[Any, Any, Any]) -> Any:
+def at_once(doing: Coroutine[Any, Any, Any]) -> Any:
     """For a host that never has to wait."""
     try:
         doing.send(None)

@@ -6,8 +6,10 @@ Three servers with the same door, one after the other, several rounds, in one ru
     R        commits one row of the submission in a group commit, and nothing else
     service  everything on: key, credits, history, timers, log
 
-What counts is service ÷ R. Each server is a process of its own, so that the client's work is not
-measured with it.
+The service is asked once more by ten times as many clients, who come again when they are told to.
+
+What counts is service ÷ R, and that a crowd takes little away. Each server is a process of its
+own, so that the client's work is not measured with it.
 """
 
 import statistics
@@ -27,6 +29,8 @@ from jobrunner.ports import Clock, SystemClock
 from jobrunner.testing.load import Measured, load
 
 CLIENTS = 32
+CROWD = 10
+CROWDED = 100_000_000
 CREDITS = 1_000_000_000
 SUBMISSION = {"workflow": "cutx", "job_type": "static_ad"}
 
@@ -41,26 +45,37 @@ class Address(Struct, frozen=True):
 async def bench(seconds: float = 3, rounds: int = 3, clients: int = CLIENTS) -> dict[str, Any]:
     """Medians over the rounds, as one table of figures and ratios."""
     clock = SystemClock()
-    rates: dict[str, list[Measured]] = {"bare": [], "R": [], "service": [], "transitions": []}
+    kinds = ("bare", "R", "service", "transitions", "crowded")
+    rates: dict[str, list[Measured]] = {kind: [] for kind in kinds}
     for _ in range(rounds):
         for kind in ("bare", "R", "service"):
             async with _server(kind) as address:
-                rates[kind].append(await _submissions(clock, address, clients, seconds))
+                rates[kind].append(await submissions(clock, address, clients, seconds))
                 if kind == "service":
+                    crowded = await submissions(clock, address, CROWD * clients, seconds, CROWDED)
+                    rates["crowded"].append(crowded)
                     rates["transitions"].append(
                         await _transitions(clock, address, clients, seconds)
                     )
     return _table(rates, clients)
 
 
-async def _submissions(clock: Clock, at: Address, clients: int, seconds: float) -> Measured:
+async def submissions(
+    clock: Clock, at: Address, clients: int, seconds: float, first: int = 0
+) -> Measured:
+    """Jobs, all of them new."""
+
     def body(number: int) -> bytes:
         params = {"product_id": f"product-{number}"}
         return msgspec.json.encode(
             SUBMISSION | {"params": params, "idempotency_key": f"key-{number}"}
         )
 
-    return await load(clock, at.url, at.token, lambda client: "/jobs", body, clients, seconds)
+    return await load(clock, at.url, at.token, _jobs, body, clients, seconds, first)
+
+
+def _jobs(client: int) -> str:
+    return "/jobs"
 
 
 async def _transitions(clock: Clock, at: Address, clients: int, seconds: float) -> Measured:
@@ -126,6 +141,9 @@ def _table(rates: dict[str, list[Measured]], clients: int) -> dict[str, Any]:
         }
     table["submissions / R"] = round(median("service") / median("R"), 3)
     table["submissions / bare"] = round(median("service") / median("bare"), 3)
+    table["crowded / submissions"] = round(median("crowded") / median("service"), 3)
+    refused = [one.refusal_ms(0.99) for one in rates["crowded"]]
+    table["crowded"]["refusals_p99_ms"] = round(statistics.median(refused), 2)
     table["transitions / R"] = round(median("transitions") / median("R"), 3)
     return table
 

@@ -131,7 +131,7 @@ class Callers:
                 self._draw.choice((0, 0, 5)),
                 run_at,
             )
-            heard = await self._ask("submits", lambda one: one.submit(submission))  # noqa: B023
+            heard = await self._ask("submits", lambda one: one.submit(submission), "", order)  # noqa: B023
             if isinstance(heard, Answer):
                 body = submission.body_digest
                 self._witness.submitted(order.actor.name, order.key, body, heard.job)
@@ -227,7 +227,7 @@ class Callers:
     async def _look(self) -> None:
         job = self._job()
         wait_s = self._draw.choice((0.0, 0.5, 20.0))
-        found = await self._listen("looks", lambda one: one.changed(job, wait_s, False))
+        found = await self._listen("looks", lambda one: one.changed(job, wait_s, False), job.id)
         if isinstance(found, Snapshot):
             self._witness.show(found)
 
@@ -249,7 +249,7 @@ class Callers:
             return
         actor = Actor(job.user_id, "user")
         self._witness.deleted[job.id] = None
-        await self._listen("deletes", lambda one: one.forget(job.id, actor))
+        await self._listen("deletes", lambda one: one.forget(job.id, actor), job.id)
         self._witness.jobs.pop(job.id, None)
 
     async def _restart(self) -> None:
@@ -303,7 +303,8 @@ class Callers:
             self._note("is refused", job=job_id, code=refused.code)
             return refused
         except Exception as bug:  # noqa: BLE001 - whatever it is, it is no answer
-            self._witness.fault(f"job {job_id}: {what} was answered by a bug: {bug!r}")
+            whom = f"job {job_id}" if job_id else "a caller"
+            self._witness.fault(f"{whom}: {what} was answered by a bug: {bug!r}")
         return None
 
     # ------------------------------------------------------------ choosing

@@ -54,7 +54,7 @@ def faults(path: Path, definition: Definition, witness: Witness) -> list[str]:
 
 
 def restless(path: Path) -> list[Snapshot]:
-    """Jobs that have not ended, wait for no person, and were not put aside."""
+    """Jobs that have not ended, wait for no person, and were neither paused nor put aside."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         open_jobs = {job_id for (job_id,) in connection.execute(WAITING)}
@@ -88,7 +88,7 @@ def walked(path: Path) -> tuple[tuple[str, str], ...]:
 
 
 def rests(job: Snapshot) -> bool:
-    if job.stuck or job.kind in ("settled", "final"):
+    if job.stuck or job.paused or job.kind in ("settled", "final"):
         return True
     return job.kind == "waiting" and not job.live and job.attempt is None
 
@@ -153,4 +153,5 @@ def _keys(
         living = [one for one in job_ids if not (freed and one in superseded)]
         kept = [one for one in living if one not in witness.deleted]
         if len(kept if freed else living) > 1:
-            yield f"key {sent.key} of {sent.user_id} made {len(living)} jobs: {', '.join(living)}"
+            made = ", ".join(f"job {one}" for one in living)
+            yield f"key {sent.key} of {sent.user_id} made {len(living)} jobs: {made}"

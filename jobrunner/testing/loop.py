@@ -167,6 +167,7 @@ def simulated(main: Callable[[SimLoop], Coroutine[Any, Any, T]], seed: int | str
             return loop.run_until_complete(main(loop))
         finally:
             _bury(loop)
+            _forget(loop)
             loop.close()
             if loop.reached:
                 raise RealWorld(REFUSED)
@@ -189,6 +190,13 @@ def _bury(loop: SimLoop) -> None:
                 _unwind(loop, task)
     finally:
         events._set_running_loop(None)
+
+
+def _forget(loop: SimLoop) -> None:
+    """anyio remembers a task by its scope, and the scope holds the task: one that did not leave its
+    scopes by itself would be remembered for ever, and its loop with it."""
+    for task in list(loop._births):
+        backend._task_states.pop(task, None)
 
 
 def _unwound(task: Any) -> bool:

@@ -132,7 +132,7 @@ class Process:
         path = str(self.folder / "jobs.db")
         writer, reader = (SimHop(self._loop, path, self.fate, self.die) for _ in range(2))
         life.hops = [writer, reader]
-        bound = ports(self.clock, self.ids, writer, reader)
+        bound = ports(self._loop, self.clock, self.ids, writer, reader)
         store = life.store = await open_store(
             path,
             clock=self.clock,

@@ -16,9 +16,12 @@ from jobrunner.core.messages import Submit
 from jobrunner.core.queries import Token
 from jobrunner.http.auth import Keyring
 from jobrunner.http.door import Door, Settings
+from jobrunner.http.limits import Limits
 from jobrunner.http.server import make_app, open_site
+from jobrunner.http.sources import Sources
 from jobrunner.log import Log
 from jobrunner.stages import Registry
+from jobrunner.stages.arrivals import Arrivals
 from jobrunner.store.hop import Handle, open_handle
 from jobrunner.store.rounds import Rounds
 from jobrunner.testing.bench import CREDITS, Address
@@ -119,9 +122,13 @@ async def _comparison(kind: str, folder: str) -> AsyncIterator[Address]:
         ids=ports.ids,
         keyring=Keyring(reader, ports.clock, "tokens"),
         settings=Settings(),
+        webhooks=Sources({}, {}, lambda source: (), ports.clock, Log(sys.stderr)),
         log=Log(sys.stderr),
         health=_healthy,
         check_db=_unchecked,
+        arrivals=Arrivals(folder, ports.children, ports.files, ports.clock),
+        assets=folder,
+        limits=Limits(ports.clock, ports.ids),
     )
     async with open_site(make_app(door), door, "127.0.0.1", 0) as (host, port):
         yield Address(f"http://{host}:{port}", ANY_TOKEN)

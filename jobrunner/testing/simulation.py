@@ -7,7 +7,7 @@ What must be true is asked of the file after every life, and at the end.
 
 import random
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,14 @@ from jobrunner.stages.api import Stage
 from jobrunner.testing import laws
 from jobrunner.testing.callers import Callers, Given
 from jobrunner.testing.declared import a_few_jobs, stages_of
-from jobrunner.testing.loop import SimLoop, simulated
+from jobrunner.testing.loop import Deadlock, Livelock, RealWorld, SimLoop, simulated
 from jobrunner.testing.process import Process
 from jobrunner.testing.scripted import SCENE, observed, scripted
+from jobrunner.testing.story import Noted, Story
 from jobrunner.testing.witness import Witness
 from jobrunner.testing.world import CALM, Fate, Faults, empty_database, folder
 
-LINES = 60
+NOTED_MAX = 20_000
 ROUNDS_MAX = 250
 NAP_MAX_S = 1200.0
 Stages = Iterable[Stage] | Mapping[str, Stage]
@@ -35,7 +36,7 @@ Stages = Iterable[Stage] | Mapping[str, Stage]
 
 class Trace(Struct, frozen=True):
     """What a simulation came to. ``digest`` is a hash over every step of every task and everything
-    that was said; ``lines`` are the last things that happened."""
+    that was said. ``lines`` are everything that happened, where something did not hold."""
 
     seed: int
     digest: str
@@ -47,20 +48,30 @@ class Trace(Struct, frozen=True):
     walked: tuple[tuple[str, str], ...]
     stages: int
     faults: tuple[str, ...]
-    lines: tuple[str, ...]
+    lines: tuple[str, ...] = ()
 
 
 class Broken(AssertionError):
-    """A seed under which something that must hold did not."""
+    """A seed under which something that must hold did not. ``replay`` is how to see it again."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, whom: str, told: Sequence[str]) -> None:
+        super().__init__(trace)
         self.trace = trace
-        steps = "\n".join(f"  {line}" for line in trace.lines)
-        told = "\n".join(f"- {fault}" for fault in trace.faults)
-        super().__init__(
-            f"seed {trace.seed} (trace {trace.digest}, {trace.steps} steps in "
-            f"{trace.virtual_s:.1f} s, {trace.lives} lives) breaks what must hold:\n{told}\n"
-            f"what happened last:\n{steps}"
+        self.replay = f"simulate(..., seed={trace.seed}), with the same arguments"
+        self._whom = whom
+        self._told = told
+
+    def __str__(self) -> str:
+        trace = self.trace
+        faults = "\n".join(f"- {fault}" for fault in trace.faults)
+        steps = "\n".join(f"  {line}" for line in self._told)
+        begun = f"what happened {self._whom}".rstrip()
+        return (
+            f"seed {trace.seed} breaks what must hold:\n{faults}\n"
+            f"{begun}:\n{steps}\n"
+            f"seed {trace.seed} (trace {trace.digest}): {trace.steps} steps in "
+            f"{trace.virtual_s:.1f} s, lives of the service: {trace.lives}\n"
+            f"to see it again: {self.replay}"
         )
 
 
@@ -97,7 +108,11 @@ def simulate(
     with folder() as place:
         empty_database(place / "jobs.db")
         scene = Simulation(kit, seed, place, faults or Faults(), params or {}, fields or {})
-        return simulated(lambda loop: scene.run(loop, steps), seed)
+        try:
+            return simulated(lambda loop: scene.run(loop, steps), seed)
+        except (Deadlock, Livelock, RealWorld) as stuck:
+            scene.witness.fault(f"{type(stuck).__name__}: {stuck}")
+            raise scene.broken() from None
 
 
 class Simulation:
@@ -113,7 +128,7 @@ class Simulation:
         self._place = place
         self._fate = Fate(seed, faults)
         self._given = params, fields
-        self._lines: deque[tuple[float, str, dict[str, Any]]] = deque(maxlen=LINES)
+        self._noted: deque[Noted] = deque(maxlen=NOTED_MAX)
         self._lives = 0
 
     async def run(self, loop: SimLoop, steps: int) -> Trace:
@@ -135,6 +150,8 @@ class Simulation:
                 await self._come_to_rest()
             await self._process.close()
             group.cancel_scope.cancel()
+        if self.witness.faults:
+            raise self.broken()
         return self._trace()
 
     def take_down(self, why: str) -> bool:
@@ -182,16 +199,18 @@ class Simulation:
         if self.witness.faults:
             self._process.broken.set()
 
-    def _trace(self) -> Trace:
+    def broken(self) -> Broken:
+        """What did not hold, and the story of it."""
+        story = Story(self._noted, self.witness.faults)
+        return Broken(self._trace(story.faults, story.lines), *story.about())
+
+    def _trace(self, faults: tuple[str, ...] = (), lines: tuple[str, ...] = ()) -> Trace:
         jobs, aside = laws.statuses(self._database)
-        trace = Trace(
+        return Trace(
             self._seed, self._loop.digest, self._loop.steps, round(self._loop.time(), 3),
             self._lives, jobs, aside, laws.walked(self._database), self.witness.runs,
-            tuple(self.witness.faults), tuple(map(_line, self._lines)),
+            faults, lines,
         )  # fmt: skip
-        if trace.faults:
-            raise Broken(trace)
-        return trace
 
     @property
     def _database(self) -> Path:
@@ -207,16 +226,10 @@ class Simulation:
         )
 
     def _note(self, what: str, **fields: Any) -> None:
-        self._lines.append((self._loop.time(), what, fields))
+        self._noted.append((self._loop.time(), what, fields))
         self._loop.mark(f"{what} {fields.get('job', '')} {fields.get('status', '')}")
 
     def _log(self, event: str, level: str = "info", **fields: Any) -> None:
         self.witness.logged(event, fields)
-        self._lines.append((self._loop.time(), event, fields))
+        self._noted.append((self._loop.time(), event, fields))
         self._loop.mark(f"{event} {fields.get('job_id', '')}")
-
-
-def _line(noted: tuple[float, str, dict[str, Any]]) -> str:
-    at_s, what, fields = noted
-    said = ", ".join(f"{name}={value}" for name, value in fields.items() if value not in ("", None))
-    return f"{at_s:10.3f} s  {what}  {said}"[:400]

@@ -92,6 +92,6 @@ class Witness:
 
     def logged(self, event: str, fields: dict[str, Any]) -> None:
         """Some lines of the log are confessions."""
-        if event in ("actor.crashed", "message.lost"):
+        if event == "actor.crashed":
             text = str(fields.get("traceback") or fields.get("error"))
             self.fault(f"job {fields.get('job_id')}: {event}: {text}")

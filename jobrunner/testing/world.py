@@ -23,7 +23,7 @@ from msgspec import Struct
 from jobrunner.app import Ports
 from jobrunner.ports import SystemIds
 from jobrunner.store.opening import prepare_writer
-from jobrunner.testing.loop import RealWorld, SimLoop
+from jobrunner.testing.loop import SimLoop
 
 T = TypeVar("T")
 DAWN_MS = 1_767_225_600_000
@@ -139,11 +139,17 @@ class SimFiles:
     def write_private(self, path: str, data: bytes) -> None:
         self.written[path] = data
 
+    def free(self, path: str) -> int:
+        return 1024**4
+
 
 class SimChildren:
     """What would run in a thread runs at a later step; what would be one, or a process, cannot."""
 
     strays = 0
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
 
     async def in_thread(self, function: Callable[[], T]) -> T:
         with anyio.CancelScope(shield=True):
@@ -151,13 +157,14 @@ class SimChildren:
         return function()
 
     def thread(self, function: Callable[[], T], name: str) -> "asyncio.Future[T]":
-        raise RealWorld(f"{name}: a stage in a thread cannot be simulated; give one that awaits")
+        self._loop.refuse(name)
+        raise AssertionError
 
     def stray(self, thread: "asyncio.Future[Any]") -> None:
         """There are no threads."""
 
     async def spawn(self, *program: Any) -> Any:
-        raise RealWorld("a stage in a process cannot be simulated; give one that awaits")
+        self._loop.refuse(*program)
 
     def watchdog(self, silence_s: float, on_silence: Callable[[], None]) -> "SimWatchdog":
         return SimWatchdog()
@@ -258,8 +265,8 @@ def _failing(text: str, code: int) -> sqlite3.OperationalError:
     return error
 
 
-def ports(clock: SimClock, ids: SimIds, writer: SimHop, reader: SimHop) -> Ports:
-    return Ports(clock, ids, SimFiles(), SimChildren(), SimSignals(), writer, reader)
+def ports(loop: SimLoop, clock: SimClock, ids: SimIds, writer: SimHop, reader: SimHop) -> Ports:
+    return Ports(clock, ids, SimFiles(), SimChildren(loop), SimSignals(), writer, reader)
 
 
 @contextmanager

@@ -99,6 +99,25 @@ def test_a_refused_workflow_says_why_everywhere(command: Command) -> None:
     assert command("workflow", "show", "cutx")[0] == 4
 
 
+def test_tokens_that_end_and_tokens_that_are_replaced(command: Command) -> None:
+    command("token", "create", "ann", "--expires", "90d")
+    code, token, _ = command("token", "rotate", "ann", "--grace", "12h")
+    assert code == 0
+    assert token.startswith("jr_")
+    old, new = json.loads(command("token", "list", "-o", "json")[1])
+    assert new["expires_at"] is None
+    assert new["created_at"] < old["expires_at"] < "2100"
+    assert command("token", "rotate", old["id"], "--expires", "1h")[0] == 0
+    for wrong, hint in (
+        (["create", "bob", "--expires", "soon"], "a duration like 90d"),
+        (["rotate", "ann", "--grace", "-1"], "a duration like 90d"),
+    ):
+        code, out, err = command("token", *wrong)
+        assert (code, out) == (2, ""), wrong
+        assert hint in err
+    assert command("token", "rotate", "nobody")[0] == 4
+
+
 def test_tokens_and_credits_on_the_file(command: Command) -> None:
     code, token, _ = command("token", "create", "ann", "--credits", "7")
     assert code == 0
@@ -108,7 +127,12 @@ def test_tokens_and_credits_on_the_file(command: Command) -> None:
     assert (listed["name"], listed["role"], listed["revoked_at"]) == ("ann", "user", None)
     assert token.strip() not in json.dumps(listed)
 
-    assert command("credit", "grant", "ann", "5", "--reason", "because") == (0, "", "")
+    gift = ("credit", "grant", "ann", "5", "--reason", "because", "--key", "gift-1")
+    assert command(*gift) == (0, "", "")
+    assert command(*gift) == (0, "", "")
+    code, _, err = command(*gift[:-3], "another reason", "--key", "gift-1")
+    assert code == 1
+    assert "for 'because'" in err
     assert "12" in command("credit", "balance", "ann")[1]
     rows = json.loads(command("credit", "history", "ann", "-o", "json")[1])
     assert [(row["amount"], row["balance_after"]) for row in rows] == [(5, 12), (7, 7)]

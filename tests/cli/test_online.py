@@ -116,7 +116,11 @@ def test_who_asks_and_what_is_not_there_decide_the_exit_code(online: Command) ->
 def test_tokens_and_credits_through_the_admin_routes(online: Command) -> None:
     token = online("token", "create", "bob", "--credits", "2")[1].strip()
     assert "balance  2" in online("credit", "balance", "bob")[1]
-    assert online("credit", "grant", "bob", "4") == (0, "", "")
+    for _ in range(2):
+        assert online("credit", "grant", "bob", "4", "--key", "gift-1") == (0, "", "")
+    code, _, err = online("credit", "grant", "bob", "5", "--key", "gift-1")
+    assert code == 1
+    assert "4 credits before" in err
     rows = json.loads(online("credit", "history", "bob", "-o", "json")[1])
     assert [row["balance_after"] for row in rows] == [6, 2]
     assert online("job", "list", "--token", token)[0] == 0

@@ -43,7 +43,7 @@ def explore(
 
 
 def _group(job: Snapshot) -> Hashable:
-    return job.status, job.attempt and job.attempt.status, bool(job.stuck)
+    return job.status, job.attempt and job.attempt.status, bool(job.stuck), bool(job.paused)
 
 
 def answers(
@@ -109,6 +109,7 @@ def kind_of(job: Snapshot) -> Hashable:
         job.live,
         job.run and job.run.opened_by,
         bool(job.stuck),
+        bool(job.paused),
         job.line_at is not None,
         tuple(sorted(timer.purpose for timer in job.timers)),
         tuple(sorted((lock.scope, lock.holder) for lock in job.locks)),

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from jobrunner.core.decision import Decision
-from jobrunner.core.job import Failure, Snapshot
+from jobrunner.core.job import Failure, Snapshot, Timer
 from jobrunner.core.messages import Claim, Ended, Fired, Message, Report, Start
+from jobrunner.core.pausing import OF_HELD_WORK
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 from tests.core.wishes import PAGE
@@ -31,23 +32,26 @@ MADE = Report(
 
 def at_rest(job: Snapshot) -> bool:
     """It has ended, or waits for a person: because its state says so, because its run lapsed, or
-    because it was put aside."""
+    because it was put aside, or because somebody paused it and nobody works on it any more."""
     if job.stuck or job.kind in ("settled", "final"):
         return True
+    if job.paused is not None:
+        return not (_works_here(job) or _held_clocks(job))
     return job.kind == "waiting" and not job.live and job.attempt is None
 
 
 def next_event(definition: Definition, job: Snapshot, mood: Mood) -> Message | None:
     """What happens next to a job that nobody looks after; None when nothing ever will."""
     attempt = job.attempt
-    if job.line_at is not None:
+    if job.line_at is not None and job.paused is None:
         return Start()
-    if attempt is not None and attempt.holder == "stage" and attempt.status == "running":
-        if mood != "hangs":
-            return _ending(attempt.serial, mood)
-    if job.timers:
-        timer = min(job.timers, key=lambda timer: timer.due_at)
+    if attempt is not None and _works_here(job) and mood != "hangs":
+        return _ending(attempt.serial, mood)
+    if timers := job.timers if job.paused is None else _held_clocks(job):
+        timer = min(timers, key=lambda timer: timer.due_at)
         return Fired(timer.purpose, timer.due_at)
+    if job.paused is not None:
+        return None
     if job.kind == "queued" or (attempt is not None and attempt.stage == EXTERNAL):
         return Claim(WORKER)
     return None
@@ -71,6 +75,16 @@ def homeward(
         assert isinstance(said, Decision), f"{message} does nothing in {was.status}: {said!r}"
         yield message
     raise AssertionError(f"still {job.status} after {STEPS_MAX} steps: {job}")
+
+
+def _works_here(job: Snapshot) -> bool:
+    attempt = job.attempt
+    return attempt is not None and (attempt.holder, attempt.status) == ("stage", "running")
+
+
+def _held_clocks(job: Snapshot) -> tuple[Timer, ...]:
+    """Those that ring while the job is paused."""
+    return tuple(timer for timer in job.timers if timer.purpose in OF_HELD_WORK)
 
 
 def _ending(serial: int, mood: Mood) -> Message:

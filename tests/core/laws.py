@@ -16,6 +16,7 @@ from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import (
     Advance,
     Beat,
+    Checkpoint,
     Claim,
     Do,
     Ended,
@@ -24,11 +25,14 @@ from jobrunner.core.messages import (
     Message,
     Move,
     Recovered,
+    Resume,
     Start,
     Submit,
+    Told,
 )
 from jobrunner.core.money import AFTER
 from jobrunner.core.moves import rests
+from jobrunner.core.pausing import OF_HELD_WORK
 from jobrunner.core.view import allowed
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import STATUS_OF_CODE, Refused
@@ -38,9 +42,12 @@ NO_OPS = frozenset(
         "answered",
         "event_replayed",
         "late_result",
+        "not_awaited",
         "not_in_line",
         "not_stuck",
+        "not_paused",
         "nothing_to_recover",
+        "paused",
         "progress_ignored",
         "put_aside",
         "ended",
@@ -48,6 +55,7 @@ NO_OPS = frozenset(
         "satisfied",
         "stays",
         "timer_gone",
+        "timer_rests",
     }
 )
 UNDECIDED = frozenset(
@@ -105,6 +113,8 @@ def standing(definition: Definition, job: Snapshot) -> None:
         left = (job.timers, job.locks, job.attempt, job.line_at)
         assert left == ((), (), None, None), f"something is left at the end: {left}"
         assert job.credits != "held", "no hold is left open"
+    if job.kind == "final":
+        assert job.paused is None, "what has ended is not held back"
     if rests(state):
         assert not job.live, "where a person is waited for no run is open"
     _attempt(definition, job)
@@ -200,9 +210,16 @@ def _entitled(
         case Ended(serial=serial):
             assert at_work is not None, "nobody worked here"
             assert at_work.serial == serial, "a late result was taken"
-        case Keep(serial=serial):
+        case Keep(serial=serial) | Checkpoint(serial=serial):
             assert at_work is not None, "nobody worked here"
             assert at_work.serial == serial, "a late result was kept"
+        case Told(source=source, key=key):
+            parked = before.attempt
+            assert parked is not None, "nobody awaited a webhook"
+            assert parked.status == "parked", "nobody awaits a webhook any more"
+            awaited = (parked.source, parked.awaits)
+            assert awaited == (source, f"{source}:{key}"), "a webhook for somebody else was taken"
+            assert decision.webhook is not None, "a webhook was taken and is not remembered"
         case Recovered(alone=alone):
             assert at_work is not None, "what did not run did not die"
             spent = after.retry_count - before.retry_count
@@ -225,6 +242,18 @@ def _entitled(
     assert run_id in (None, before.run_id), "a report on another run was taken"
     if before.stuck and isinstance(message, Start | Fired | Advance):
         raise AssertionError("a job that was put aside moved by itself")
+    if before.paused:
+        _held_back(before, message, decision)
+
+
+def _held_back(before: Snapshot, message: Message | Submit, decision: Decision) -> None:
+    """What was paused starts nothing before it is resumed, and only clocks of held work ring."""
+    assert not isinstance(message, Start | Claim | Advance), "work began in a paused job"
+    assert not any(isinstance(effect, StartStage) for effect in decision.effects), "a stage began"
+    if isinstance(message, Fired):
+        assert message.purpose in OF_HELD_WORK, f"{message.purpose} was not held back"
+    if not isinstance(message, Resume) and decision.after.kind != "final":
+        assert decision.after.paused == before.paused, "only a resume lets it go on"
 
 
 def _effects(message: Message | Submit, decision: Decision) -> None:

@@ -24,7 +24,18 @@ from hypothesis.stateful import (
 
 from jobrunner.core.decision import Decision, NoOp, StartStage, StopStage
 from jobrunner.core.job import Actor, Snapshot
-from jobrunner.core.messages import Advance, Claim, Do, Ended, Message, Move, Recovered, Supersede
+from jobrunner.core.messages import (
+    Advance,
+    Claim,
+    Do,
+    Ended,
+    Message,
+    Move,
+    Pause,
+    Recovered,
+    Resume,
+    Supersede,
+)
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from tests.core import wishes
@@ -232,6 +243,11 @@ class History(RuleBasedStateMachine):
     def left_alone(self, which: int, mood: Mood) -> None:
         """Every job that waits for no person ends."""
         self._homeward(self._job(which), mood)
+
+    @precondition(lambda self: self.world.jobs)
+    @rule(which=few, how=st.sampled_from((Pause, Pause, Resume, Resume, Resume)), whose=whose)
+    def hold_back(self, which: int, how: type[Pause] | type[Resume], whose: Actor) -> None:
+        self._tell(self._job(which), how(whose, "because"))
 
     @precondition(lambda self: self.world.jobs)
     @rule()

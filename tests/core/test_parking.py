@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from jobrunner.core.decision import Decision, NoOp
-from jobrunner.core.job import Attempt, Failure, Snapshot
-from jobrunner.core.messages import Answered, Ended, Keep, Recovered
+from jobrunner.core.job import Asset, Attempt, Failure, Snapshot
+from jobrunner.core.messages import Answered, Checkpoint, Ended, Keep, Recovered, Report
 from jobrunner.errors import Refused
 from tests.core.workshop import WORKSHOP, cutting
 from tests.driving import ADA, WORKER, Said, World, varied
@@ -44,6 +44,31 @@ def keep(world: World, job_id: str, name: str, value: object) -> Said:
 
 def code(said: Said) -> str:
     return said.code if isinstance(said, Refused) else type(said).__name__
+
+
+def checkpoint(world: World, job_id: str, serial: int = 0, **artifacts: object) -> Said:
+    serial = serial or attempt_of(world, job_id).serial
+    asset = Asset(f"a-{serial}", "image", f"/assets/a-{serial}/content", "ada/j/x.png", 3, "0" * 64)
+    report = Report(artifacts=artifacts, assets=(asset,))
+    return world.tell(job_id, Checkpoint(serial, report))
+
+
+def test_what_a_stage_made_so_far_outlives_its_attempt() -> None:
+    """I-r11: the answer of a provider is the job's before anything is done with it."""
+    world = shop()
+    job_id = at_work(world)
+    version, serial = job_of(world, job_id).version, attempt_of(world, job_id).serial
+    said = checkpoint(world, job_id, provider_result={"url": "x"})
+    assert isinstance(said, Decision)
+    assert not said.hops
+    assert [asset.asset_type for asset in said.assets] == ["image"]
+    job = job_of(world, job_id)
+    assert (job.version, attempt_of(world, job_id).status) == (version + 1, "running")
+    world.ended(job_id, "failed", failure=Failure("NETWORK", "cut", retryable=True))
+    assert job_of(world, job_id).artifacts["provider_result"].value == {"url": "x"}
+    late = checkpoint(world, job_id, serial, provider_result={"url": "y"})
+    assert code(late) == "NoOp"
+    assert job_of(world, job_id).artifacts["provider_result"].version == 1
 
 
 def test_the_same_attempt_goes_on_with_the_answer() -> None:

@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+from msgspec.structs import replace
+
 from jobrunner.core.job import STAGE, Asset, Failure, Purpose, Snapshot
 from jobrunner.core.messages import (
     Advance,
     Answered,
+    Arrived,
+    Arriving,
     Beat,
+    Checkpoint,
     Claim,
     Do,
     Edit,
@@ -22,13 +27,16 @@ from jobrunner.core.messages import (
     Keep,
     Message,
     Move,
+    Pause,
     Recovered,
     Release,
     Report,
+    Resume,
     SetAside,
     Start,
     Stop,
     Supersede,
+    Told,
 )
 from jobrunner.core.workflow import Definition
 from tests.driving import ADA, ADMIN, EVE, WORKER
@@ -122,6 +130,7 @@ def wishes(definition: Definition, job: Snapshot) -> Iterator[Message]:
     yield from callbacks(definition, job)
     yield from commands(definition, job)
     yield from edits(definition)
+    yield from arrivals(definition)
     yield from from_outside()
     yield from from_inside(job)
 
@@ -160,6 +169,14 @@ def edits(definition: Definition) -> Iterator[Message]:
             yield Edit(actor, name, "# Other words", base)
 
 
+def arrivals(definition: Definition) -> Iterator[Message]:
+    for name in (*definition.uploads, "secret"):
+        for actor in (ADA, ADMIN, WORKER, EVE):
+            yield Arriving(actor, name)
+            yield Arrived(actor, name, replace(PAGE, id=f"file-{actor.name}", sha256="5ea1"))
+        yield Arriving(ADA, name, expected_version=0)
+
+
 def from_outside() -> Iterator[Message]:
     yield from (Claim(actor) for actor in (WORKER, ADMIN, ADA))
     for actor, progress in product((WORKER, ADMIN, STAGE, ADA), (None, 70)):
@@ -167,8 +184,12 @@ def from_outside() -> Iterator[Message]:
     yield Beat(WORKER, 5, run_id="another")
     for actor, key in product((WORKER, ADA), ("call-1", "call-2")):
         yield Answered(actor, key, {"status": "succeeded"})
+    yield from (Told("provider", "hook-1", key, {"status": "failed"}) for key in ("one", "two"))
     yield from (Stop(actor, "enough") for actor in (ADMIN, ADA))
     yield from (Release(actor) for actor in (ADMIN, ADA))
+    for actor in (ADA, ADMIN, WORKER, EVE):
+        yield Pause(actor, "enough for today")
+        yield Resume(actor)
 
 
 def from_inside(job: Snapshot) -> Iterator[Message]:
@@ -182,6 +203,7 @@ def from_inside(job: Snapshot) -> Iterator[Message]:
         yield Fired(purpose, timer.due_at if timer else 0)
     serials = (job.serial, job.serial - 1) if job.serial else (1,)
     yield from (Keep(serial, "uploaded", "https://provider.example/1") for serial in serials)
+    yield from (Checkpoint(serial, Report(artifacts={"half": serial})) for serial in serials)
     for serial, outcome in product(serials, OUTCOMES):
         yield from endings(serial, outcome)
 
@@ -194,6 +216,7 @@ def endings(serial: int, outcome: str) -> Iterator[Message]:
         case "parked":
             yield Ended(serial, outcome, awaits="call-1", await_s=30)
             yield Ended(serial, outcome, awaits="call-1")
+            yield Ended(serial, outcome, awaits="provider:one", await_s=30, source="provider")
         case "done":
             for made in (Report(), Report(**GOODS), FIRST, SECOND):
                 yield Ended(serial, outcome, made)

@@ -98,6 +98,8 @@ def keys() -> Iterator[str]:
     for section, kind in get_type_hints(Config).items():
         if section == "resources":
             yield "resources.NAME"
+        elif section == "webhooks":
+            yield "webhooks.NAME.secrets_env"
         elif section != "workflows":
             yield from (f"{section}.{name}" for name in kind.__struct_fields__)
     inner = {"stages": ".STATE", "retry": ".STATE", "deadline": ".STATE", "limit": ".STATE"}

@@ -7,10 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.served import PATIENCE_S, serving
+from tests.served import PATIENCE_S, Served, serving
 
 ROOT = Path(__file__).resolve().parents[2]
-MINUTE = "\n## Running in a minute\n"
 SETUP = """
 set -eu -o pipefail
 curl() { command curl --fail-with-body "$@"; echo; }
@@ -18,35 +17,55 @@ curl() { command curl --fail-with-body "$@"; echo; }
 AFTER = 'jobrunner job show "$JOB" -o json > job.json; jobrunner db check\n'
 
 
-def blocks() -> list[str]:
+def blocks(section: str) -> list[str]:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = readme.partition(MINUTE)[2].partition("\n## ")[0]
-    return re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    text = readme.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    return re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
 
 
-def test_the_minute_ends_with_a_completed_job(tmp_path: Path) -> None:
-    serve, *rest = blocks()
+def typed(folder: Path, served: Served, script: str) -> str:
+    """What the shell of a newcomer says to it."""
+    path = f"{_commands(folder)}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", SETUP + script.replace("http://127.0.0.1:8080", served.url)],
+        cwd=folder,
+        env=served.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_minute_ends_with_a_picture(tmp_path: Path) -> None:
+    serve, *rest = blocks("Running in a minute")
     assert serve == "make serve\n"
     with serving(tmp_path) as served:
-        script = SETUP + "\n".join(rest).replace("http://127.0.0.1:8080", served.url) + AFTER
-        path = f"{_commands(tmp_path)}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
-            ["bash", "-c", script],
-            cwd=tmp_path,
-            env=served.environ | {"PATH": path},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        said = typed(tmp_path, served, "\n".join(rest) + AFTER)
         assert served.stop() == 0
     job = json.loads((tmp_path / "job.json").read_text())
     assert job["status"] == "completed"
     assert job["credits"] == {"cost": 1, "state": "captured"}
-    assert '"replayed":false' in done.stdout.replace(" ", "")
+    assert (tmp_path / "lighthouse.png").read_bytes().startswith(b"\x89PNG")
+    assert '"replayed":false' in said.replace(" ", "")
     for word in ("queued", "running", "completed", "hold", "capture"):
-        assert word in done.stdout
+        assert word in said
+
+
+def test_a_worker_elsewhere_delivers(tmp_path: Path) -> None:
+    _, *rest = blocks("Running in a minute")
+    settings = {"JOBRUNNER_WORKFLOWS__IMAGE_GENERATION__STAGES__RUNNING": "external"}
+    with serving(tmp_path, **settings) as served:
+        steps = [*rest[:2], *blocks("Workers elsewhere")]
+        typed(tmp_path, served, "\n".join(steps) + AFTER)
+        assert served.stop() == 0
+    job = json.loads((tmp_path / "job.json").read_text())
+    assert (job["status"], job["result_url"]) == (
+        "completed",
+        "https://example.org/lighthouse.png",
+    )
 
 
 def _commands(folder: Path) -> Path:

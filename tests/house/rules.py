@@ -24,20 +24,23 @@ MAY_IMPORT = {
     "errors": set(),
     "ports": {"errors"},
     "core": {"errors"},
-    "config": {"errors"},
-    "overrides": {"config", "core", "errors"},
+    "environment": set(),
+    "config": {"environment", "errors"},
+    "overrides": {"config", "core", "environment", "errors"},
+    "beginning": {"config", "core", "errors", "overrides", "ports", "stages", "store"},
     "log": {"ports", "errors"},
     "store": {"core", "errors", "ports"},
     "stages": {"core", "errors", "ports"},
     "actors": {"core", "errors", "ports", "stages", "store"},
     "http": {"core", "errors", "ports", "actors", "stages"},
     "": {"core", "errors", "stages"},
+    "telemetry": {"core", "errors"},
     "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
-    | {"overrides"},
+    | {"beginning", "overrides", "telemetry"},
 }
 ALL_ROOMS = set(MAY_IMPORT) | {"app"}
 MAY_IMPORT |= {"cli": ALL_ROOMS, "testing": ALL_ROOMS, "__main__": {"cli"}}
-ROOMS = ("core", "store", "stages", "actors", "http", "cli", "testing")
+ROOMS = ("core", "store", "stages", "actors", "http", "telemetry", "cli", "testing")
 
 PURE = {
     *("bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib", "enum"),
@@ -203,7 +206,7 @@ def _lines(path: PurePosixPath, text: str, pattern: re.Pattern[str], fault: str)
 
 def guests(path: PurePosixPath, text: str) -> list[str]:
     """A plugin knows the public door, its own package, and (its tests) the testing room."""
-    public = {"jobrunner", "jobrunner.testing"}
+    public = {"jobrunner", "jobrunner.testing", "jobrunner.testing.providers"}
     modules = {
         (node.lineno, node.module)
         for node in ast.walk(ast.parse(text))

@@ -14,7 +14,7 @@ import jsonschema_rs
 import msgspec
 
 from jobrunner import app
-from jobrunner.config import Auth, Config, Server, Store, WorkflowSettings
+from jobrunner.config import Auth, Config, Limits, Server, Store, WorkflowSettings
 from jobrunner.core.workflow import Workflow
 from jobrunner.overrides import apply
 from jobrunner.stages import Registry
@@ -187,13 +187,18 @@ async def opened(
     *,
     mode: Any = "tokens",
     server: Server | None = None,
+    limits: Limits | None = None,
     registry: Registry | None = None,
     faults: int = 0,
+    **sections: Any,
 ) -> AsyncIterator[House]:
+    """``sections`` are more of the settings."""
     config = Config(
         server=server or Server(port=0, drain_seconds=1),
         store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
         auth=Auth(mode=mode),
+        limits=limits or Limits(),
+        **sections,
     )
     logged: list[dict[str, Any]] = []
 
@@ -207,7 +212,8 @@ async def opened(
         nobody = Caller(session, service.url, None)
         contract = Contract((await nobody.get("/openapi.json")).json)
         nobody.contract = contract
-        admin = Caller(session, service.url, contract, service.first_token or _kept(folder))
+        inside = service.admin_url or service.url
+        admin = Caller(session, inside, contract, service.first_token or _kept(folder))
         house = House(service, session, contract, logged, admin, nobody, {})
         if mode == "tokens":
             await _settle(house)

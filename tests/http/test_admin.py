@@ -24,7 +24,7 @@ async def test_a_new_user_starts_with_credits_and_sees_its_own(house: House) -> 
 async def test_credits_are_granted_and_written_down(house: House) -> None:
     before = (await house.eve.get("/credits")).json["balance"]
     said = await house.admin.post("/admin/credits/eve/grant", {"amount": 7, "reason": "goodwill"})
-    assert said.json == {"user_id": "eve", "balance": before + 7, "held": 0}
+    assert said.json == {"user_id": "eve", "balance": before + 7, "held": 0, "replayed": False}
     page = (await house.eve.get("/credits/history?limit=1")).json
     entry = page["history"][0]
     assert (entry["kind"], entry["amount"], entry["reason"]) == ("grant", 7, "goodwill")

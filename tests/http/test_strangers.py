@@ -23,6 +23,7 @@ BODIES: dict[str, Any] = {
     "editArtifact": {"value": "mine"},
     "commandJob": {},
 }
+TUS = {"Tus-Resumable": "1.0.0"}
 
 
 async def of_ada(house: House, workflow: str, **more: Any) -> dict[str, Any]:
@@ -48,10 +49,13 @@ async def test_a_foreign_job_reads_like_a_missing_one(house: House, endpoint: An
     """I-, C-, S-, H-: 404 for strangers, byte for byte; the job itself stays as it is."""
     job = await of_ada(house, "howera")
     before = (await house.ada.get(f"/jobs/{job['id']}")).raw
-    fill = {"name": "draft", "command": "cancel"}
+    fill = {"name": "draft", "command": "cancel", "delivery": "x"}
     said = [
         await house.eve.ask(
-            endpoint.method, endpoint.path.format(id=job_id, **fill), BODIES.get(endpoint.name)
+            endpoint.method,
+            endpoint.path.format(id=job_id, **fill),
+            BODIES.get(endpoint.name),
+            headers=TUS,
         )
         for job_id in (job["id"], MISSING)
     ]
@@ -70,8 +74,9 @@ async def test_where_the_workflow_says_so_it_is_forbidden(house: House) -> None:
     params = example_of(schema["job_types"]["export"]["params_schema"])
     job = await of_ada(house, "asset-pattern", job_type="export", params=params)
     for endpoint in ON_A_JOB:
-        path = endpoint.path.format(id=job["id"], name="draft", command="cancel")
-        said = await house.eve.ask(endpoint.method, path, BODIES.get(endpoint.name))
+        path = endpoint.path.format(id=job["id"], name="draft", command="cancel", delivery="x")
+        body = BODIES.get(endpoint.name)
+        said = await house.eve.ask(endpoint.method, path, body, headers=TUS)
         assert (said.status, said.code) == (403, "FORBIDDEN"), endpoint.path
         assert CANARY not in said.raw.decode()
 

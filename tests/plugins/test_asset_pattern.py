@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from jobrunner_asset_pattern import definition
+from jobrunner_asset_pattern import definition as shipped
 from jobrunner_asset_pattern.params import Export, Generation
 from msgspec.structs import replace
 
@@ -14,7 +14,21 @@ from jobrunner.core.job import Failure
 from jobrunner.core.messages import Beat
 from jobrunner.core.workflow import Deadline
 from jobrunner.errors import Refused
-from tests.driving import ADA, ADMIN, EVE, WORKER, Arrange, World, bound, code, picture, varied
+from tests.driving import (
+    ADA,
+    ADMIN,
+    EVE,
+    WORKER,
+    Arrange,
+    World,
+    bound,
+    code,
+    outside,
+    picture,
+    varied,
+)
+
+definition = outside(shipped)
 
 STATUSES = ("queued", "processing", "completed", "partial", "failed")
 FINAL = ("completed", "partial", "failed")

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from jobrunner_cutx import definition
+from jobrunner_cutx import definition as shipped
 from jobrunner_cutx.params import STRUCTS
 from jobrunner_cutx.routes import BODIES, delivered, ordered, read_order
 from msgspec import Struct
@@ -15,7 +15,21 @@ from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.job import Failure
 from jobrunner.core.workflow import Deadline
 from jobrunner.errors import Refused
-from tests.driving import ADA, ADMIN, EVE, WORKER, Arrange, World, bound, code, picture, varied
+from tests.driving import (
+    ADA,
+    ADMIN,
+    EVE,
+    WORKER,
+    Arrange,
+    World,
+    bound,
+    code,
+    outside,
+    picture,
+    varied,
+)
+
+definition = outside(shipped)
 
 STATUSES = ("pending", "queued", "processing", "completed", "failed", "canceled", "expired")
 FINAL = ("completed", "canceled")

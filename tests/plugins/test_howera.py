@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from jobrunner_howera import definition
+from jobrunner_howera import definition as shipped
 from jobrunner_howera.params import ConfirmUpload, Export, Fail, Nothing, Regenerate
 from msgspec.structs import replace
 
@@ -14,7 +14,9 @@ from jobrunner.core.job import Actor, Asset, Failure, Snapshot
 from jobrunner.core.messages import Do, Edit, Ended, Fired, Recovered, Report
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
-from tests.driving import ADA, ADMIN, EVE, WORKER, Arrange, World, bound, code, varied
+from tests.driving import ADA, ADMIN, EVE, WORKER, Arrange, World, bound, code, outside, varied
+
+definition = outside(shipped)
 
 STATUSES = (
     "CREATED",

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from jobrunner_image_generation import definition
+from jobrunner_image_generation import definition as shipped
 from jobrunner_image_generation.params import ImageParams
 from msgspec.structs import replace
 
@@ -22,9 +22,12 @@ from tests.driving import (
     World,
     bound,
     code,
+    outside,
     picture,
     varied,
 )
+
+definition = outside(shipped)
 
 STATUSES = ("queued", "running", "failed", "completed", "rejected", "dead_letter")
 FINAL = ("completed", "rejected", "dead_letter")

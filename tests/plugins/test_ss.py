@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from jobrunner_ss import definition
+from jobrunner_ss import definition as shipped
 from jobrunner_ss.params import Confirm, Draft, SsParams
 from msgspec.structs import replace
 
@@ -13,7 +13,9 @@ from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.job import Actor, Failure, Snapshot
 from jobrunner.core.messages import Do, Edit, Move, Recovered
 from jobrunner.errors import Refused
-from tests.driving import ADA, ADMIN, EVE, WORKER, Arrange, World, bound, code
+from tests.driving import ADA, ADMIN, EVE, WORKER, Arrange, World, bound, code, outside
+
+definition = outside(shipped)
 
 STATUSES = ("created", "draft_ready", "confirmed", "queued", "running", "succeeded", "failed")
 MOVES = {

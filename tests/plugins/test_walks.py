@@ -17,7 +17,7 @@ from jobrunner.core.job import Failure
 from jobrunner.core.messages import Beat, Recovered, Stop, Supersede
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
-from tests.driving import ADA, ADMIN, WORKER, World, bound, code, picture
+from tests.driving import ADA, ADMIN, WORKER, World, bound, code, outside, picture
 
 LIFECYCLES: dict[str, tuple[Definition, str, dict[str, Any]]] = {
     "image-generation": (image_generation, "image", {"prompt": "a lighthouse"}),
@@ -52,7 +52,7 @@ walks = st.lists(st.one_of(moves, commands, inside, endings), max_size=25)
 def test_walk(name: str, in_house: bool, steps: list[tuple[str, Any, str]]) -> None:
     """I13 I40 C16 C38 P7 P8 P38: edges, money and ends hold on every walk."""
     definition, job_type, params = LIFECYCLES[name]
-    world = World(bound(definition) if in_house else definition, balance=9)
+    world = World(bound(definition) if in_house else outside(definition), balance=9)
     job_id = world.born(job_type, params)
     for step in steps:
         take(world, job_id, step)

@@ -1,114 +1,48 @@
 """P9 P10: downloads and requests of stages, against a server on loopback that misbehaves."""
 
-import asyncio
 import gzip
 import hashlib
 import io
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import anyio
 import pytest
 
 from jobrunner.errors import StageFault
-from jobrunner.ports import SystemChildren
+from jobrunner.ports import SystemChildren, SystemFiles
 from jobrunner.stages.downloads import Downloaded, Downloader
 from jobrunner.stages.egress import Rules, origins_of, rules_of
-from jobrunner.stages.exchange import Client, Gate, Patience, open_gate, retry_after_s
+from jobrunner.stages.exchange import Client, Gate, open_gate, retry_after_s
 from jobrunner.stages.kinds import AUDIO, HEAD_SIZE, IMAGES, VIDEO, sniff
 from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
+from jobrunner.stages.questions import Patience
+from jobrunner.stages.room import Room
 from tests.stages.outlets import Loopback, Watched, hostile
+from tests.stages.speaking import (
+    MIB,
+    PNG,
+    Asked,
+    Script,
+    Server,
+    Writer,
+    anywhere,
+    dripping,
+    endless,
+    listening,
+    moved,
+    mute,
+    raw,
+    silent,
+)
 
 pytestmark = pytest.mark.anyio
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
 SHORT = Patience(connect_s=5, idle_s=0.1, total_s=1e6)
-MIB = 1024 * 1024
-
-Writer = asyncio.StreamWriter
-Script = Callable[["Asked", Writer], Awaitable[None]]
-
-
-class Asked:
-    """One request as it came in."""
-
-    def __init__(self, head: bytes) -> None:
-        first, *lines = head.decode("latin-1").split("\r\n")
-        self.method, self.target, _ = first.split(" ")
-        pairs = (line.partition(":") for line in lines if line)
-        self.headers = {name.lower(): value.strip() for name, _, value in pairs}
-        self.body = b""
-
-
-class Server:
-    """Speaks exactly the bytes it is told to; every script is one path."""
-
-    def __init__(self) -> None:
-        self.scripts: dict[str, Script] = {}
-        self.seen: list[Asked] = []
-        self.never = asyncio.Event()
-        self.port = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def says(self, path: str, body: bytes, status: str = "200 OK", **headers: str) -> str:
-        lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-        head = "\r\n".join([f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *lines])
-        return self.plays(path, raw(head.encode() + b"\r\n\r\n" + body))
-
-    def plays(self, path: str, script: Script) -> str:
-        self.scripts[path] = script
-        return self.url + path
-
-    async def serve(self, reader: asyncio.StreamReader, writer: Writer) -> None:
-        try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                asked = Asked(head)
-                size = int(asked.headers.get("content-length", 0))
-                asked.body = await reader.readexactly(size)
-                self.seen.append(asked)
-                await self.scripts[asked.target.partition("?")[0]](asked, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
-
-
-def raw(data: bytes) -> Script:
-    async def script(asked: Asked, writer: Writer) -> None:
-        writer.write(data)
-        await writer.drain()
-
-    return script
-
-
-def moved(location: str, status: int = 302) -> Script:
-    head = f"HTTP/1.1 {status} Moved\r\nContent-Length: 4\r\nLocation: {location}\r\n\r\ngone"
-    return raw(head.encode())
-
-
-async def anywhere(asked: Asked, writer: Writer) -> None:
-    """Redirects to what the query says."""
-    await moved(unquote(asked.target.partition("?")[2]))(asked, writer)
-
-
-@asynccontextmanager
-async def listening() -> AsyncIterator[Server]:
-    server = Server()
-    listener = await asyncio.start_server(server.serve, "127.0.0.1", 0, limit=MIB)
-    server.port = listener.sockets[0].getsockname()[1]
-    try:
-        yield server
-    finally:
-        listener.close()
-        await listener.wait_closed()
 
 
 @pytest.fixture
@@ -168,6 +102,27 @@ async def test_a_chunked_body_goes_into_an_open_file(
     assert done.size == len(PNG)
 
 
+async def test_the_disk_is_looked_at_while_it_fills(
+    server: Server, gate: Gate, tmp_path: Path
+) -> None:
+    """How large it will be, the server did not say."""
+
+    class Filling(SystemFiles):
+        left = [3 * MIB, 3 * MIB]
+
+        def free(self, path: str) -> int:
+            return self.left.pop() if self.left else 2 * MIB
+
+    room = Room(Filling(), str(tmp_path), 2 * MIB)
+    downloader = Downloader(gate, SystemChildren(), 10 * MIB, room=room)
+    fault = await refused(
+        RetryableFailure, downloader.fetch(server.plays("/x", endless), tmp_path / "x")
+    )
+    assert fault.code == "STORAGE_FAILED"
+    assert "[store] min_free" in fault.detail
+    assert os.listdir(tmp_path) == []
+
+
 async def test_any_type_is_taken_when_none_is_asked_for(
     server: Server, downloader: Downloader
 ) -> None:
@@ -177,13 +132,6 @@ async def test_any_type_is_taken_when_none_is_asked_for(
 
 
 # ---------------------------------------------------------------- bodies that misbehave
-
-
-async def endless(asked: Asked, writer: Writer) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + PNG)
-    while True:
-        writer.write(bytes(64 * 1024))
-        await writer.drain()
 
 
 async def test_an_endless_body_ends_at_the_cap(
@@ -218,24 +166,6 @@ async def test_a_size_that_is_told_is_refused_before_the_body(
 
     fetching = downloader.fetch(server.plays("/b", boasting), tmp_path / "b")
     assert (await refused(PermanentFailure, fetching)).code == "DOWNLOAD_TOO_LARGE"
-
-
-async def silent(asked: Asked, writer: Writer) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + PNG[:700])
-    await writer.drain()
-    await asyncio.Event().wait()
-
-
-async def mute(asked: Asked, writer: Writer) -> None:
-    await asyncio.Event().wait()
-
-
-async def dripping(asked: Asked, writer: Writer) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + PNG)
-    while True:
-        writer.write(b"x")
-        await writer.drain()
-        await anyio.sleep(0.01)
 
 
 @pytest.mark.parametrize(

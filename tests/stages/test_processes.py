@@ -24,25 +24,6 @@ from tests.whole.process import place
 pytestmark = pytest.mark.anyio
 PLUGIN = Path(__file__).parent / "plugin"
 
-# What it does, and the failure that it costs its job.
-MISDEEDS = {
-    "hang": "STAGE_TIMEOUT",
-    "spin": "CPU_LIMIT",
-    "fork": "STAGE_TIMEOUT",
-    "eat": "MEMORY_LIMIT",
-    "fill": "FILE_LIMIT",
-    "chatter": "OUTPUT_LIMIT",
-    "segfault": "STAGE_CRASHED",
-    "nonsense": "STAGE_CRASHED",
-    "swallow": "STAGE_TIMEOUT",
-    "mumble": "STAGE_CRASHED",
-    "unstorable": "STAGE_CRASHED",
-    "garbage": "STAGE_CRASHED",
-    "multiply": "PROCESS_LIMIT",
-    "leave": "STAGE_CRASHED",
-    "vanish": "STAGE_CRASHED",
-}
-
 
 async def test_a_stage_works_in_a_process_of_its_own(tmp_path: Path) -> None:
     """H24: another process, progress on the way, log lines with the attempt, nothing left."""
@@ -62,39 +43,6 @@ async def test_an_async_stage_may_run_in_a_process(tmp_path: Path) -> None:
     async with serving(tmp_path) as here:
         job = await over(here, await submitted(here, "any", "awaiting", mark="x"))
         assert job["result"] == {"drawn": 7, "name": "x"}, job
-
-
-async def misbehaving(folder: Path, rounds: int) -> None:
-    mark = f"mark-{uuid4()}"
-    async with serving(folder, limit_s=10) as here:
-        deeds = list(MISDEEDS) * rounds
-        bad = [(does, await submitted(here, does, mark=mark)) for does in deeds]
-        good = [await submitted(here, "work") for _ in range(len(bad))]
-        healthy = [(await over(here, job_id))["status"] for job_id in good]
-        assert healthy == ["done"] * len(good)
-        for does, job_id in bad:
-            job = await over(here, job_id)
-            tried = await attempts(here, job_id)
-            assert job["status"] == "failed", (does, job)
-            assert job["failure_code"] == MISDEEDS[does], (does, job)
-            assert len(tried) == 1, (does, tried)
-            assert job["failure_message"]
-            assert job["failed_stage"] == "working"
-            assert job["correlation_id"]
-        assert (await here.admin.get("/readyz")).status == 200
-        await nothing_left(mark)
-    assert children() == []
-
-
-async def test_every_misdeed_costs_one_attempt(tmp_path: Path) -> None:
-    """R20 H45 H47 H49 H50 C42: hang, spin, fork, eat memory, fill the disk, print 100 MB, segfault,
-    nonsense, and worse, beside healthy jobs that all end well; no process is left."""
-    await misbehaving(tmp_path, 1)
-
-
-@pytest.mark.long
-async def test_every_misdeed_twenty_times(tmp_path: Path) -> None:
-    await misbehaving(tmp_path, 20)
 
 
 async def ended_by(here: Living, job_id: str, mark: str, how: str) -> None:

@@ -460,7 +460,7 @@ async def test_a_deleted_job_leaves_a_tombstone_whose_keys_still_answer(store: S
     assert await read.attempts(born.id) == ()
     assert await read.asset("asset-1") is None
     assert await read.artifact(born.id, "draft", 1) is None
-    assert await read.event(born.id, "e") is None
+    assert await read.event(born.id, "e") == ("e", "d")
     stone = await read.tombstone(born.id)
     assert stone is not None
     assert (stone.user_id, stone.workflow, stone.status) == ("ada", "toy", "done")

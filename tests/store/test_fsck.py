@@ -58,6 +58,13 @@ PLANTED = [
      "balance - 1, held + 1, 'job-000004', 'other', '', 1 FROM accounts"),
      "job-000004, deleted: its ledger still holds 1"),
     ("timer", "INSERT INTO timers VALUES (2, 'retry', 5)", "still has the timer retry"),
+    ("paused, says the column", f"UPDATE jobs SET paused = 1 WHERE uid = '{LEFT}'",
+     f"job {LEFT}: its column says paused 1"),
+    ("paused at the end", f"UPDATE jobs SET paused = 1 WHERE uid = '{ENDED}'", "still paused"),
+    ("a bulk that is done too early", ("INSERT INTO bulks (uid, orders, actor, status, created_at, "
+     "ended_at) VALUES ('b', '{}', 'root', 'done', 1, 2); "
+     "INSERT INTO bulk_items (bulk, place, job_id) VALUES (1, 0, 'j')"),
+     "bulk b is done, and 1 of its items"),
     ("lock", "INSERT INTO locks VALUES (2, 'job', 'r', 'stage', 1, NULL)", "still has the lock"),
     ("line", "UPDATE jobs SET line_at = 1 WHERE id = 2", "still has a place in line"),
     ("attempt", "UPDATE attempts SET status = 'due' WHERE job = 2", "has the open attempt 1"),

@@ -8,8 +8,8 @@ from msgspec import UNSET, structs
 
 from jobrunner.core.decision import Decision, QuotaAssert
 from jobrunner.core.job import Asset, Snapshot, Timer
-from jobrunner.core.queries import DoorQuestion, DueTimer, JobFilter, OpenAttempt
-from jobrunner.store import Store, listing
+from jobrunner.core.queries import DoorQuestion, DueTimer, JobFilter, OpenAttempt, Place
+from jobrunner.store import Store, answers, listing
 from tests.store.factory import (
     NOON,
     attempt,
@@ -150,7 +150,7 @@ async def test_a_page_that_is_full_before_its_edge_goes_on_behind_its_last_job(
 # ------------------------------------------------------------------------ what is to be done
 
 
-async def test_the_line(store: Store) -> None:
+async def test_the_line(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Priority before age; who is put aside does not stand in it."""
     await born(
         store,
@@ -167,6 +167,13 @@ async def test_the_line(store: Store) -> None:
     assert [one.job_id for one in await read.line(2, TOY)] == ids(3, 2)
     assert [one.job_id for one in await read.line(2, TOY, ("eve",))] == ids(3, 6)
     assert await read.line(10, ()) == ()
+    for number, ahead in ((3, 0), (2, 1), (6, 2), (1, 3)):
+        waiting = await read.job(job(number).id)
+        assert waiting is not None
+        assert await read.place(waiting, TOY) == Place(ahead, exact=True)
+        monkeypatch.setattr(answers, "AHEAD", 2)
+        assert await read.place(waiting, TOY) == Place(min(ahead, 2), exact=ahead <= 2)
+        monkeypatch.undo()
     first = (await read.line(1, ("other",)))[0]
     assert (first.user_id, first.workflow, first.status, first.job_type, first.line_at) == (
         "ada", "other", "queued", "plain", NOON,

@@ -147,7 +147,7 @@ async def test_what_is_asked_while_the_service_runs_needs_no_scan(db: sqlite3.Co
         "SELECT 1 FROM jobs WHERE uid = 'x'",
         "SELECT 1 FROM jobs WHERE user_id = 'x' AND id < 9 ORDER BY id DESC LIMIT 1",
         (
-            "SELECT 1 FROM jobs WHERE line_at IS NOT NULL AND stuck IS NULL "
+            "SELECT 1 FROM jobs WHERE line_at IS NOT NULL AND stuck IS NULL AND paused = 0 "
             "ORDER BY priority DESC, line_at, id LIMIT 1"
         ),
         (

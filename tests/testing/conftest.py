@@ -1,5 +1,6 @@
-"""The fixture as authors get it, whether the package is installed with its plugin or not."""
+"""The fixtures as authors get them, whether the package is installed with its plugin or not."""
 
 from jobrunner.testing.fixture import whatever_happens
+from jobrunner.testing.providing import openai_like, replicate_like
 
-__all__ = ["whatever_happens"]
+__all__ = ["openai_like", "replicate_like", "whatever_happens"]

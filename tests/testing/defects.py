@@ -2,8 +2,9 @@
 such things has to find these."""
 
 import asyncio
+import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,20 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def ack_before_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A submission is answered when it is in line for the disk, not when it is there."""
-    behind: list[asyncio.Task[Any]] = []
+    behind: set[asyncio.Task[Any]] = set()
+
+    def over(task: asyncio.Task[Any]) -> None:
+        behind.discard(task)
+        if not task.cancelled():
+            task.exception()
 
     async def commit(self: Writer, unit: Unit) -> Committed | Clash:
         work = compiled(unit, self._fresh_rows, self._initial_credits)
         if not isinstance(unit, Decision) or unit.before is not None:
             return await self._write(work)
-        behind.append(asyncio.create_task(self._write(work)))
+        task = asyncio.create_task(self._write(work))
+        behind.add(task)
+        task.add_done_callback(over)
         return Committed(work.snapshot)
 
     monkeypatch.setattr(Writer, "commit", commit)
@@ -111,7 +119,9 @@ def _torn(
     def is_apart(row: Row) -> bool:
         return row[0] is statement and apart(row[1])
 
-    def write(connection: sqlite3.Connection, epoch: int, batch: list[Work]) -> list[Any]:
+    def write(
+        connection: sqlite3.Connection, epoch: int, batch: list[Work], *more: Any
+    ) -> list[Any]:
         first = [replace(work, rows=[r for r in work.rows if not is_apart(r)]) for work in batch]
         verdicts = write_batch(connection, epoch, first)
         for work, verdict in zip(batch, verdicts, strict=True):
@@ -123,13 +133,18 @@ def _torn(
     monkeypatch.setattr("jobrunner.store.writer.write_batch", write)
 
 
-# What to plant, and a word of how it is told when it was found.
+# What to plant, and how it is told when it was found.
 DEFECTS: dict[str, tuple[Plant, str]] = {
     "ack before commit": (ack_before_commit, "was acknowledged, and is not there"),
-    "double spawn": (double_spawn, "made 2 jobs"),
+    "double spawn": (double_spawn, r"made \d+ jobs"),
     "stage started twice": (stage_started_twice, "2 stages work on it at once"),
     "refund in two transactions": (refund_in_two_transactions, "ledger"),
     "no idempotency key": (no_idempotency_key, "a provider saw"),
     "event id outside the transaction": (event_id_outside, "would be taken again"),
     "terminal overwritten": (terminal_overwritten, "leaves the final state"),
 }
+
+
+def called_by_its_name(name: str, faults: Iterable[str]) -> bool:
+    """Not only that something was wrong: that it is told as what it is."""
+    return any(re.search(DEFECTS[name][1], fault) for fault in faults)

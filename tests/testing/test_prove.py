@@ -1,19 +1,26 @@
 """Whatever crashes and repeats: the six workflows end, and the money adds up."""
 
+import gc
 import os
+import re
+import shlex
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from jobrunner import Done, PlainContext, RetryableFailure, Stage
 from jobrunner.core.workflow import Definition
 from jobrunner.testing import CALM, Broken, Faults, in_house, prove, simulate
+from jobrunner.testing.loop import SimLoop
 from jobrunner.testing.prove import Proof
+from jobrunner.testing.story import UUID
 from tests.core.workshop import RELAY, WORKSHOP
-from tests.testing.defects import DEFECTS
+from tests.testing.defects import DEFECTS, called_by_its_name
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("asset_pattern", "cutx", "hello", "howera", "image_generation", "ss")
@@ -88,7 +95,9 @@ def test_a_planted_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -
     assert broken is not None, f"{name}: not found in 100 seeds"
     told = str(broken)
     assert f"seed {broken.trace.seed} (trace {broken.trace.digest}" in told
-    assert "what happened last:" in told
+    assert "what happened " in told
+    assert "starts  life=1" in "\n".join(broken.trace.lines)
+    assert UUID.search(told) is None, "jobs have numbers that can be read"
 
 
 @pytest.mark.long
@@ -100,16 +109,27 @@ def test_a_planted_defect_is_found_by_default(name: str, monkeypatch: pytest.Mon
 
 def search(monkeypatch: pytest.MonkeyPatch, name: str, seeds: range, **given: Any) -> Broken | None:
     """The first seed under which the planted defect is called by its name."""
-    plant, words = DEFECTS[name]
-    plant(monkeypatch)
+    DEFECTS[name][0](monkeypatch)
     definition = declared("cutx", "in the house" if name in IN_THE_HOUSE else "outside")
     for seed in seeds:
         try:
             simulate(definition, seed=seed, **given)
         except Broken as broken:
-            if any(words in fault for fault in broken.trace.faults):
+            if called_by_its_name(name, broken.trace.faults):
                 return broken
     return None
+
+
+def test_nothing_of_a_simulation_stays() -> None:
+    """However many seeds are tried, and however their lives end."""
+    before = loops()
+    prove(declared("hello", "in the house"), seeds=range(5), faults=OFTEN)
+    assert loops() <= before
+
+
+def loops() -> int:
+    gc.collect()
+    return sum(isinstance(one, SimLoop) for one in gc.get_objects())
 
 
 def test_a_proof_of_nothing_is_refused() -> None:
@@ -148,23 +168,75 @@ def test_it_does_not(whatever_happens, monkeypatch):
     monkeypatch.setattr("jobrunner.testing.laws.rests", lambda job: False)
     monkeypatch.setattr("jobrunner.testing.simulation.ROUNDS_MAX", 5)
     monkeypatch.setattr("jobrunner.testing.laws.WAITING", "SELECT uid FROM jobs")
-    whatever_happens(definition, [greet], seeds=range(1))
+    whatever_happens(definition, [greet], seeds=range(4, 9))
 """
 
 
-def test_an_author_writes_three_lines(tmp_path: Path) -> None:
-    """The plugin brings the fixture; what fails is told with its seed, its trace and the steps."""
-    (tmp_path / "test_mine.py").write_text(AUTHORS)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "jobrunner.testing.fixture", "."]
+def typed(folder: Path, *arguments: str) -> str:
+    """What pytest prints to an author who types this, beside the tests."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "jobrunner.testing.fixture", *arguments]
     ran = subprocess.run(
         command,
-        cwd=tmp_path,
+        cwd=folder,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         check=False,
         capture_output=True,
         text=True,
     )
-    assert "1 failed, 1 passed" in ran.stdout, ran.stdout + ran.stderr
-    assert "seed 0 (trace" in ran.stdout
-    assert "waits for nobody" in ran.stdout
-    assert "what happened last:" in ran.stdout
+    return ran.stdout + ran.stderr
+
+
+def test_an_author_writes_three_lines(tmp_path: Path) -> None:
+    """H24: the plugin brings the fixture. A failure names the seed, what did not hold, what
+    happened before, and the command that shows it again: the same trace, and all of its lines."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_mine.py").write_text(AUTHORS)
+    said = typed(tmp_path, "tests")
+    assert "1 failed, 1 passed" in said, said
+    assert "seed 4 breaks what must hold:" in said
+    assert re.search(r"- job \d+ is still \w+ after \d+ h, and waits for nobody", said)
+    assert "what happened to job " in said
+    assert "jobrunner/testing/prove.py" not in said, "an author is shown a file of ours"
+    trace = re.findall(r"seed 4 \(trace (\w+)\)", said)
+    command = re.findall(r"to see it again: pytest (.*)", said)[0]
+    assert command == "tests/test_mine.py::test_it_does_not --jobrunner-seed 4"
+    again = typed(tmp_path, *shlex.split(command))
+    assert re.findall(r"seed 4 \(trace (\w+)\)", again) == trace, again
+    assert "Captured stdout call" in again
+    assert "0.000 s          starts  life=1" in again
+
+
+def plain(ctx: PlainContext[Any]) -> Done:
+    """A stage that runs in a process of its own; here, in one moment."""
+    ctx.progress(10, "begun")
+    text = ctx.once("text", lambda: f"page of {ctx.params.name}")
+    ctx.save("page.txt", text.encode(), asset_type="page", artifact="page_uri")
+    if ctx.attempt == 1:
+        raise RetryableFailure("NETWORK", "nobody answers")
+    return Done(result={"text": text})
+
+
+def test_a_plain_stage_is_simulated_too() -> None:
+    """Not that it fails each time, and that nobody notices."""
+    stage = Stage("hello.greet", plain)
+    proof = prove(declared("hello", "outside"), [stage], seeds=range(6))
+    assert proof.jobs["greeted"] > proof.jobs.get("failed", 0), proof
+
+
+async def reaching(ctx: Any) -> Done:
+    await anyio.connect_tcp("127.0.0.1", 1)
+    return Done()
+
+
+async def stuck(ctx: Any) -> Done:
+    while True:
+        await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize(("work", "words"), [(reaching, "RealWorld"), (stuck, "Livelock")])
+def test_what_ends_a_simulation_is_told_with_its_seed(work: Any, words: str) -> None:
+    with pytest.raises(Broken) as broken:
+        prove(declared("hello", "outside"), [Stage("hello.greet", work)], seeds=range(5))
+    assert words in str(broken.value)
+    assert re.search(r"seed \d breaks", str(broken.value))
+    assert "to see it again: simulate(" in str(broken.value)

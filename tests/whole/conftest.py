@@ -11,7 +11,7 @@ from tests.whole.process import Place, place
 @pytest.fixture
 async def home(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Place]:
     """Where nobody lives yet."""
-    async with place(tmp_path) as here:
+    async with place(tmp_path, outside=True) as here:
         yield here
 
 

@@ -35,9 +35,14 @@ initial = {credits}
 path = "{plugins}"
 [limits]
 active_jobs = {active}
+free_disk = 0
 [workflows.image-generation]
 quota = {{ open_jobs = 0, per_minute = 0 }}
 """
+OUTSIDE = "".join(
+    f'[workflows.{name}.stages]\n"*" = "external"\n'
+    for name in ("image-generation", "cutx", "ss", "asset-pattern", "howera")
+)
 
 
 @dataclass(frozen=True)
@@ -231,16 +236,17 @@ async def place(
     credits: int = 25,
     active: int = 64,
     plugins: Path = PLUGIN,
+    outside: bool = False,
 ) -> AsyncIterator[Place]:
     """A folder to live in; on leaving, nobody lives there any more. ``more`` goes at the end of
-    the config file."""
+    the config file; ``outside``: the lifecycles of this tree are worked from there alone."""
     folder.mkdir(parents=True, exist_ok=True)
     config = CONFIG.format(drain_s=drain_s, credits=credits, active=active, plugins=plugins)
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),
         timeout=aiohttp.ClientTimeout(total=PATIENCE_S),
     ) as session:
-        here = Place(folder, config + more, session)
+        here = Place(folder, config + (OUTSIDE if outside else "") + more, session)
         try:
             yield here
         finally:

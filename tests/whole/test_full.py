@@ -41,7 +41,7 @@ async def cramped(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Place]:
     (tmp_path / "data").mkdir()
     if not can_mount(tmp_path):
         pytest.skip("no small disk: this kernel lets nobody mount one in a name space of their own")
-    async with place(tmp_path, credits=10_000) as home:
+    async with place(tmp_path, credits=10_000, outside=True) as home:
         await home.start(*small_disk())
         await home.user("worker", "workflow")
         home.seen("data/filler").write_bytes(b"\0" * (SIZE_KIB - LEFT_KIB) * 1024)

@@ -19,7 +19,7 @@ COST = 3
 async def service(
     tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
 ) -> AsyncIterator[Place]:
-    async with place(tmp_path_factory.mktemp("races")) as home:
+    async with place(tmp_path_factory.mktemp("races"), outside=True) as home:
         await home.start()
         await home.user("worker", "workflow")
         yield home

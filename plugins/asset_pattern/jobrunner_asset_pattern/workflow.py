@@ -14,6 +14,7 @@ STATES = (
     State(
         "processing",
         "active",
+        stage={"generation": "asset.generation", "export": "asset.export"},
         done="completed",
         partial="partial",
         limit_s=600,

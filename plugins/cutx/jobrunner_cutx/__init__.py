@@ -18,9 +18,10 @@ from jobrunner import Definition
 from jobrunner_cutx.params import STRUCTS
 from jobrunner_cutx.repeats import refunded_before
 from jobrunner_cutx.routes import BODIES, delivered, ordered, read_order
+from jobrunner_cutx.sources import replicate
 from jobrunner_cutx.workflow import WORKFLOW
 
-__all__ = ["definition"]
+__all__ = ["definition", "replicate"]
 
 definition = Definition(
     WORKFLOW,

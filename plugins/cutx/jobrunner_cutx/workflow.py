@@ -30,6 +30,7 @@ STATES = (
     State(
         "processing",
         "active",
+        stage={kind: f"cutx.{kind}" for kind in (*AT_ONCE, *IN_LINE)},
         done="completed",
         limit_s=120,
         deadline=Deadline(900, ("expired",)),
@@ -139,4 +140,14 @@ WORKFLOW = Workflow(
     recipe=Recipe(client="only", max_length=128),
     locks=(Lock("job", guarded=("processing",)),),
     routes=ROUTES,
+    settings={
+        "writer": "",
+        "writer_url": "",
+        "writer_model": "",
+        "writer_key_env": "",
+        "provider_url": "",
+        "provider_key_env": "",
+        "models": {},
+        "await_s": 900,
+    },
 )

@@ -26,7 +26,14 @@ from jobrunner_howera.commands import (
     still_based,
 )
 from jobrunner_howera.params import ConfirmUpload, Export, Fail, Nothing, Regenerate
-from jobrunner_howera.video import known_video, record_video, sound, video_kept, video_recorded
+from jobrunner_howera.video import (
+    known_video,
+    record_video,
+    sound,
+    video_kept,
+    video_recorded,
+    video_wanted,
+)
 from jobrunner_howera.workflow import WORKFLOW
 
 __all__ = ["definition"]
@@ -46,6 +53,7 @@ definition = Definition(
         "still_based": still_based,
         "video_kept": video_kept,
         "video_recorded": video_recorded,
+        "video_wanted": video_wanted,
     },
     structs={
         "nothing": Nothing,

@@ -19,6 +19,12 @@ def record_video(ask: Ask) -> Act | Refused:
     return _unnamed("say video_uri, or upload the file first")
 
 
+def video_wanted(ask: Ask) -> Refused | None:
+    """Guard: a file may be sent for as long as no video is recorded; it would not be looked at."""
+    recorded = ask.snapshot.value("video_uri")
+    return _conflict(recorded, None) if recorded else None
+
+
 def video_kept(ask: Ask) -> Refused | None:
     """Guard: a report may name the video, but not another one than is recorded."""
     submitted = ask.report.artifacts.get("video_uri")

@@ -13,6 +13,7 @@ from jobrunner import (
     Lock,
     Retry,
     State,
+    Upload,
     Workflow,
 )
 
@@ -22,11 +23,12 @@ STAGES = ("AUDIO_EXTRACTING", "TRANSCRIBING", "GENERATING", "REGENERATING", "EXP
 CLEANUP = Deadline(0, ("CANCELLED",))
 
 
-def _pipeline(name: str, done: str, produces: str, limit_s: float) -> State:
+def _pipeline(name: str, stage: str, done: str, produces: str, limit_s: float) -> State:
     """A stage of the pipeline: every retry is an edge back to itself, and exhaustion is fatal."""
     return State(
         name,
         "active",
+        stage={"*": stage},
         same="retry",
         done=done,
         produces=produces,
@@ -36,11 +38,14 @@ def _pipeline(name: str, done: str, produces: str, limit_s: float) -> State:
     )
 
 
-def _from_the_editor(name: str, done: str, limit_s: float, sift: Call | None = None) -> State:
+def _from_the_editor(
+    name: str, stage: str, done: str, limit_s: float, sift: Call | None = None
+) -> State:
     """Work begun in the editor, and back there if it fails."""
     return State(
         name,
         "active",
+        stage={"*": stage},
         done=done,
         limit_s=limit_s,
         deadline=Deadline(limit_s, ("EDITING",)),
@@ -53,7 +58,7 @@ STATES = (
     State("CREATED", "waiting", deadline=CLEANUP),
     State("UPLOADING", "waiting", deadline=CLEANUP),
     State("UPLOADED", "waiting"),
-    _pipeline("AUDIO_EXTRACTING", "AUDIO_READY", "audio_uri", 30 * MINUTE_S),
+    _pipeline("AUDIO_EXTRACTING", "howera.audio", "AUDIO_READY", "audio_uri", 30 * MINUTE_S),
     State(
         "AUDIO_READY",
         "waiting",
@@ -61,7 +66,9 @@ STATES = (
         checkpoint="audio_uri",
         onward={"*": "TRANSCRIBING"},
     ),
-    _pipeline("TRANSCRIBING", "TRANSCRIPT_READY", "transcript_uri", 30 * MINUTE_S),
+    _pipeline(
+        "TRANSCRIBING", "howera.transcribe", "TRANSCRIPT_READY", "transcript_uri", 30 * MINUTE_S
+    ),
     State(
         "TRANSCRIPT_READY",
         "waiting",
@@ -69,7 +76,7 @@ STATES = (
         checkpoint="transcript_uri",
         onward={"*": "GENERATING"},
     ),
-    _pipeline("GENERATING", "DRAFT_READY", "draft_uri", 15 * MINUTE_S),
+    _pipeline("GENERATING", "howera.draft", "DRAFT_READY", "draft_uri", 15 * MINUTE_S),
     State(
         "DRAFT_READY",
         "waiting",
@@ -78,8 +85,10 @@ STATES = (
         onward_if="auto_edit",
     ),
     State("EDITING", "waiting"),
-    _from_the_editor("REGENERATING", "EDITING", 5 * MINUTE_S, sift=Call("still_based")),
-    _from_the_editor("EXPORTING", "DONE", 10 * MINUTE_S),
+    _from_the_editor(
+        "REGENERATING", "howera.regenerate", "EDITING", 5 * MINUTE_S, sift=Call("still_based")
+    ),
+    _from_the_editor("EXPORTING", "howera.export", "DONE", 10 * MINUTE_S),
     State("DONE", "final", entry=100, ends="completed"),
     State(
         "FAILED",
@@ -231,6 +240,16 @@ DRAFT = Editable(
     action=Call("renew_draft"),
 )
 
+VIDEO = Upload(
+    "video",
+    begins={"CREATED": ("UPLOADING",)},
+    walks={"CREATED": ("UPLOADING",), "UPLOADING": (), "UPLOADED": ()},
+    asset_type="video",
+    mark="uploaded_url",
+    types=("video/*", "application/octet-stream"),
+    guards=(Guard(Call("video_wanted")),),
+)
+
 PIPELINE = Lock(
     "pipeline",
     guarded=("AUDIO_EXTRACTING", "TRANSCRIBING", "GENERATING", "EXPORTING"),
@@ -247,6 +266,7 @@ WORKFLOW = Workflow(
     job_types=(JobType("video", params="nothing"),),
     commands=COMMANDS,
     editables=(DRAFT,),
+    uploads=(VIDEO,),
     locks=(PIPELINE, Lock("regenerate", guarded=("REGENERATING",))),
     failed_stages=STAGES,
     codes={
@@ -255,5 +275,14 @@ WORKFLOW = Workflow(
         "REGENERATE_IN_PROGRESS": 409,
         "EXPORT_NOT_READY": 409,
     },
-    settings={"auto_edit": False},
+    settings={
+        "auto_edit": False,
+        "transcriber": "moonshine",
+        "transcribe_model": "",
+        "language": "",
+        "writer": "",
+        "model": "",
+        "base_url": "",
+        "key_env": "",
+    },
 )

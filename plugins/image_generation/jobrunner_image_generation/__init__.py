@@ -1,7 +1,8 @@
 """One picture for one prompt, paid for by a hold.
 
 The lifecycle is a table in ``workflow``; this room adds two functions that a table cannot say: what
-a prompt may not contain (``guards``) and when two submissions are one (``recipes``).
+a prompt may not contain (``guards``) and when two submissions are one (``recipes``). ``stage`` is
+the work itself, with ``sketcher`` for where there is no provider.
 
 1. Credits are held at birth and settled once: captured by a picture and by a refusal of the
    prompt (the penalty), released when the job is given up.
@@ -15,7 +16,7 @@ edges out of ``failed`` by hand.
 """
 
 from jobrunner import Definition
-from jobrunner_image_generation.guards import prompt_allowed
+from jobrunner_image_generation.guards import one_picture, prompt_allowed
 from jobrunner_image_generation.params import ImageParams, Note
 from jobrunner_image_generation.recipes import same_minute
 from jobrunner_image_generation.workflow import WORKFLOW
@@ -24,6 +25,10 @@ __all__ = ["definition"]
 
 definition = Definition(
     WORKFLOW,
-    functions={"prompt_allowed": prompt_allowed, "same_minute": same_minute},
+    functions={
+        "prompt_allowed": prompt_allowed,
+        "one_picture": one_picture,
+        "same_minute": same_minute,
+    },
     structs={"image": ImageParams, "note": Note},
 )

@@ -1,21 +1,30 @@
-"""What a prompt may not contain: the words that the operator lists under ``blocked_words``.
+"""What a prompt may not contain, and how many pictures a job has.
+
+A prompt may not contain the words that the operator lists under ``blocked_words``.
 
 Both sides are brought to one form (compatibility characters, case, invisible characters), and a
 letter also matches the digit or sign that is commonly written for it. A match must be a whole
 word, so a blocked word inside an innocent place name does no harm; letters spaced out one by one
-are still the word.
+are still the word, and so are letters with accents or strokes on them, and the letters of other
+alphabets that look the same. What the options say in words is read like the prompt: both go to the
+provider.
 
 This is a fence, not a judge. What a model finds unsafe is the provider's to say, later.
 """
 
 import re
 import unicodedata
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import Any
 
 from jobrunner import Ask, Refused
 
 PLAIN = str.maketrans("013457@$", "oieastas")
 DISGUISES = {"o": "o0", "i": "i1", "l": "l1", "e": "e3", "a": "a4@", "s": "s5$", "t": "t7"}
+LOOK_ALIKES = str.maketrans("асеорхуіјѕһԁԛԝӏαοικνρτυıɡø", "aceopxyijshdqwlaoikvptuigo")
+INVISIBLE = {"Cf", "Mn", "Me"}
+PICTURE = "image"
 SEPARATOR = r"[\W_]+"
 WORD_STARTS = r"(?<![^\W_])"
 WORD_ENDS = r"(?![^\W_])"
@@ -24,10 +33,27 @@ WORD_ENDS = r"(?![^\W_])"
 def prompt_allowed(ask: Ask) -> Refused | None:
     """Refuses without saying which word it was: the list is the operator's own."""
     blocked = _pattern(tuple(ask.settings.get("blocked_words", ())))
-    if blocked is None or not blocked.search(_normal(str(ask.params.get("prompt", "")))):
+    if blocked is None or not any(blocked.search(_normal(text)) for text in _texts(ask.params)):
         return None
     detail = "the prompt contains words that this service does not accept; change it and try again"
     return Refused("PROMPT_BLOCKED", detail, status=422)
+
+
+def one_picture(ask: Ask) -> Refused | None:
+    """Exactly one: in this report or stored before."""
+    pictures = ask.snapshot.asset_types.get(PICTURE, 0)
+    if pictures == 1:
+        return None
+    if not pictures:
+        detail = f"{ask.target} needs an asset of type {PICTURE!r}, in this report or stored before"
+        return Refused("RESULT_MISSING", detail, status=409)
+    detail = f"a job has one picture, and with this report it would have {pictures}; leave it out"
+    return Refused("TOO_MANY_PICTURES", detail, status=409)
+
+
+def _texts(params: Mapping[str, Any]) -> Iterator[str]:
+    yield str(params.get("prompt", ""))
+    yield from (value for value in params.get("options", {}).values() if isinstance(value, str))
 
 
 @lru_cache(maxsize=16)
@@ -54,5 +80,6 @@ def _either(letter: str) -> str:
 
 
 def _normal(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(sign for sign in folded if unicodedata.category(sign) != "Cf")
+    folded = unicodedata.normalize("NFKD", text).casefold().translate(LOOK_ALIKES)
+    plain = unicodedata.normalize("NFKD", folded)
+    return "".join(sign for sign in plain if unicodedata.category(sign) not in INVISIBLE)

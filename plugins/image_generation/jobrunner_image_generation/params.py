@@ -5,6 +5,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 Option = str | int | float | bool
+OWN = ["account", "height", "model", "n", "num_outputs", "prompt", "repeat_key", "seed", "size"]
+OWN += ["version", "webhook", "width"]
 
 
 class ImageParams(Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,8 +43,17 @@ class ImageParams(Struct, frozen=True, forbid_unknown_fields=True):
     ] = "default"
     options: Annotated[
         dict[Annotated[str, Meta(min_length=1, max_length=64)], Option],
-        Meta(max_length=32, description="Passed on to the provider as they are."),
+        Meta(
+            max_length=32,
+            description="Passed on to the provider as they are. What has a parameter of its own "
+            "here, or would ask for more than one picture, is not taken.",
+            extra_json_schema={"propertyNames": {"not": {"enum": OWN}}},
+        ),
     ] = {}
+
+    def __post_init__(self) -> None:
+        if taken := sorted(set(OWN) & self.options.keys()):
+            raise ValueError(f"options may not say {', '.join(taken)}; they are not the user's")
 
 
 class Note(Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,13 +18,14 @@ from jobrunner import (
 )
 
 PROMPT_ALLOWED = Call("prompt_allowed")
-ONE_PICTURE = Call("output_stored", {"assets_only": True, "asset_type": "image"})
+ONE_PICTURE = Call("one_picture")
 
 STATES = (
     State("queued", "queued", onward={"*": "running"}, entry=0),
     State(
         "running",
         "active",
+        stage={"*": "image.generate"},
         done="completed",
         rejected="rejected",
         limit_s=120,
@@ -106,8 +107,15 @@ WORKFLOW = Workflow(
     locks=(Lock("job", guarded=("running",)),),
     quota=Quota(open_jobs=100, per_minute=60),
     folder="originals",
-    codes={"PROMPT_BLOCKED": 422},
+    codes={"PROMPT_BLOCKED": 422, "TOO_MANY_PICTURES": 409},
     settings={
+        "provider": "sketch",
+        "base_url": "",
+        "model": "",
+        "models": [],
+        "version": "",
+        "key_env": "",
+        "timeout_s": 100,
         "blocked_words": ["nsfw", "nude", "nudity", "porn", "hentai", "gore", "beheading"],
     },
 )

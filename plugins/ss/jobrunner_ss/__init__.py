@@ -27,6 +27,7 @@ from jobrunner_ss.commands import (
     store_draft,
     unlocked,
 )
+from jobrunner_ss.inputs import take_input
 from jobrunner_ss.params import Confirm, Draft, Freeze, SsParams
 from jobrunner_ss.plan import answered, frozen, kept
 from jobrunner_ss.recipes import same_request
@@ -47,6 +48,7 @@ definition = Definition(
         "same_request": same_request,
         "skip": skip,
         "start": start,
+        "take_input": take_input,
         "store_draft": store_draft,
         "unlocked": unlocked,
     },

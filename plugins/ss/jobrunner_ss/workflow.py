@@ -1,7 +1,6 @@
 """Seven states, seven edges, five commands: the whole lifecycle as data."""
 
 from jobrunner import (
-    EXTERNAL,
     Call,
     Command,
     Deadline,
@@ -13,6 +12,7 @@ from jobrunner import (
     Recipe,
     Retry,
     State,
+    Upload,
     Workflow,
 )
 
@@ -32,7 +32,7 @@ STATES = (
         "created",
         "waiting",
         same="noop",
-        on_demand=EXTERNAL,
+        on_demand="ss.draft",
         done="draft_ready",
         retry=Retry("inside", failed=(), max=3, base_s=1, factor=2, cap_s=30, jitter=0.1),
     ),
@@ -42,6 +42,7 @@ STATES = (
     State(
         "running",
         "active",
+        stage={"*": "ss.run"},
         same="noop",
         done="succeeded",
         limit_s=HOUR_S,
@@ -126,6 +127,15 @@ DRAFT = Editable(
     action=Call("unlocked"),
 )
 
+INPUT = Upload(
+    "input",
+    walks={"created": (), "draft_ready": ()},
+    asset_type="input",
+    artifact="input",
+    fingerprint="fingerprint",
+    action=Call("take_input"),
+)
+
 WORKFLOW = Workflow(
     name="ss",
     version="1",
@@ -135,9 +145,11 @@ WORKFLOW = Workflow(
     job_types=(JobType("work", params="ss"),),
     commands=COMMANDS,
     editables=(DRAFT,),
+    uploads=(INPUT,),
     recipe=Recipe(derive=Call("same_request"), client="additional"),
     locks=(Lock("job", guarded=("running",)),),
     codes={
+        "FINGERPRINT_MISMATCH": 409,
         "DRAFT_MISSING": 409,
         "DRAFT_CONFIRM_BLOCKED": 400,
         "PLAN_MISSING": 409,

@@ -2,6 +2,7 @@
 
 from tests.stages.unruly import definition_of, misbehave
 
-definition = definition_of("unruly", "unruly.stage", limit_s=60)
+definition = definition_of("unruly", "unruly.stage", limit_s=600)
+brief = definition_of("unruly-brief", "unruly.stage", limit_s=5)
 
-__all__ = ["definition", "misbehave"]
+__all__ = ["brief", "definition", "misbehave"]

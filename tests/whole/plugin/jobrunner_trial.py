@@ -32,8 +32,8 @@ from jobrunner import (
 
 class Params(Struct, frozen=True, forbid_unknown_fields=True):
     """``does``: ``work``, ``wait`` (until the file ``gate`` is there), ``hang`` (deaf to being
-    cancelled), ``retry``, ``fail``, ``crash``, ``die``. ``diary``: a file that gets a line for
-    each execution."""
+    cancelled), ``retry``, ``fail``, ``crash``, or what ends the service: ``die``, ``exit``,
+    ``spin``. ``diary``: a file that gets a line for each execution."""
 
     does: str = "work"
     gate: str = ""
@@ -46,14 +46,9 @@ async def work(ctx: Context[Params]) -> Done:
     if params.diary:
         with open(params.diary, "a", encoding="utf-8") as diary:
             diary.write(f"{ctx.job_id} {ctx.attempt} {ctx.idempotency_key()}\n")
+    if params.does in ("wait", "hang", "spin"):
+        await _wait(params)
     match params.does:
-        case "wait":
-            while not os.path.exists(params.gate):
-                await anyio.sleep(0.01)
-        case "hang":
-            while not os.path.exists(params.gate):
-                with suppress(asyncio.CancelledError):
-                    await asyncio.sleep(0.01)
         case "retry":
             raise RetryableFailure("NOT_NOW", "try again")
         case "fail":
@@ -62,7 +57,22 @@ async def work(ctx: Context[Params]) -> Done:
             raise ZeroDivisionError("a bug in a plugin")
         case "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "exit":
+            os._exit(7)
     return Done(result={"attempt": ctx.attempt})
+
+
+async def _wait(params: Params) -> None:
+    """Until the gate is there: politely, deaf to being cancelled, or keeping everybody waiting."""
+    while not os.path.exists(params.gate):
+        match params.does:
+            case "wait":
+                await anyio.sleep(0.01)
+            case "hang":
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.01)
+            case _:
+                pass
 
 
 def trapped(ask: Ask) -> Refused | None:

@@ -1,0 +1,83 @@
+"""What happens once at each start, between the opening of the store and the first job that moves:
+it is said what is there and what was refused, declarations are kept, and there is an admin.
+"""
+
+import os
+from collections.abc import Callable
+
+from jobrunner import overrides
+from jobrunner.config import Config
+from jobrunner.core.decision import Grant, NewToken, Remember
+from jobrunner.core.queries import Token
+from jobrunner.core.workflow import Definition
+from jobrunner.ports import Clock, Files, Ids, digest
+from jobrunner.stages import Registry
+from jobrunner.store import Store
+
+Log = Callable[..., None]
+LOCAL = "local"
+
+
+def introduce(config: Config, store: Store, registry: Registry, log: Log, version: str) -> None:
+    """What starts here, and what does not."""
+    log(
+        "service.starting",
+        version=version,
+        sqlite=store.sqlite_version,
+        path=config.store.path,
+        workflows=registry.names(),
+    )
+    for name, reason in registry.unfit.items():
+        log("stage.refused", level="error", stage=name, reason=reason)
+    for name, reason in registry.unheard.items():
+        log("source.refused", level="error", source=name, reason=reason)
+    for name, reason in registry.alone.items():
+        log("companion.refused", level="error", companion=name, reason=reason)
+    for name, reasons in registry.refused.items():
+        log("workflow.refused", level="error", workflow=name, reasons=list(reasons))
+    for fault in overrides.unknown_workflows(config, [*registry.names(), *registry.refused]):
+        log("config.ignored", level="warning", detail=fault)
+
+
+async def remember(store: Store, registry: Registry, clock: Clock, log: Log) -> None:
+    """Every declaration that a job may be born under is kept by its digest."""
+    for name in registry.names():
+        definition = registry.current(name)
+        assert definition is not None
+        await store.commit(_remembered(definition, clock.now()))
+    registry.remember(await store.reader.declarations())
+    for which, reasons in registry.outdated.items():
+        log("declaration.outdated", level="error", declaration=which, reasons=list(reasons))
+
+
+def _remembered(definition: Definition, now: int) -> Remember:
+    workflow = definition.workflow
+    states = tuple((state.name, state.kind) for state in workflow.states)
+    return Remember(
+        definition.digest, workflow.name, workflow.version, definition.encoded, states, now
+    )
+
+
+async def first_token(
+    config: Config, store: Store, clock: Clock, ids: Ids, files: Files
+) -> str | None:
+    """The first admin, on the first start; without tokens, the account of the local user."""
+    now = clock.now()
+    if config.auth.mode == "none":
+        initial = config.credits.initial
+        await store.commit(Grant(LOCAL, initial, "initial", "service", now, once=True))
+        return None
+    if any(_is_live_admin(token, now) for token in await store.reader.tokens()):
+        return None
+    token = ids.secret()
+    data = token.encode()
+    path = os.path.join(os.path.dirname(os.path.abspath(config.store.path)), "admin.token")
+    files.write_private(path, data + b"\n")
+    unit = NewToken(ids.fresh(), "admin", "admin", digest(data), now, "service")
+    await store.commit(unit)
+    return token
+
+
+def _is_live_admin(token: Token, now: int) -> bool:
+    expired = token.expires_at is not None and token.expires_at <= now
+    return token.role == "admin" and token.revoked_at is None and not expired

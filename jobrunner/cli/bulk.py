@@ -1,0 +1,70 @@
+"""``job bulk``: one command for many jobs at once."""
+
+import asyncio
+from typing import Annotated, Any
+
+from cyclopts import CycloptsError, Parameter
+
+from jobrunner.cli import printing
+from jobrunner.cli.options import Listing, pairs, parameters, spelled_out
+from jobrunner.cli.service import part, service
+
+Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
+Flag = Annotated[bool, Parameter(negative="")]
+LOOK_AGAIN_S = 0.5
+
+
+async def bulk(
+    command: str,
+    /,
+    *,
+    ids: Many = None,
+    workflow: str | None = None,
+    status: Many = None,
+    job_type: Annotated[str | None, Parameter(alias="--type")] = None,
+    user: str | None = None,
+    label: Many = None,
+    stuck: Flag = False,
+    paused: Flag = False,
+    field: Many = None,
+    reason: str | None = None,
+    dry_run: Flag = False,
+    wait: Flag = False,
+    listing: Listing = Listing(),
+) -> int:
+    """Give one command to all jobs that are meant: cancel, retry, pause, resume, rerun, delete, …
+
+    Parameters
+    ----------
+    ids
+        A job's id, again for more, or `-` for those that stdin lists; instead of a filter.
+    field
+        A field of the command, as NAME=VALUE; again for more.
+    dry_run
+        Only say what would happen.
+    wait
+        Until all is done; else many jobs are left to the service under a handle.
+    """
+    which: dict[str, Any] = {"workflow": workflow, "status": status, "job_type": job_type}
+    which |= {"user_id": user, "labels": pairs(label or ()), "stuck": stuck, "paused": paused}
+    chosen = {name: value for name, value in which.items() if value}
+    if bool(ids) == bool(chosen):
+        raise CycloptsError(msg="say which jobs are meant: by --ids, or by a filter")
+    body: dict[str, Any] = {"command": command, "dry_run": dry_run}
+    body |= {"ids": spelled_out(ids)} if ids else {"filter": chosen}
+    body |= {"fields": parameters(None, field or ())} if field else {}
+    body |= {"reason": reason} if reason else {}
+    async with service(listing) as running:
+        told = await running.post("/admin/bulk", body)
+        while wait and told.get("status") == "running":
+            await asyncio.sleep(LOOK_AGAIN_S)
+            told = await running.get(f"/admin/bulk/{part(told['id'])}")
+    _print(told, listing)
+    return 1 if told.get("failed") else 0
+
+
+def _print(told: dict[str, Any], listing: Listing) -> None:
+    if told.get("dry_run") and listing.output == "ids":
+        printing.rows([{"id": one["job_id"]} for one in told["jobs"]], (), "ids")
+    else:
+        printing.record(told, listing.output)

@@ -1,0 +1,259 @@
+"""``plugin``: what distributions bring, and a new one to begin with. No service is needed."""
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from importlib.metadata import EntryPoint
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from jobrunner.cli import printing
+from jobrunner.cli.options import Output, Where
+from jobrunner.config import Config, nearest
+from jobrunner.errors import Misconfigured, Refused
+from jobrunner.stages.distributions import BESIDE, KINDS, PREFIX, Brought, brought, normalized
+from jobrunner.stages.registry import API
+
+if TYPE_CHECKING:
+    from jobrunner.stages import Registry
+
+NAME_MAX = 40
+COLUMNS = ("name", "version", "api", "from", *KINDS, "faults")
+LOADED, OFF, REFUSED = "loaded", "off", "refused"
+
+app = App(name="plugin", help="What distributions bring, and how to begin one.")
+
+
+@app.command(name="list")
+def list_(*, output: Output = "table", where: Where = Where()) -> None:
+    """List the distributions that bring workflows or stages; those that are refused say why."""
+    config = where.load()
+    registry = _registry(config)
+    told = [_told(one, registry, config) for one in brought()]
+    if output != "table":
+        printing.rows(told, (), output)
+        return
+    printing.rows([_row(one) for one in told], COLUMNS)
+    for one in told:
+        for fault in one["faults"]:
+            print(f"\n{one['name']} {one['version']}: {_plain(fault)}")
+    for fault in _enabled_in_vain(config):
+        print(f"\n{fault}")
+
+
+def _enabled_in_vain(config: Config) -> Iterator[str]:
+    known = sorted({entry.name for one in brought() for entry in one.entries})
+    for name in config.plugins.enabled:
+        if name not in ("*", *known):
+            yield f"plugins.enabled = {name!r}: nothing brings it; {nearest(name, known)}"
+
+
+def _plain(text: str) -> str:
+    """One line, whatever a stranger put into it."""
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
+
+
+def _name(_: Any, name: str) -> None:
+    fits = len(name) <= NAME_MAX and re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name)
+    if not fits:
+        raise ValueError(
+            f"{name!r} is no name for a plugin: up to {NAME_MAX} small letters, digits and single "
+            'dashes, a letter first, like "night-train"'
+        )
+
+
+@app.command
+def new(
+    name: Annotated[str, Parameter(validator=_name)],
+    /,
+    *,
+    into: Path = Path(),
+    where: Where = Where(),
+) -> None:
+    """Write a small plugin that works: a workflow, its stage, tests that pass.
+
+    It gets a folder of its own, called like it, in the folder --into. What is there already is
+    left alone.
+    """
+    config = where.load()
+    folder = into / name
+    if taken := _taken(name, config):
+        raise Refused("ALREADY_EXISTS", f"{name}: {taken}; choose another name")
+    if not into.is_dir():
+        raise Refused("NOT_FOUND", f"{into}: there is no such folder; make it first")
+    _write(folder, _files(name))
+    print(folder)
+
+
+def _write(folder: Path, texts: dict[str, str]) -> None:
+    """All of them, or none."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        raise Refused("ALREADY_EXISTS", f"{folder} is there already; it is left alone") from None
+    except OSError as error:
+        raise Misconfigured(f"{folder}: cannot be made: {error.strerror}") from None
+    try:
+        for path, text in texts.items():
+            (folder / path).parent.mkdir(exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise Misconfigured(f"{folder}: cannot be written: {error.strerror}") from None
+
+
+def _taken(name: str, config: Config) -> str:
+    """By whom, or nothing."""
+    registry = _registry(config)
+    for one in brought():
+        if normalized(one.name) == f"jobrunner-{name}":
+            return f"{one.name} {one.version} is installed from {one.folder}"
+        if name in {entry.name for entry in one.of("workflows")}:
+            return f"{one.name} brings a workflow of that name"
+    if name in {*registry.names(), *registry.refused}:
+        return "there is a workflow of that name"
+    package = _package(name)
+    return f"there is a package {package} on python's path" if find_spec(package) else ""
+
+
+def _package(name: str) -> str:
+    return f"jobrunner_{name.replace('-', '_')}"
+
+
+def _files(name: str) -> dict[str, str]:
+    package = _package(name)
+    templates = files("jobrunner.cli") / "plugin_template"
+    places = {
+        "pyproject.toml": "pyproject.toml",
+        "README.md": "README.md",
+        f"{package}/__init__.py": "package",
+        f"tests/test_{name.replace('-', '_')}.py": "tests",
+    }
+    written = {
+        path: Template((templates / f"{source}.txt").read_text(encoding="utf-8")).substitute(
+            name=name, package=package
+        )
+        for path, source in places.items()
+    }
+    return {**written, f"{package}/py.typed": ""}
+
+
+# ---------------------------------------------------------------- what there is
+
+
+def _registry(config: Config) -> "Registry":
+    """What a plugin prints while it is imported is none of our answer."""
+    from jobrunner.app import load_definitions
+
+    with redirect_stdout(sys.stderr):
+        return load_definitions(config)
+
+
+def _told(one: Brought, registry: "Registry", config: Config) -> dict[str, Any]:
+    kinds = {kind: [_entry(kind, e, one, registry, config) for e in one.of(kind)] for kind in KINDS}
+    entries = [entry for kind in KINDS for entry in kinds[kind]]
+    reasons = [f"{entry['name']}: {reason}" for entry in entries for reason in entry["faults"]]
+    return {
+        "id": one.name,
+        "name": one.name,
+        "version": one.version,
+        "api": max(map(_api, one.entries), key=str, default=None),
+        "from": _from(one, config),
+        "folder": one.folder,
+        **kinds,
+        "faults": [*filter(None, [one.fault]), *_lost(one), *dict.fromkeys(reasons)],
+    }
+
+
+def _lost(one: Brought) -> Iterator[str]:
+    """Nobody looks into a group that is spelled like this."""
+    groups = [PREFIX + kind for kind in (*KINDS, *BESIDE)]
+    for group in sorted({entry.group for entry in one.entries} - set(groups)):
+        yield f"there is no group {group}; {nearest(group, groups)}"
+
+
+def _row(told: dict[str, Any]) -> dict[str, Any]:
+    """With what is listed as text, and what is not there as nothing."""
+    kinds = {kind: ", ".join(map(_marked, told[kind])) or None for kind in KINDS}
+    return told | kinds | {"faults": len(told["faults"]) or None}
+
+
+def _marked(entry: dict[str, Any]) -> str:
+    state = entry["state"]
+    return str(entry["name"]) if state == LOADED else f"{entry['name']} ({state})"
+
+
+def _entry(
+    kind: str, entry: EntryPoint, one: Brought, registry: "Registry", config: Config
+) -> dict[str, Any]:
+    enabled = config.plugins.enabled
+    if "*" not in enabled and entry.name not in enabled:
+        return {"name": entry.name, "state": OFF, "faults": []}
+    faults = [] if one.fault else list(_faults(kind, entry, registry))
+    state = REFUSED if faults or one.fault else LOADED
+    return {"name": entry.name, "state": state, "faults": faults}
+
+
+def _faults(kind: str, entry: EntryPoint, registry: "Registry") -> Iterator[str]:
+    """Of one entry point. What it leads to may have a name of its own."""
+    found, refused = _found(entry), _refused(kind, registry)
+    name = _given_name(found, entry)
+    current = registry.current(name) if kind == "workflows" else None
+    if current is not None and current.digest == getattr(found, "digest", ""):
+        return  # it is another one of this name that was refused
+    for reason in refused.get(name, refused.get(entry.name, ())):
+        yield reason + _cure(reason)
+
+
+def _refused(kind: str, registry: "Registry") -> dict[str, tuple[str, ...]]:
+    """Why what is there of one kind is not used."""
+    if kind == "workflows":
+        return registry.refused
+    unused = {"stages": registry.unfit, "sources": registry.unheard, "companions": registry.alone}
+    return {name: (reason,) for name, reason in unused[kind].items()}
+
+
+def _found(entry: EntryPoint) -> Any:
+    """The thing behind it, if it could be imported."""
+    module, _, path = entry.value.partition(":")
+    found: Any = sys.modules.get(module.strip())
+    for part in path.split("[")[0].strip().split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _given_name(found: Any, entry: EntryPoint) -> str:
+    """What it calls itself. A companion names a workflow, a definition has one."""
+    workflow = getattr(found, "workflow", None)
+    name = workflow if isinstance(workflow, str) else getattr(workflow or found, "name", None)
+    return name if isinstance(name, str) else entry.name
+
+
+def _cure(reason: str) -> str:
+    """Where the reason itself says only what happened."""
+    if "ModuleNotFoundError" in reason:
+        missing = re.search(r"No module named '([\w.]+)'", reason)
+        what = f" ({missing[1]})" if missing else ""
+        return f"; install what it needs{what} where python finds it, or remove the plugin"
+    if "does not load" in reason or "leads to" in reason:
+        return "; ask its author to mend it, or remove the plugin"
+    return ""
+
+
+def _api(entry: EntryPoint) -> Any:
+    module = sys.modules.get(entry.value.partition(":")[0])
+    return getattr(module, "JOBRUNNER_API", API)
+
+
+def _from(one: Brought, config: Config) -> str:
+    if one.editable:
+        return one.folder
+    added = Path(config.plugins.path)
+    return str(added) if Path(one.folder) == added.resolve() else "installed"

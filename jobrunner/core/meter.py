@@ -1,0 +1,82 @@
+"""The seam through which the engine is observed: what happened is told to a ``Meter``, once, in the
+room where it happened.
+
+By itself a meter hears nothing, and that is the form everybody starts with; ``app`` puts a real
+one in its place. Who counts or traces fills in what he wants to hear, so no room knows what is made
+of it. Everything told here is small and was at hand anyway: nothing is worked out for a meter.
+Times that last are seconds by the monotonic clock, instants are milliseconds UTC.
+"""
+
+from msgspec import Struct
+
+from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.messages import Ended
+from jobrunner.core.outbox import DueDelivery
+
+
+class Span(Struct, frozen=True):
+    """From when to when, and how long that was by the clock that does not jump."""
+
+    began_at: int
+    ended_at: int
+    seconds: float
+
+
+class Meter:
+    """Hears everything and makes nothing of it."""
+
+    def committed(self, units: int, batch_s: float, commit_s: float) -> None:
+        """A batch is on the disk; ``commit_s`` is what its last word alone took."""
+
+    def submitted(self, job: Snapshot, span: Span) -> None:
+        """A job was made, of facts, a decision and a commit."""
+
+    def attempted(self, job: Snapshot, attempt: Attempt, ended: Ended, span: Span) -> None:
+        """An attempt in the house is over, whatever came of it."""
+
+    def delivered(self, delivery: DueDelivery, number: int, outcome: str, span: Span) -> None:
+        """A notification was tried. ``outcome``: ``delivered``, ``due`` (again later), ``failed``,
+        ``disabled``."""
+
+    def fired(self, late_s: float) -> None:
+        """A timer had its effect, so long after it was due."""
+
+    def lagged(self, seconds: float) -> None:
+        """How late the loop came back to somebody who slept."""
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """A request was answered. ``route`` is a template of the table, never a path."""
+
+    def refused(self, code: str) -> None:
+        """With one of the codes that this service or a loaded workflow knows."""
+
+    def heard(self, source: str, verdict: str) -> None:
+        """A webhook for a known source; ``verdict`` is one of a few words."""
+
+
+class Readings(Struct, frozen=True, kw_only=True):
+    """How things stand in the moment somebody asks. Jobs are counted by workflow and status."""
+
+    jobs: tuple[tuple[str, str, int], ...] = ()
+    running: int = 0
+    in_line: int = 0
+    parked: int = 0
+    oldest_in_line_s: float = 0
+    overdue_timers_s: float = 0
+    actors: int = 0
+    letters: int = 0
+    writes_waiting: int = 0
+    loop_lag_s: float = 0
+    streams: int = 0
+    uploads: int = 0
+    deliveries_under_way: int = 0
+    deliveries_waiting: int = 0
+    endpoints_failing: int = 0
+    endpoints_disabled: int = 0
+    file_bytes: int = 0
+    wal_bytes: int = 0
+    free_bytes: int = 0
+    threads_stray: int = 0
+
+
+SILENT = Meter()

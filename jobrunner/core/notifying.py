@@ -1,0 +1,215 @@
+"""What is told to the outside when a job has moved, and what follows from a try to tell it. Pure.
+
+A notification is made by the decision that it is about, so it is stored in that decision's
+transaction or not at all. Its id is made of job, version and endpoint: every try of it, in this
+life of the process or in the next, carries the same one. Its body says who moved and where to,
+never what was submitted or made: whoever wants that asks for the job.
+
+One commit tells an endpoint one thing, the most telling one: that a job was put aside, ended,
+settled, waits for a person; else that it moved.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from jobrunner.core.decision import Hop, Notification, Tried
+from jobrunner.core.job import Snapshot
+from jobrunner.core.outbox import DueDelivery
+from jobrunner.core.workflow import EVERY, UNASKED, Definition
+
+BODY_MAX = 20_000
+MESSAGE_MAX = 1_000
+# The pause before each try. The last one is made three days after the first.
+PAUSES_S = (0, 5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
+JITTER = 0.2
+RETRY_AFTER_S_MAX = 86_400.0
+GONE = 410
+ORIGIN = re.compile(r"https?://[^/?#]+", re.IGNORECASE)
+
+
+class Heard(Struct, frozen=True):
+    """What came back of one try. ``status`` None: nobody answered. ``hopeless``: the address is
+    one that may not be asked, and asking again would not change that."""
+
+    status: int | None = None
+    error: str = ""
+    retry_after_s: float = 0
+    latency_ms: int = 0
+    hopeless: bool = False
+
+    @property
+    def well(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+
+class Post(Struct, frozen=True):
+    """One request to make. ``trusted``: the operator wrote its URL, so it may lead inside."""
+
+    url: str
+    headers: dict[str, str]
+    body: bytes
+    trusted: bool
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """The ``data`` of a body: which job, where it came from, where it stands, why it failed."""
+
+    job_id: str
+    workflow: str
+    job_type: str
+    user_id: str
+    from_status: str | None
+    status: str
+    kind: str
+    version: int
+    run_id: str | None
+    correlation_id: str | None
+    failure_code: str | None
+    failure_message: str | None
+    failed_stage: str | None
+    stuck: str | None
+    created_at: str
+    completed_at: str | None
+    labels: dict[str, str] | UnsetType = UNSET
+
+
+class Letter(Struct, frozen=True):
+    type: str
+    timestamp: str
+    data: Standing
+
+
+def notifications(
+    definition: Definition, before: Snapshot | None, after: Snapshot, hops: tuple[Hop, ...]
+) -> tuple[Notification, ...]:
+    """One for each endpoint that wants to hear of this."""
+    endpoints = tuple(_endpoints(definition, after))
+    what = happened(definition, before, after, hops) if endpoints else ""
+    if not what:
+        return ()
+    came_from = hops[0].from_status if hops else after.status
+    body = written(f"job.{what}", after, came_from)
+    return tuple(
+        Notification(
+            id=f"{after.id}-{after.version}-{target}",
+            owner=owner,
+            lane=lane_of(owner, url),
+            url=url,
+            type=f"job.{what}",
+            body=body,
+        )
+        for target, owner, url, wanted in endpoints
+        if what in wanted or (hops and EVERY in wanted)
+    )
+
+
+def happened(
+    definition: Definition, before: Snapshot | None, after: Snapshot, hops: tuple[Hop, ...]
+) -> str:
+    """The most telling thing; empty when there is nothing to tell."""
+    if after.stuck is not None and (before is None or before.stuck is None):
+        return "stuck"
+    if not hops:
+        return ""
+    if before is not None and before.status == after.status:
+        return EVERY
+    if after.kind == "final":
+        return "ended"
+    if after.kind == "settled":
+        return "settled"
+    waits = after.kind == "waiting" and definition.states[after.status].person
+    return "waiting" if waits else EVERY
+
+
+def written(name: str, job: Snapshot, came_from: str | None) -> str:
+    """The body, under its size whatever a client or a provider put into the job."""
+    told = Standing(
+        job_id=job.id,
+        workflow=job.workflow,
+        job_type=job.job_type,
+        user_id=job.user_id,
+        from_status=came_from,
+        status=job.status,
+        kind=job.kind,
+        version=job.version,
+        run_id=job.run_id or None,
+        correlation_id=_short(job.correlation_id),
+        failure_code=_short(job.failure_code),
+        failure_message=_short(job.failure_message),
+        failed_stage=_short(job.failed_stage),
+        stuck=_short(job.stuck),
+        created_at=stamp(job.created_at),
+        completed_at=None if job.completed_at is None else stamp(job.completed_at),
+        labels=job.labels,
+    )
+    at = stamp(job.updated_at)
+    body = msgspec.json.encode(Letter(name, at, told))
+    if len(body) >= BODY_MAX:
+        bare: Any = msgspec.structs.replace(told, labels=UNSET, correlation_id=None)
+        body = msgspec.json.encode(Letter(name, at, bare))
+    return body.decode()
+
+
+def follows(delivery: DueDelivery, heard: Heard, at: int, now: int, jitter: float) -> Tried:
+    """What is written after a try: delivered, due again, given up, or never to be tried again."""
+    spent = delivery.spent + 1
+    outcome, due_at = "due", None
+    if heard.well:
+        outcome = "delivered"
+    elif heard.status == GONE:
+        outcome = "disabled"
+    elif heard.hopeless or spent >= len(PAUSES_S):
+        outcome = "failed"
+    else:
+        due_at = now + int(1000 * pause_s(spent, heard.retry_after_s, jitter))
+    return Tried(
+        delivery=delivery.row,
+        number=delivery.tries + 1,
+        at=at,
+        latency_ms=heard.latency_ms,
+        http_status=heard.status,
+        error=heard.error,
+        outcome=outcome,  # type: ignore[arg-type]
+        due_at=due_at,
+    )
+
+
+def pause_s(spent: int, retry_after_s: float, jitter: float) -> float:
+    """Before the next try, after so many. An endpoint may ask for more patience, up to a day."""
+    wanted = max(PAUSES_S[spent], min(retry_after_s, RETRY_AFTER_S_MAX))
+    return wanted * (1 + JITTER * jitter)
+
+
+def lane_of(owner: str, url: str) -> str:
+    return f"{owner} {origin_of(url)}"
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port: all of a URL that may be logged."""
+    found = ORIGIN.match(url)
+    return found[0].lower() if found else ""
+
+
+def stamp(millis: int) -> str:
+    moment = datetime.fromtimestamp(millis / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _endpoints(
+    definition: Definition, job: Snapshot
+) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
+    """Target, owner, URL and what it wants to hear. No user's name has a colon in it."""
+    if job.notify_url:
+        yield "job", job.user_id, job.notify_url, job.notify_on or UNASKED
+    notify = definition.workflow.notify
+    if notify.url:
+        yield "workflow", f"workflow:{job.workflow}", notify.url, notify.on
+
+
+def _short(text: str | None) -> str | None:
+    return text[:MESSAGE_MAX] if text else None

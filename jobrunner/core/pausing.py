@@ -1,0 +1,104 @@
+"""Pausing: a flag beside the status, and never a status.
+
+While it is set no attempt starts: the engine takes the job nowhere, no slot is given to it, and no
+claim is granted. All else goes on. An attempt that runs finishes, and its outcome takes its edges;
+callbacks, edits and commands are taken as always, and a cancel cancels.
+
+Clocks keep running. Those of work that somebody holds (its limit, its silence, its lease) act at
+once, because that work goes on too. All others (deadline, backoff, retry, start time, lapse) act
+when the job is resumed, late if they came due before.
+
+The pause of a whole workflow holds all its jobs back in the same way but touches none of them: it
+is a fact that the decision is handed, asked where an attempt would start and where a clock rings.
+The pause of a stage only keeps its attempts from starting.
+"""
+
+from jobrunner.core.answers import Verdict, begin, forbidden, stale_version
+from jobrunner.core.decision import AuditRecord, NoOp
+from jobrunner.core.draft import Draft
+from jobrunner.core.job import Paused, Snapshot
+from jobrunner.core.messages import Facts, Moment, Pause, Resume
+from jobrunner.core.moves import go_on, illegal
+from jobrunner.core.workflow import EXTERNAL, Definition
+from jobrunner.errors import Refused
+
+OF_HELD_WORK = frozenset({"limit", "heartbeat", "lease"})
+PAUSERS = frozenset({"user", "admin"})
+
+
+def pause(
+    definition: Definition, job: Snapshot, message: Pause, facts: Facts, moment: Moment
+) -> Verdict:
+    """Set by the owner or an admin, once: a second pause changes neither who, why nor when."""
+    draft = begin(definition, job, message, facts, moment, "pause")
+    if refused := _barred(job, message):
+        return refused
+    if job.kind == "final":
+        return illegal(draft, job.status)
+    if job.paused is not None:
+        return NoOp("paused", job, {"replayed": True})
+    draft.decide(paused=Paused(message.actor.name, moment.now, message.reason))
+    draft.log("job.paused", by=message.actor.name, reason=message.reason)
+    return _answered(draft, "job.pause")
+
+
+def resume(
+    definition: Definition, job: Snapshot, message: Resume, facts: Facts, moment: Moment
+) -> Verdict:
+    """What came due meanwhile acts now; where the engine had stopped, it goes on in this commit."""
+    if refused := _barred(job, message):
+        return refused
+    if job.paused is None:
+        return NoOp("not_paused", job, {"replayed": True})
+    draft = begin(definition, job, message, facts, moment, "resume")
+    draft.decide(paused=None)
+    draft.log("job.resumed", by=message.actor.name, reason=message.reason)
+    if refused := go_on(draft):
+        return refused
+    return _answered(draft, "job.resume", was_paused_by=job.paused.by)
+
+
+def halted_by(definition: Definition, job: Snapshot, facts: Facts) -> Paused | None:
+    """The pause that keeps an attempt of the house from starting here, whichever it is."""
+    if job.paused or facts.halted:
+        return job.paused or facts.halted
+    stage = _stage_ahead(definition, job)
+    return Paused("", 0) if stage in facts.halted_stages else None
+
+
+def rests_until_resumed(job: Snapshot, purpose: str, facts: Facts) -> bool:
+    """This clock has rung, and waits to be heard."""
+    return bool(job.paused or facts.halted) and purpose not in OF_HELD_WORK
+
+
+def refusal(paused: Paused) -> Refused:
+    why = f": {paused.reason}" if paused.reason else ""
+    return Refused(
+        "JOB_PAUSED",
+        f"{paused.by} paused this{why}; it starts nothing before it is resumed",
+        paused_by=paused.by,
+        reason=paused.reason,
+    )
+
+
+def _barred(job: Snapshot, message: Pause | Resume) -> Refused | None:
+    if not message.actor.roles(job) & PAUSERS:
+        return forbidden("pausing and resuming a job are for its owner or an admin")
+    return stale_version(job, message.expected_version)
+
+
+def _answered(draft: Draft, event: str, **said: str) -> Verdict:
+    fields = {"reason": draft.reason, **said}
+    draft.audits.append(AuditRecord(event, draft.actor.name, fields))
+    draft.answer = {"replayed": False}
+    return draft.tear_out()
+
+
+def _stage_ahead(definition: Definition, job: Snapshot) -> str:
+    """What would run next: the stage of the open attempt, or the one behind the queue."""
+    if job.attempt is not None:
+        return job.attempt.stage
+    place = job.status
+    if job.kind == "queued":
+        place = definition.onward_of(job.status, job.job_type) or place
+    return definition.stage_of(place, job.job_type) or EXTERNAL

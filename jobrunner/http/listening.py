@@ -1,0 +1,149 @@
+"""Listening: so many connections and no more, and every refusal in the same shape, also of what
+never became a request."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+from aiohttp import web
+
+from jobrunner.errors import Misconfigured
+from jobrunner.http.door import Door, Reply
+from jobrunner.http.problems import internal, invalid, problem
+
+HEADERS_MAX = 128
+LINGER_S = 1
+BACKLOG = 1024
+FIXED = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "Server": "jobrunner",
+}
+REQUEST_ID = web.RequestKey("correlation_id", str)
+
+
+@contextlib.asynccontextmanager
+async def open_site(
+    app: web.Application, door: Door, host: str, port: int, what: str = "server"
+) -> AsyncIterator[tuple[str, int]]:
+    """Listen until the block is left; yields the address in use (a port of 0 takes a free one).
+    ``what`` begins the names of the settings that say where.
+
+    A client that hangs up cancels nothing: what it asked for may be half committed.
+
+    Raises: Misconfigured
+    """
+    runner = web.AppRunner(
+        app, access_log=None, handler_cancellation=False, shutdown_timeout=door.settings.shutdown_s
+    )
+    await runner.setup()
+    try:
+        async with await _listen(Gate(runner, door), host, port, what) as server:
+            address = server.sockets[0].getsockname()
+            yield str(address[0]), int(address[1])
+            server.close()
+            await runner.cleanup()
+    finally:
+        await runner.cleanup()
+
+
+class Gate:
+    """Makes what serves one connection. One too many is told so and closed, without a look at what
+    it wants."""
+
+    def __init__(self, runner: web.AppRunner, door: Door) -> None:
+        assert runner.server is not None
+        self._server = runner.server
+        self._door = door
+
+    def __call__(self) -> asyncio.BaseProtocol:
+        if len(self._server.connections) >= self._door.limits.bounds.connections:
+            refused = self._door.limits.overloaded("no more connections are taken now")
+            self._door.meter.refused(refused.code)
+            return Refusing(_written(problem(refused, self._door.ids.fresh())))
+        return Connection(
+            self._server,
+            self._door,
+            loop=asyncio.get_running_loop(),
+            access_log=None,
+            keepalive_timeout=self._door.settings.keepalive_s,
+            max_headers=HEADERS_MAX,
+            lingering_time=LINGER_S,
+        )
+
+
+class Connection(web.RequestHandler):
+    """As aiohttp serves it; what it cannot make a request of is refused in our words, and is no
+    line of the log: everybody could fill it."""
+
+    __slots__ = ("_door",)
+
+    def __init__(self, server: web.Server, door: Door, **settings: Any) -> None:
+        super().__init__(server, **settings)
+        self._door = door
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer is under way already")
+        refused = internal()
+        if status < 500:
+            said = (message or "").strip().partition("\n")[0] or "this is not HTTP"
+            refused = invalid(f"the request cannot be read: {said}", ("request", said))
+        else:
+            self._door.log("http.fault", level="error", error=repr(exc))
+        self._door.meter.refused(refused.code)
+        correlation_id = self._door.ids.fresh()
+        reply = problem(refused, correlation_id)
+        headers = FIXED | reply.headers | {"X-Request-Id": correlation_id}
+        headers["Content-Type"] = reply.content_type
+        response = web.Response(status=reply.status, body=reply.body, headers=headers)
+        response.force_close()
+        return response
+
+
+class Refusing(asyncio.Protocol):
+    """Says one thing and hangs up."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(self._answer)
+        transport.close()
+
+
+def _written(reply: Reply) -> bytes:
+    """An answer as it goes over the wire."""
+    headers = FIXED | reply.headers | {"Content-Type": reply.content_type}
+    headers |= {"Content-Length": str(len(reply.body)), "Connection": "close"}
+    lines = [f"HTTP/1.1 {reply.status} Service Unavailable"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + reply.body
+
+
+async def _listen(gate: Gate, host: str, port: int, what: str) -> asyncio.Server:
+    """Raises: Misconfigured."""
+    try:
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(gate, host, port, backlog=BACKLOG)
+    except OSError as error:
+        number = error.errno or 0
+        reason = os.strerror(number).lower() if number > 0 else str(error.strerror)
+        keys = (
+            ("server.host", "server.port") if what == "server" else (f"{what}host", f"{what}port")
+        )
+        raise Misconfigured(
+            f"{keys[0]} = {host!r} and {keys[1]} = {port} cannot be listened on ({reason}): "
+            "choose another port, or stop the program that has this one"
+        ) from error

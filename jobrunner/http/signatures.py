@@ -1,0 +1,72 @@
+"""Whether a webhook comes from whom it says: Standard Webhooks, over the bytes as they came.
+
+What is signed is the id, the timestamp and the body, by HMAC-SHA256 with a secret that the source
+and we know. A source may have several secrets while it changes them, and send several signatures;
+one that fits is enough. Whatever is wrong, the answer is the same, so that nobody learns from it.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Mapping
+
+MARK = "whsec_"
+KEY_BYTES = range(24, 65)
+TOLERANCE_S = 5 * 60
+SIGNATURES_MAX = 10
+HEADER_MAX = 2048
+SIGNATURE = re.compile(r"v1,([A-Za-z0-9+/]{43}=)", re.ASCII)
+ID = re.compile(r"[!-~]{1,255}", re.ASCII)
+TIMESTAMP = re.compile(r"[0-9]{1,12}", re.ASCII)
+
+
+def key_in(secret: str) -> bytes | None:
+    """What a ``whsec_`` secret stands for; None when it is none."""
+    if not secret.startswith(MARK) or len(secret) > 128:
+        return None
+    try:
+        key = base64.b64decode(secret.removeprefix(MARK), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return key if len(key) in KEY_BYTES else None
+
+
+def signature(key: bytes, webhook_id: str, timestamp: str, body: bytes) -> str:
+    """What stands behind ``v1,`` in the header."""
+    said = f"{webhook_id}.{timestamp}.".encode() + body
+    return base64.b64encode(hmac.digest(key, said, hashlib.sha256)).decode()
+
+
+def verified(
+    headers: Mapping[str, str], body: bytes, keys: Iterable[bytes], now_s: float
+) -> str | None:
+    """The id of a webhook that one of the keys has signed just now; None for every other."""
+    webhook_id = _only(headers, "webhook-id")
+    timestamp = _only(headers, "webhook-timestamp")
+    if not ID.fullmatch(webhook_id) or not TIMESTAMP.fullmatch(timestamp):
+        return None
+    if abs(now_s - int(timestamp)) > TOLERANCE_S:
+        return None
+    given = _signatures(_only(headers, "webhook-signature"))
+    fits = False
+    for key in keys if given else ():
+        expected = signature(key, webhook_id, timestamp, body)
+        for one in given:
+            fits |= hmac.compare_digest(one, expected)
+    return webhook_id if fits else None
+
+
+def _only(headers: Mapping[str, str], name: str) -> str:
+    """A header that stands there once; two of a name could be read as either."""
+    found = [value for header, value in headers.items() if header.lower() == name]
+    return found[0] if len(found) == 1 and len(found[0]) <= HEADER_MAX else ""
+
+
+def _signatures(header: str) -> list[str]:
+    """Those of a form that we know; what else stands there is for others, or for nobody."""
+    parts = header.split(" ")
+    if len(parts) > SIGNATURES_MAX:
+        return []
+    return [match[1] for part in parts if (match := SIGNATURE.fullmatch(part))]

@@ -1,0 +1,109 @@
+"""Which distributions bring something: their names, versions, places and entry points, as far as
+they can be read. Nothing of theirs is imported here.
+
+One that an installer left half done, or whose list of entry points is garbled, is told with its
+fault and takes nobody else with it. Of two that carry one name python sees the first on its path;
+the other one is told as hidden.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from importlib.metadata import Distribution, EntryPoint, distributions
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+PREFIX = "jobrunner."
+KINDS = ("workflows", "stages", "sources", "companions")
+BESIDE = ("demos",)  # what nothing that is served depends on
+LISTED = re.compile(r"^\s*\[\s*jobrunner\.", re.MULTILINE)
+
+
+class Brought(Struct, frozen=True):
+    """A distribution that brings something. ``folder`` is where it lies, or for an editable one
+    where its sources do; ``fault`` says why nothing of it is used."""
+
+    name: str
+    version: str
+    folder: str
+    editable: bool = False
+    entries: tuple[EntryPoint, ...] = ()
+    fault: str = ""
+
+    def of(self, kind: str) -> list[EntryPoint]:
+        """Its entry points of one of the ``KINDS``, by name."""
+        found = [entry for entry in self.entries if entry.group == PREFIX + kind]
+        return sorted(found, key=lambda entry: (entry.name, entry.value))
+
+
+def brought() -> list[Brought]:
+    """All that python finds, by name; of those with one name, the one that counts comes first."""
+    found = [one for one in map(_read, distributions()) if one is not None]
+    return sorted(_with_hidden(found), key=lambda one: normalized(one.name))
+
+
+def entries(group: str) -> list[EntryPoint]:
+    """What all of them together bring in one group, as in ``jobrunner.stages``."""
+    every = (entry for one in brought() if not one.fault for entry in one.entries)
+    return [entry for entry in every if entry.group == group]
+
+
+def normalized(name: str) -> str:
+    """How the names of distributions are compared."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _with_hidden(found: Iterable[Brought]) -> Iterator[Brought]:
+    """A folder that stands on the path twice is found twice, and told once."""
+    first: dict[str, Brought] = {}
+    told: set[tuple[str, str, str]] = set()
+    for one in found:
+        name = normalized(one.name)
+        other = first.setdefault(name, one)
+        if (name, one.version, one.folder) not in told:
+            told.add((name, one.version, one.folder))
+            yield one if other is one else replace(one, fault=_hidden_by(other))
+
+
+def _hidden_by(other: Brought) -> str:
+    return f"is hidden by {other.name} {other.version} in {other.folder}; remove one of them"
+
+
+def _read(distribution: Distribution) -> Brought | None:
+    """None for one that has nothing for us."""
+    try:
+        text = distribution.read_text("entry_points.txt") or ""
+    except (OSError, UnicodeDecodeError):
+        return None
+    if not LISTED.search(text):
+        return None
+    name, version = _named(distribution)
+    folder, editable = _place(distribution)
+    try:
+        found = tuple(e for e in distribution.entry_points if e.group.startswith(PREFIX))
+    except Exception as garbled:  # noqa: BLE001 - whatever a stranger's file does to the parser
+        fault = f"its list of entry points cannot be read ({garbled}); install it again"
+        return Brought(name, version, folder, editable, fault=fault)
+    return Brought(name, version, folder, editable, found)
+
+
+def _named(distribution: Distribution) -> tuple[str, str]:
+    try:
+        told = distribution.metadata
+        return told["Name"] or "?", told["Version"] or "?"
+    except Exception:  # noqa: BLE001 - as above
+        return "?", "?"
+
+
+def _place(distribution: Distribution) -> tuple[str, bool]:
+    lies = str(Path(str(distribution.locate_file(""))).resolve())
+    try:
+        told = json.loads(distribution.read_text("direct_url.json") or "{}")
+        if told.get("dir_info", {}).get("editable"):
+            return unquote(urlsplit(told["url"]).path), True
+    except (OSError, ValueError, KeyError, AttributeError):
+        return lies, False
+    return lies, False

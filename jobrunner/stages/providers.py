@@ -1,0 +1,97 @@
+"""What a provider is asked, and how its answers are read: the part that all of them share.
+
+Nothing here sends: a stage in the loop and one in a process send the same ``Asked``, each through
+its own context, and hand the answer to whoever can read it. So every format is a few pure functions
+that a test calls with bytes.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
+
+BAD_ANSWER = "BAD_ANSWER"
+EXCERPT_MAX = 300
+RETRY_AFTER_S_MAX = 86_400.0
+T = TypeVar("T")
+
+
+class Answer(Protocol):
+    """What came back, whole; the names of its headers are in lower case."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def body(self) -> bytes: ...
+
+
+class Asked(Struct, frozen=True):
+    """A request to make: ``ctx.http.exchange(asked.method, asked.url, **asked.options)``."""
+
+    method: str
+    url: str
+    json: Any = None
+    data: bytes | None = None
+    headers: dict[str, str] = {}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"json": self.json, "data": self.data, "headers": self.headers}
+
+
+def bearer(key: str, idempotency_key: str = "") -> dict[str, str]:
+    """Who asks, and what a repeat of this request is recognised by."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    if idempotency_key:
+        headers["Idempotency-Key"] = idempotency_key
+    return headers
+
+
+def joined(base_url: str, path: str) -> str:
+    return f"{base_url.rstrip('/')}/{path}"
+
+
+def read(answer: Answer, kind: type[T], who: str) -> T:
+    """The answer as its struct.
+
+    Raises: RetryableFailure (408, 425, 429, 5xx), PermanentFailure (any other status that is no
+    success, and what is not in the format: asking again would pay for it again)."""
+    raise_for(answer, who)
+    try:
+        return msgspec.json.decode(answer.body, type=kind)
+    except msgspec.DecodeError as error:
+        text = f"{who} answered {answer.status} with something else than promised: {error}"
+        raise PermanentFailure(BAD_ANSWER, text + excerpt(answer.body)) from error
+
+
+def raise_for(answer: Answer, who: str) -> None:
+    """Raises: as ``read``, for every status that is no success."""
+    status = answer.status
+    if 200 <= status < 300:
+        return
+    text = f"{who} answered {status}{excerpt(answer.body)}"
+    if status == 429:
+        raise RetryableFailure("RATE_LIMITED", text, retry_after_s(answer.headers))
+    if status in (408, 425) or status >= 500:
+        raise RetryableFailure("REMOTE_FAILED", text, retry_after_s(answer.headers))
+    raise PermanentFailure("REMOTE_REFUSED", text)
+
+
+def excerpt(body: bytes) -> str:
+    """A stranger's words, short and on one line."""
+    text = " ".join(body[: 4 * EXCERPT_MAX].decode(errors="replace").split())[:EXCERPT_MAX]
+    return f": {''.join(letter for letter in text if letter.isprintable())}" if text else ""
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float:
+    text = headers.get("retry-after", "").strip()
+    known = re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", text)
+    return min(float(text), RETRY_AFTER_S_MAX) if known else 0.0

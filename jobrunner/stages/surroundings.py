@@ -1,0 +1,62 @@
+"""What all stages of one service find around them: the way out, room on the disk, where callbacks
+come in, and what the companions of their workflows have opened.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from jobrunner.stages.companions import Opened
+from jobrunner.stages.outlets import Outlets
+from jobrunner.stages.room import Room
+
+
+class Surroundings:
+    """``base_url`` is where others reach this service, ``local_url`` where this machine does. A
+    workflow that is held is one whose jobs wait, because what they need is still being opened."""
+
+    def __init__(self, outlets: Outlets | None = None, room: Room | None = None) -> None:
+        self.outlets = outlets or Outlets()
+        self.room = room or Room()
+        self.base_url = ""
+        self.local_url = ""
+        self.on_release: Callable[[], None] = lambda: None
+        self._held: set[str] = set()
+        self._opened: dict[str, Opened] = {}
+
+    def hold(self, workflows: Iterable[str]) -> None:
+        self._held |= set(workflows)
+
+    def release(self, *workflows: str) -> None:
+        self._held -= set(workflows)
+        self.on_release()
+
+    def is_held(self, workflow: str) -> bool:
+        return workflow in self._held
+
+    def opened(self, workflow: str, opened: Opened) -> None:
+        self._opened[workflow] = opened
+
+    def closed(self, workflow: str) -> None:
+        """What it had opened is nobody's address any more."""
+        self._opened.pop(workflow, None)
+
+    def settings_of(self, workflow: str, declared: Mapping[str, Any]) -> dict[str, Any]:
+        """The operator's settings, with what the workflow's companion opened laid over them."""
+        opened = self._opened.get(workflow)
+        return dict(declared) if opened is None else _over(declared, opened.settings)
+
+    def secrets_of(self, source: str) -> tuple[str, ...]:
+        """With which the companions sign what they send to this source of webhooks."""
+        return tuple(
+            secret for opened in self._opened.values() for secret in opened.secrets.get(source, ())
+        )
+
+
+def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables are merged, everything else is replaced."""
+    merged = dict(below)
+    for name, value in above.items():
+        known = merged.get(name)
+        tables = isinstance(known, Mapping) and isinstance(value, Mapping)
+        merged[name] = _over(known, value) if tables else value  # type: ignore[arg-type]
+    return merged

@@ -1,0 +1,106 @@
+"""Webhooks in the file: who awaits one of which name, and which came. Rows going in, answers out.
+
+A name that was awaited stays known after its attempt is over, so that a late webhook is not taken
+for an early one; when its job is deleted, the name and the ids stay for as long as keys do.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import UNSET
+
+from jobrunner.core.decision import Decision, ForgetWebhooks, StoreWebhook, WebhookRow
+from jobrunner.core.job import Snapshot
+from jobrunner.core.messages import Awaited, KeptWebhook, WebhookFacts
+from jobrunner.core.webhooks import KEPT_MS
+from jobrunner.store import statements as sql
+from jobrunner.store.rows import parsed, text
+from jobrunner.store.statements import Statement
+
+Row = tuple[Statement, tuple[Any, ...]]
+FORGOTTEN_AT_ONCE = 1_000
+
+
+def heard_rows(decision: Decision, after: Snapshot) -> Iterator[Row]:
+    """What a job has been told, and what it awaits from now on, or no more."""
+    if decision.webhook is not None:
+        yield sql.WEBHOOK_TOLD, (*_columns(decision.webhook), after.row)
+    if decision.handed is not None:
+        handed = decision.handed
+        yield sql.WEBHOOK_HANDED, (handed.row, after.row)
+        yield sql.AWAIT_PAST, (handed.name, after.row, after.serial, after.updated_at)
+        yield sql.WEBHOOKS_LEFT, (handed.name,)
+    was, now = _awaited(decision.before), _awaited(after)
+    if was and was != now:
+        yield sql.AWAIT_OVER, (was[0], after.row)
+    if now and was != now:
+        since = after.updated_at - KEPT_MS
+        yield sql.AWAIT, (now[0], after.row, now[1], after.updated_at, since)
+
+
+def names_in(decision: Decision) -> Iterator[str]:
+    """What keeps this out of a set with others that speak of the same name."""
+    if decision.handed is not None:
+        yield decision.handed.name
+    for awaited in (_awaited(decision.before), _awaited(decision.after)):
+        if awaited:
+            yield awaited[0]
+
+
+def stored_rows(unit: StoreWebhook) -> Iterator[Row]:
+    value = None if unit.value is UNSET else text(unit.value)
+    yield sql.WEBHOOK_STORED, (*_columns(unit.webhook), value)
+
+
+def forgotten_rows(unit: ForgetWebhooks) -> Iterator[Row]:
+    yield sql.WEBHOOKS_EXPIRED, (unit.kept_before, FORGOTTEN_AT_ONCE)
+    if unit.before is not None:
+        yield sql.WEBHOOKS_FORGOTTEN, (unit.before, FORGOTTEN_AT_ONCE)
+        yield sql.AWAITS_FORGOTTEN, (unit.before, FORGOTTEN_AT_ONCE)
+
+
+def _columns(row: WebhookRow) -> tuple[Any, ...]:
+    return row.source, row.webhook_id, row.name, row.at, int(row.applied), row.reason
+
+
+def _awaited(job: Snapshot | None) -> tuple[str, int] | None:
+    attempt = job.attempt if job else None
+    if attempt is None or attempt.status != "parked" or not attempt.source:
+        return None
+    return attempt.awaits, attempt.serial
+
+
+# ---------------------------------------------------------------- answers
+
+
+def webhook(
+    db: sqlite3.Connection, source: str, webhook_id: str, name: str, since: int
+) -> WebhookFacts:
+    seen = db.execute(
+        "SELECT 1 FROM webhooks WHERE source = ? AND webhook_id = ?", (source, webhook_id)
+    ).fetchone()
+    awaited = db.execute(
+        "SELECT j.uid, a.open FROM awaits a LEFT JOIN jobs j ON j.id = a.job WHERE a.name = ?",
+        (name,),
+    ).fetchone()
+    kept = db.execute(
+        "SELECT id, value FROM webhooks WHERE name = ? AND value IS NOT NULL AND at >= ? "
+        "ORDER BY id LIMIT 1",
+        (name, since),
+    ).fetchone()
+    return WebhookFacts(
+        seen is not None,
+        Awaited(awaited[0], bool(awaited[1])) if awaited else None,
+        KeptWebhook(kept[0], parsed(kept[1])) if kept else None,
+    )
+
+
+def old_webhooks(db: sqlite3.Connection, kept_before: int, before: int | None) -> bool:
+    found = db.execute(
+        "SELECT EXISTS (SELECT 1 FROM webhooks WHERE value IS NOT NULL AND at < ?1) "
+        "OR EXISTS (SELECT 1 FROM webhooks WHERE job IS NULL AND value IS NULL AND at < ?2) "
+        "OR EXISTS (SELECT 1 FROM awaits WHERE job IS NULL AND at < ?2)",
+        (kept_before, before),
+    ).fetchone()
+    return bool(found[0])

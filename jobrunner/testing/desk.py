@@ -1,0 +1,151 @@
+"""What a stage that runs alone is answered when it asks for more than its job: by hand, or, under
+the real guard, by servers that the test has started.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+from yarl import URL
+
+from jobrunner.core.job import Asset
+from jobrunner.ports import SystemChildren, SystemConnector
+from jobrunner.stages.context import Given
+from jobrunner.stages.downloads import WRONG_TYPE
+from jobrunner.stages.exchange import TOO_LARGE, raise_for_status
+from jobrunner.stages.kinds import HEAD_SIZE, sniff
+from jobrunner.stages.outcomes import PermanentFailure
+from jobrunner.stages.outlets import Outlets
+from jobrunner.stages.questions import (
+    Answer,
+    Browse,
+    Download,
+    Exchange,
+    Fetched,
+    Find,
+    Found,
+    Held,
+    Question,
+    Recall,
+    Recalled,
+    Reply,
+)
+from jobrunner.stages.shelf import Kept
+from jobrunner.testing.loop import RealWorld
+
+Scripted = Callable[[Exchange], Reply]
+DOWNLOAD_MAX = 1024**3
+NO_NETWORK = "no network here: give http=, or await run_stage_live(origins=...)"
+
+
+class Desk:
+    """``assets`` are the library of the job's owner, the newest first: type and content by id;
+    ``http`` answers every request. ``reached``: one was made that nobody answers."""
+
+    def __init__(
+        self,
+        given: Given,
+        assets: Mapping[str, tuple[str, bytes]],
+        http: Scripted | None = None,
+    ) -> None:
+        self.given = given
+        self._http = http
+        self.reached = False
+        self._downloads = 0
+        self._held = {
+            asset_id: _shelved(given.root, asset_id, *found) for asset_id, found in assets.items()
+        }
+
+    async def answer(self, question: Question) -> Answer:
+        match question:
+            case Exchange():
+                return await self.exchange(question)
+            case Download():
+                self._downloads += 1
+                return await self.download(question)
+            case Find(asset_id):
+                if asset_id not in self._held:
+                    text = f"the job's owner has no file {asset_id!r}"
+                    raise PermanentFailure("ASSET_NOT_FOUND", text)
+                return self._held[asset_id]
+            case Browse(asset_type, limit):
+                every = [held.asset for held in self._held.values()]
+                fitting = [one for one in every if asset_type in (None, one.asset_type)]
+                return Found(tuple(fitting[:limit]))
+            case Recall(name):
+                return Recalled(self.given.artifacts.get(name))
+
+    async def exchange(self, asked: Exchange) -> Reply:
+        reply = self._scripted(asked)
+        if asked.good:
+            raise_for_status(URL(reply.url), reply.status, reply.headers, reply.body)
+        return reply
+
+    async def download(self, asked: Download) -> Fetched:
+        reply = self._scripted(Exchange("GET", asked.url, headers=asked.headers))
+        raise_for_status(URL(reply.url), reply.status, reply.headers, reply.body)
+        kind = sniff(reply.body[:HEAD_SIZE])
+        if asked.types is not None and kind not in asked.types:
+            raise PermanentFailure(WRONG_TYPE, f"the file looks like {kind}")
+        if asked.max_size is not None and len(reply.body) > asked.max_size:
+            raise PermanentFailure(TOO_LARGE, f"the file is larger than {asked.max_size} bytes")
+        path = self.path(asked.name)
+        Path(path).write_bytes(reply.body)
+        digest = hashlib.sha256(reply.body).hexdigest()
+        return Fetched(path, len(reply.body), digest, kind, reply.url)
+
+    def path(self, name: str) -> str:
+        """Its own for every download."""
+        folder = os.path.join(self.given.scratch, f"download-{self._downloads}")
+        os.makedirs(folder)
+        return os.path.join(folder, name)
+
+    def _scripted(self, asked: Exchange) -> Reply:
+        if self._http is None:
+            self.reached = True
+            raise RealWorld(NO_NETWORK)
+        return self._http(asked)
+
+
+class LiveDesk(Desk):
+    """Under the real guard; only ``origins`` and those in the settings are open beside the public
+    world."""
+
+    def __init__(
+        self, given: Given, assets: Mapping[str, tuple[str, bytes]], origins: tuple[str, ...]
+    ) -> None:
+        super().__init__(given, assets)
+        self._settings: dict[str, Any] = {"settings": given.settings, "origins": origins}
+        self.outlets = Outlets(SystemConnector(), SystemChildren(), max_size=DOWNLOAD_MAX)
+
+    async def exchange(self, asked: Exchange) -> Reply:
+        return await self.outlets.exchange(asked, self._settings)
+
+    async def download(self, asked: Download) -> Fetched:
+        return await self.outlets.download(asked, self.path(asked.name), self._settings)
+
+    def closing(self) -> Any:
+        return aclosing(self.outlets)
+
+
+def kept_files(root: str, files: Mapping[str, bytes]) -> dict[str, Kept]:
+    """The files behind artifacts, put where a stage finds them."""
+    return {
+        name: Kept(held.asset.storage_path, held.asset.file_size or 0, held.asset.sha256)
+        for name, held in (
+            (name, _shelved(root, name, "artifact", content)) for name, content in files.items()
+        )
+    }
+
+
+def _shelved(root: str, name: str, asset_type: str, content: bytes) -> Held:
+    path = Path(root, "before", name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    url = f"/assets/{name}/content"
+    asset = Asset(name, asset_type, url, f"before/{name}", len(content), digest)
+    return Held(asset, str(path))

@@ -1,0 +1,241 @@
+"""What all providers here are: a server on loopback, a script of faults, a record of calls."""
+
+from abc import ABC, abstractmethod
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Self
+
+import anyio
+import anyio.lowlevel
+from aiohttp import web
+
+from jobrunner.testing.providers.calls import Call, Calls
+from jobrunner.testing.providers.faults import (
+    Answer,
+    Cut,
+    Fault,
+    Hang,
+    Page,
+    Refusal,
+    Status,
+    suffered,
+    works,
+)
+from jobrunner.testing.providers.made import Made
+
+HOST = "127.0.0.1"
+BODY_MAX = 256 * 1024**2
+Handler = Callable[[Call], Answer]
+Routes = dict[str, tuple[str, tuple[str, ...], Handler]]
+
+
+class Provider(ABC):
+    """``token``: whoever does not bear it is refused (empty: nobody is). ``port`` 0 takes a free
+    one, and keeps it over a restart. ``embeds``: the routes whose answers carry pictures."""
+
+    embeds: frozenset[str] = frozenset()
+
+    def __init__(self, *, port: int = 0, token: str = "") -> None:
+        self.token = token
+        self.calls = Calls()
+        self._port = port
+        self._scripts: dict[str, deque[Fault | None]] = defaultdict(deque)
+        self._always: dict[str, Fault] = {}
+        self._runner: web.AppRunner | None = None
+        self.forget()
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self._port}"
+
+    def script(self, route: str, *faults: Fault | None) -> None:
+        """What befalls the next calls of a route, one each; None is a good answer, and so is
+        everything after the last."""
+        self._known(route)
+        self._scripts[route] += faults
+
+    def always(self, route: str, fault: Fault | None) -> None:
+        """What befalls every call that no script speaks of; None takes it back."""
+        self._known(route)
+        if fault is None:
+            self._always.pop(route, None)
+        else:
+            self._always[route] = fault
+
+    async def called(self, route: str, times: int = 1) -> None:
+        """Returns when so many calls of a route have come."""
+        await self.calls.until(lambda: len(self.calls.of(route)) >= times)
+
+    def never_twice(self, route: str) -> None:
+        """Raises: AssertionError, where one wish came without a key or under more than one."""
+        for wish, keys in self.calls.twice(route).items():
+            asked = wish[:300].decode(errors="replace")
+            raise AssertionError(f"{route}: one wish came under the keys {keys}:\n{asked}")
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        self._stop = anyio.Event()
+        self._runner = web.AppRunner(
+            self._app(), access_log=None, handler_cancellation=True, shutdown_timeout=0.05
+        )
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, HOST, self._port, reuse_address=True)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Whoever waits for an answer gets none; all that the provider knew is gone."""
+        self._stop.set()
+        await self.settle()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        self._runner = None
+        self.forget()
+
+    async def restart(self) -> None:
+        """On the same port, without its memory; scripts and the record of calls stay."""
+        await self.stop()
+        await self.start()
+
+    # ------------------------------------------------------------ what each provider says itself
+
+    @abstractmethod
+    def routes(self) -> Routes:
+        """Name → method, paths, handler."""
+
+    @abstractmethod
+    def complaint(self, status: int) -> Answer:
+        """An error in the provider's own words."""
+
+    @abstractmethod
+    def refusal(self, call: Call, fault: Refusal) -> Answer:
+        """Its policy says no."""
+
+    async def before(self, call: Call) -> None:
+        """The work is done, and nobody was told."""
+        await anyio.lowlevel.checkpoint()
+
+    async def after(self, call: Call) -> None:
+        """The answer is on its way."""
+        await anyio.lowlevel.checkpoint()
+
+    async def settle(self) -> None:
+        """Ends what goes on by itself."""
+        await anyio.lowlevel.checkpoint()
+
+    def forget(self) -> None:
+        self._answers: dict[tuple[str, str], tuple[bytes, Answer]] = {}
+        self._files: dict[str, Made] = {}
+
+    def keep(self, name: str, made: Made) -> str:
+        """The address of a file; its route is ``files``."""
+        self._files[f"{name}.{made.ending}"] = made
+        return f"{self.url}/files/{name}.{made.ending}"
+
+    def file(self, call: Call) -> Answer:
+        made = self._files.get(call.path.removeprefix("/files/"))
+        if made is None:
+            return self.complaint(404)
+        return Answer(body=made.content, content_type=made.content_type)
+
+    # ------------------------------------------------------------ one call
+
+    def _app(self) -> web.Application:
+        app = web.Application(client_max_size=BODY_MAX)
+        for name, (method, paths, handler) in self.routes().items():
+            for path in paths:
+                app.router.add_route(method, path, self._serving(name, handler))
+        return app
+
+    def _serving(
+        self, name: str, handler: Handler
+    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def serve(request: web.Request) -> web.StreamResponse:
+            call = await self._noted(name, request)
+            fault = self._next(name)
+            call.fault = type(fault).__name__ if fault else ""
+            answer = self._answer(call, handler, fault)
+            await self.before(call)
+            try:
+                response = await self._told(request, call, answer, fault)
+                call.status = 0 if isinstance(fault, Hang | Cut) else response.status
+                self.calls.stir()
+            finally:  # the work goes on when its caller has hung up
+                await self.after(call)
+            return response
+
+        return serve
+
+    def _answer(self, call: Call, handler: Handler, fault: Fault | None) -> Answer:
+        if self.token and call.headers.get("authorization") != f"Bearer {self.token}":
+            return self.complaint(401)
+        if isinstance(fault, Refusal):
+            return self.refusal(call, fault)
+        answer = self._worked(call, handler) if works(fault) else Answer()
+        if isinstance(fault, Status):
+            said = self.complaint(fault.status)
+            return Answer(said.status, said.body, said.content_type, fault.headers)
+        return answer
+
+    def _worked(self, call: Call, handler: Handler) -> Answer:
+        """A key that is known is answered as the first time; nothing is done again."""
+        known = self._answers.get((call.route, call.key)) if call.key else None
+        if known is not None:
+            call.replayed = known[0] == call.wish
+            return known[1] if call.replayed else self.complaint(409)
+        answer = handler(call)
+        if call.method == "POST" and answer.status < 300:
+            call.worked = True
+            self._answers[call.route, call.key] = call.wish, answer
+        return answer
+
+    async def _told(
+        self, request: web.Request, call: Call, answer: Answer, fault: Fault | None
+    ) -> web.StreamResponse:
+        inside = isinstance(fault, Page) and call.route in self.embeds
+        if fault is not None and not inside:
+            return await suffered(fault, request, answer, self._stop)
+        response = answer.sent()
+        await response.prepare(request)
+        await response.write_eof()
+        return response
+
+    def _known(self, route: str) -> None:
+        assert route in self.routes(), f"no route {route!r}; there are {', '.join(self.routes())}"
+
+    def _next(self, name: str) -> Fault | None:
+        script = self._scripts[name]
+        return script.popleft() if script else self._always.get(name)
+
+    async def _noted(self, name: str, request: web.Request) -> Call:
+        headers = {key.lower(): value for key, value in request.headers.items()}
+        is_form = request.content_type.startswith("multipart/")
+        call = Call(
+            len(self.calls) + 1,
+            name,
+            request.method,
+            request.path,
+            headers.get("idempotency-key", ""),
+            headers,
+            b"" if is_form else await request.read(),
+            await _form(request) if is_form else {},
+        )
+        self.calls.add(call)
+        return call
+
+
+async def _form(request: web.Request) -> dict[str, Any]:
+    """Files as their bytes; what is named ``filename`` beside them is theirs."""
+    form: dict[str, Any] = {}
+    for name, value in (await request.post()).items():
+        if isinstance(value, web.FileField):
+            form |= {name: value.file.read(), f"{name}.filename": value.filename}
+        else:
+            form[name] = value
+    return form

@@ -1,0 +1,9 @@
+"""What ``make demo`` shows of this plugin."""
+
+from jobrunner.testing import Show
+
+
+async def demo(show: Show) -> None:
+    prompt = "a lighthouse by the sea at dusk, with a small boat"
+    job = await show.submit(prompt=prompt, size="1024x768", seed=7)
+    await show.keep(await show.until(job, "completed"))

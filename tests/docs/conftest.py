@@ -1,0 +1,5 @@
+"""The fixtures as authors get them, whether the package is installed with its plugin or not."""
+
+from jobrunner.testing.providing import replicate_like
+
+__all__ = ["replicate_like"]

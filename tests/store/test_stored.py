@@ -1,0 +1,73 @@
+"""Files that earlier programs left behind. Each schema that was ever in use has one in ``stored/``,
+as it was when the program of its time closed it."""
+
+import gzip
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from jobrunner.store.migrations import latest
+from tests.store.factory import opened, raw
+
+pytestmark = pytest.mark.anyio
+STORED = sorted((Path(__file__).parent / "stored").glob("schema-*.db.gz"))
+
+
+def unpacked(stored: Path, folder: Path) -> Path:
+    with gzip.open(stored) as packed, (folder / "jobs.db").open("wb") as file:
+        shutil.copyfileobj(packed, file)
+    return folder / "jobs.db"
+
+
+def told(folder: Path, question: str) -> list[tuple[object, ...]]:
+    with raw(folder) as db:
+        return db.execute(question).fetchall()
+
+
+def test_every_schema_before_this_one_has_a_file() -> None:
+    names = [stored.name for stored in STORED]
+    assert names == [f"schema-{number}.db.gz" for number in range(1, latest())]
+
+
+@pytest.mark.parametrize("stored", STORED, ids=lambda path: path.name)
+async def test_it_opens_and_keeps_what_it_held(stored: Path, tmp_path: Path) -> None:
+    """R20: every row of before is there, nothing breaks a law, and it is as new as a new file."""
+    unpacked(stored, tmp_path)
+    questions = (
+        "SELECT uid, status, version, rest FROM jobs ORDER BY id",
+        "SELECT user_id, balance, held FROM accounts ORDER BY user_id",
+        "SELECT kind, amount, job_id FROM ledger ORDER BY id",
+        "SELECT job, to_status, version FROM history ORDER BY seq",
+    )
+    before = [told(tmp_path, question) for question in questions]
+    assert all(before)
+    async with opened(tmp_path) as store:
+        assert await store.check() == ()
+        assert await store.reader.job(str(before[0][0][0])) is not None
+    assert [told(tmp_path, question) for question in questions] == before
+    assert told(tmp_path, "PRAGMA user_version") == [(latest(),)]
+
+
+@pytest.mark.parametrize("stored", STORED, ids=lambda path: path.name)
+async def test_it_becomes_what_a_new_file_is(stored: Path, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    unpacked(stored, tmp_path)
+    for folder in (tmp_path, tmp_path / "new"):
+        async with opened(folder):
+            pass
+    assert shape(tmp_path) == shape(tmp_path / "new")
+
+
+def shape(folder: Path) -> set[tuple[object, ...]]:
+    """Tables, indexes and triggers, by what was said to make them."""
+    return set(told(folder, "SELECT type, name, tbl_name, sql FROM sqlite_schema"))
+
+
+def test_a_stored_file_is_what_it_says(tmp_path: Path) -> None:
+    for stored in STORED:
+        number = int(stored.name.removeprefix("schema-").removesuffix(".db.gz"))
+        with sqlite3.connect(unpacked(stored, tmp_path)) as db:
+            assert db.execute("PRAGMA user_version").fetchone() == (number,)
+        db.close()
