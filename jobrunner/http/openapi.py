@@ -9,6 +9,7 @@ from msgspec import Struct
 from jobrunner.core.workflow import Definition
 from jobrunner.http.door import JSON, PROBLEM
 from jobrunner.http.endpoint import Endpoint, status_of
+from jobrunner.http.events import EVENT_STREAM
 from jobrunner.http.forms import command_body
 from jobrunner.http.headers import answered_by, asked_of
 from jobrunner.http.problems import phrase_of
@@ -16,6 +17,15 @@ from jobrunner.http.views import Job, Problem, View
 from jobrunner.http.wire import Submission
 
 REF = "#/components/schemas/{name}"
+# Who reads a stream as text finds it so, and who takes it apart finds what each event is.
+EVENTS = {
+    "type": ["string", "object"],
+    "properties": {
+        "event": {"enum": ["transition", "progress", "settled"]},
+        "id": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": JSON},
+    },
+}
 
 
 def document(
@@ -148,6 +158,9 @@ def _responses(endpoint: Endpoint, names: _Names) -> dict[str, Any]:
 def _answer(status: int, kind: Any, media: tuple[str, ...], names: _Names) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": phrase_of(status)}
     if kind is None:
+        return answer
+    if kind == EVENT_STREAM:
+        answer["content"] = {EVENT_STREAM: {"schema": EVENTS}}
         return answer
     if isinstance(kind, str):
         answer["content"] = {one: {"schema": {"type": "string"}} for one in (kind, *media)}

@@ -12,10 +12,8 @@ stranger's redirect does not.
 Deliberately absent: cookies, proxies from the environment, retries (the lifecycle's business).
 """
 
-import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
@@ -35,12 +33,11 @@ from jobrunner.stages.egress import (
     redirected,
 )
 from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
+from jobrunner.stages.providers import refuse_status
 from jobrunner.stages.questions import ANSWER_MAX, PATIENCE, REDIRECTS_MAX, Patience, Reply
 
 REFUSED = "DOWNLOAD_REFUSED"
 TOO_LARGE = "DOWNLOAD_TOO_LARGE"
-EXCERPT_MAX = 300
-RETRY_AFTER_S_MAX = 86_400.0
 MOVED = {301, 302, 303, 307, 308}
 FOLLOWING = {"GET", "HEAD"}
 HEADERS = {"User-Agent": "jobrunner", "Accept-Encoding": "identity"}
@@ -166,26 +163,7 @@ class Client:
 
 def raise_for_status(url: URL, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
     """Raises: RetryableFailure or PermanentFailure, for everything that is not 2xx."""
-    if 200 <= status < 300:
-        return
-    text = f"{_shown(url)} answered {status}{_excerpt(body)}"
-    if status == 429:
-        raise RetryableFailure("RATE_LIMITED", text, retry_after_s(headers))
-    if status in (408, 425) or status >= 500:
-        raise RetryableFailure("REMOTE_FAILED", text, retry_after_s(headers))
-    raise PermanentFailure("REMOTE_REFUSED", text)
-
-
-def retry_after_s(headers: Mapping[str, str]) -> float:
-    """Seconds, or a date measured by the sender's own clock; 0 when it says nothing useful."""
-    text = headers.get("retry-after", "").strip()
-    if re.fullmatch(r"[0-9]{1,9}", text):
-        return min(float(text), RETRY_AFTER_S_MAX)
-    try:
-        then, now = map(parsedate_to_datetime, (text, headers.get("date", "")))
-        return min(max((then - now).total_seconds(), 0.0), RETRY_AFTER_S_MAX)
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
+    refuse_status(_shown(url), status, headers, body)
 
 
 def headers_of(answer: aiohttp.ClientResponse) -> dict[str, str]:
@@ -279,9 +257,3 @@ def _cause(error: Exception) -> str:
 def _shown(url: URL) -> str:
     scheme, host, port = origin_of(url)
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _excerpt(body: bytes) -> str:
-    """A stranger's words, short and on one line."""
-    text = " ".join(body[: 4 * EXCERPT_MAX].decode(errors="replace").split())[:EXCERPT_MAX]
-    return f": {''.join(letter for letter in text if letter.isprintable())}" if text else ""

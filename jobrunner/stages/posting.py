@@ -13,9 +13,9 @@ from jobrunner.stages.exchange import (
     Call,
     Gate,
     headers_of,
-    retry_after_s,
 )
 from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
+from jobrunner.stages.providers import retry_after_s
 from jobrunner.stages.questions import Patience
 
 PATIENCE = Patience(connect_s=5, idle_s=15, total_s=15)

@@ -7,6 +7,7 @@ that a test calls with bytes.
 
 import re
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -74,14 +75,17 @@ def read(answer: Answer, kind: type[T], who: str) -> T:
 
 def raise_for(answer: Answer, who: str) -> None:
     """Raises: as ``read``, for every status that is no success."""
-    status = answer.status
+    refuse_status(who, answer.status, answer.headers, answer.body)
+
+
+def refuse_status(who: str, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
     if 200 <= status < 300:
         return
-    text = f"{who} answered {status}{excerpt(answer.body)}"
+    text = f"{who} answered {status}{excerpt(body)}"
     if status == 429:
-        raise RetryableFailure("RATE_LIMITED", text, retry_after_s(answer.headers))
+        raise RetryableFailure("RATE_LIMITED", text, retry_after_s(headers))
     if status in (408, 425) or status >= 500:
-        raise RetryableFailure("REMOTE_FAILED", text, retry_after_s(answer.headers))
+        raise RetryableFailure("REMOTE_FAILED", text, retry_after_s(headers))
     raise PermanentFailure("REMOTE_REFUSED", text)
 
 
@@ -92,6 +96,12 @@ def excerpt(body: bytes) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float:
+    """Seconds, or a date measured by the sender's own clock; 0 when it says nothing useful."""
     text = headers.get("retry-after", "").strip()
-    known = re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", text)
-    return min(float(text), RETRY_AFTER_S_MAX) if known else 0.0
+    if re.fullmatch(r"[0-9]{1,9}", text):
+        return min(float(text), RETRY_AFTER_S_MAX)
+    try:
+        then, now = map(parsedate_to_datetime, (text, headers.get("date", "")))
+        return min(max((then - now).total_seconds(), 0.0), RETRY_AFTER_S_MAX)
+    except (ValueError, TypeError, OverflowError):
+        return 0.0

@@ -33,6 +33,10 @@ class Telemetry(Figures):
         super().__init__(version)
         self._traces = traces
 
+    @property
+    def traced(self) -> bool:
+        return self._traces is not None
+
     def close(self) -> None:
         """Lets the last traces go, which may take a while."""
         if self._traces is not None:

@@ -3,14 +3,16 @@
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import entry_points
 from typing import Any
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from jobrunner import app
 from jobrunner.actors import Answer
-from jobrunner.config import Config, load
+from jobrunner.config import Config, WorkflowSettings, load
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.core.queries import Token
@@ -145,13 +147,17 @@ async def _unchecked() -> list[str]:
 
 
 def _config(folder: str) -> Config:
+    """What is measured is the door and the store: every stage is an outside worker's."""
     settings = {
         "STORE__PATH": f"{folder}/jobrunner.db",
         "SERVER__PORT": "0",
         "LIMITS__QUEUED_JOBS": str(10**9),
         "CREDITS__INITIAL": str(CREDITS),
     }
-    return load(None, {f"JOBRUNNER_{key}": value for key, value in settings.items()})
+    config = load(None, {f"JOBRUNNER_{key}": value for key, value in settings.items()})
+    outside = WorkflowSettings(stages={"*": "external"})
+    names = [entry.name for entry in entry_points(group="jobrunner.workflows")]
+    return replace(config, workflows=dict.fromkeys(names, outside))
 
 
 if __name__ == "__main__":

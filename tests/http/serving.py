@@ -62,6 +62,9 @@ class Contract:
         assert said.status != 500, f"{method} {path}: {said.raw[:300]!r}"
         answers = operation["responses"]
         assert str(said.status) in answers, f"{method} {template}: {said.status} {said.raw[:300]!r}"
+        for name, about in answers[str(said.status)]["headers"].items():
+            told = name in said.headers or not about["required"]
+            assert told, f"{method} {template}: {said.status} without {name}"
         if said.raw and method != "HEAD":
             content = answers[str(said.status)]["content"]
             media = said.headers["Content-Type"].partition(";")[0]

@@ -13,7 +13,7 @@ from jobrunner.http.metrics import is_local
 from jobrunner.stages import Registry
 from jobrunner.telemetry import Figures, Telemetry
 from tests.http.posting import KEY, STRANGER, TYPE, VARIABLE, listening, saying, secret, signed
-from tests.http.serving import House, Said, opened
+from tests.http.serving import Caller, House, Said, opened
 
 pytestmark = pytest.mark.anyio
 
@@ -43,6 +43,11 @@ def at(found: dict[tuple[str, Labels], float], name: str, **labels: str) -> floa
 
 async def seen(house: House) -> dict[tuple[str, Labels], float]:
     return figures(await house.nobody.get("/metrics"))
+
+
+def strangely(house: House) -> Caller:
+    """Somebody whose requests no document has foreseen."""
+    return Caller(house.session, house.service.url, None, house.ada.token)
 
 
 # ---------------------------------------------------------------- who
@@ -121,7 +126,7 @@ async def test_requests_and_refusals_are_counted(house: House) -> None:
     assert (await house.ada.get("/jobs/nothing")).status == 404
     assert (await house.ada.get("/credits")).status == 200
     assert (await house.nobody.get("/credits")).status == 401
-    assert (await house.nobody.ask("BREW", "/credits")).status in (400, 405)
+    assert (await strangely(house).ask("PROPFIND", "/credits")).status == 405
     after = await seen(house)
 
     def grew(name: str, **labels: str) -> float:
@@ -131,6 +136,7 @@ async def test_requests_and_refusals_are_counted(house: House) -> None:
     assert grew(count, route="/jobs/{id}", method="GET", status="4xx") == 1
     assert grew(count, route="/credits", method="GET", status="2xx") == 1
     assert grew(count, route="/credits", method="GET", status="4xx") == 1
+    assert grew(count, route="none", method="OTHER", status="4xx") == 1
     assert grew("http_refusals_total", code="NOT_FOUND") == 1
     assert grew("http_refusals_total", code="UNAUTHORIZED") == 1
 
@@ -194,7 +200,7 @@ async def test_attempts_are_timed_by_stage_and_outcome(tmp_path: Path) -> None:
 
 async def test_no_stranger_makes_a_series(house: House) -> None:
     """After the first of each kind, a thousand more of them add none."""
-    luck = random.Random(7)
+    luck, other = random.Random(7), strangely(house)
 
     def word() -> str:
         return "".join(luck.choices("abcdefghijklmnopqrstuvwxyz", k=12))
@@ -202,7 +208,8 @@ async def test_no_stranger_makes_a_series(house: House) -> None:
     async def strange() -> None:
         await house.nobody.get(f"/{word()}/{word()}")
         await house.ada.get(f"/jobs/{word()}")
-        await house.ada.ask(word().upper(), "/jobs")
+        await other.ask(word().upper(), "/jobs")
+        await other.ask(luck.choice(("PROPFIND", "MKCOL", "LOCK", "M-SEARCH")), f"/{word()}")
         await house.ada.post("/jobs", {"workflow": word()})
         await house.ada.post("/jobs", {"workflow": "howera", "job_type": word()})
         await house.ada.post(f"/webhooks/{word()}", {})

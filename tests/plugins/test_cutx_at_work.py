@@ -283,16 +283,16 @@ async def test_webhooks_of_the_built_in_provider_take_the_short_way(tmp_path: Pa
         assert job["status"] == "completed", job
 
 
-async def test_a_hundred_orders_at_once(tmp_path: Path) -> None:
-    """C24: two benches, one hundred orders: each is made once."""
-    async with home(tmp_path) as here:
-        await here.admin.post("/admin/credits/ada/grant", {"amount": 300, "reason": "a test"})
-        jobs = [await here.ad(style="minimal") for _ in range(100)]
+@pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.long)])
+async def test_many_orders_at_once(tmp_path: Path, count: int) -> None:
+    """C24: two benches: each order is made once."""
+    async with home(tmp_path, credits=100 + 3 * count) as here:
+        jobs = [await here.ad(style="minimal") for _ in range(count)]
         for job_id in jobs:
             assert (await here.at(job_id, *REST))["status"] == "completed"
         assert await here.balance() == 100
         orders = orders_of(tmp_path)
-        assert len(orders) == len({order["repeat_key"] for order in orders}) == 100
+        assert len(orders) == len({order["repeat_key"] for order in orders}) == count
 
 
 def orders_of(folder: Path) -> list[dict[str, Any]]:
@@ -332,7 +332,7 @@ PAGES: dict[str, tuple[Made, Fault | None, str]] = {
     "nothing in it": (Made(b"", "text/html", "html"), None, "PRODUCT_NOT_FOUND"),
     "no end of it": (Made(b"<p>", "text/html", "html"), Endless(), "DOWNLOAD_TOO_LARGE"),
     "an inner address": (Made(b"<p>", "text/html", "html"), Redirected(), "DOWNLOAD_REFUSED"),
-    "gone": (Made(b"<p>", "text/html", "html"), Status(404), ""),
+    "gone": (Made(b"<p>", "text/html", "html"), Status(404), "REMOTE_REFUSED"),
 }
 
 
@@ -346,7 +346,7 @@ async def test_a_page_that_tells_nothing(tmp_path: Path, case: str) -> None:
         async with home(tmp_path, shop=site.url) as here:
             job = await here.at(await here.order("scrape", url=url), *REST)
             assert job["status"] == "failed", job
-            assert job["failure_code"] == code or not code, (job["failure_code"], job)
+            assert job["failure_code"] == code, (job["failure_code"], job)
             assert job["failure_message"]
             assert len(await here.attempts(job["id"])) == 1
 
@@ -483,14 +483,14 @@ STAYING: dict[str, tuple[str, Fault, str, int]] = {
     "422": ("create", Status(422), "REMOTE_REFUSED", 1),
     "nonsense": ("create", Nonsense(), "BAD_ANSWER", 1),
     "a page": ("create", Page(), "BAD_ANSWER", 1),
-    "an inner address": ("create", Redirected(), "", 1),
-    "no end": ("create", Endless(), "", 1),
-    "download: a page as an image": ("files", Page("image/png"), "", 1),
-    "download: a page": ("files", Page(), "", 1),
-    "download: gone": ("files", Status(404), "", 1),
-    "download: an inner address": ("files", Redirected(), "", 1),
-    "download: 500": ("files", Status(500), "", 3),
-    "download: no end": ("files", Endless(), "", 1),
+    "an inner address": ("create", Redirected(), "REMOTE_REFUSED", 1),
+    "no end": ("create", Endless(), "DOWNLOAD_TOO_LARGE", 1),
+    "download: a page as an image": ("files", Page("image/png"), "DOWNLOAD_WRONG_TYPE", 1),
+    "download: a page": ("files", Page(), "DOWNLOAD_WRONG_TYPE", 1),
+    "download: gone": ("files", Status(404), "REMOTE_REFUSED", 1),
+    "download: an inner address": ("files", Redirected(), "DOWNLOAD_REFUSED", 1),
+    "download: 500": ("files", Status(500), "REMOTE_FAILED", 3),
+    "download: no end": ("files", Endless(), "DOWNLOAD_TOO_LARGE", 1),
 }
 
 
@@ -506,8 +506,7 @@ async def test_what_stays_fails_and_is_refunded(
         job_id = await here.ad()
         job = await here.at(job_id, *REST)
         assert job["status"] == "failed", job
-        print("CODE", case, job["failure_code"], "|", job["failure_message"][:150])
-        assert job["failure_code"] == code or not code, job
+        assert job["failure_code"] == code, job
         assert job["failure_message"]
         assert job["failed_stage"]
         assert job["correlation_id"]

@@ -247,6 +247,43 @@ async def test_the_same_minute_is_one_job(tmp_path: Path) -> None:
         assert len(provider.calls.of("images")) == len(await read(here, "/jobs", "jobs"))
 
 
+async def test_a_failed_job_gives_its_key_up(tmp_path: Path) -> None:
+    """I38 I39: asked for again while it waits for its next try, it is another job: the old one is
+    given up, and of the two one is paid."""
+    async with with_openai(tmp_path) as (here, provider):
+        provider.script("images", busy(30))
+        first = await submitted(here)
+        await at(here, first, "failed")
+        second = await submitted(here)
+        assert second != first
+        assert (await at(here, first, "dead_letter"))["credits"]["state"] == "released"
+        job = await at(here, second, "completed")
+        await picture_of(here, job)
+        assert len(provider.calls.keys("images")) == 2
+        assert await money(here) == (24, 0)
+        again = {"workflow": "image-generation", "params": HILL, "idempotency_key": "k"}
+        said = await here.ada.post("/jobs", again)
+        assert (said.json["id"], said.json["replayed"]) == (second, True)
+
+
+async def test_a_prompt_is_read_again_at_pick_up(tmp_path: Path) -> None:
+    """I4 I11 I20 I23 I35 I36: the list grew while the job stood in line. The provider hears nothing
+    of it; the hold is kept, and the audit says in which phase."""
+    async with OpenAILike() as provider:
+        named: dict[str, Any] = {"provider": "openai", "base_url": f"{provider.url}/v1"}
+        held = "/admin/workflows/image-generation"
+        async with house(tmp_path, **named) as here:
+            assert (await here.admin.post(f"{held}/pause", {})).status == 200
+            job_id = await submitted(here)
+        async with house(tmp_path, **named, blocked_words=["hill"]) as here:
+            assert (await here.admin.post(f"{held}/resume", {})).status == 200
+            job = await at(here, job_id, "rejected")
+            assert job["credits"] == {"cost": 1, "state": "captured"}
+            (row,) = [one for one in await audited(here, job_id) if one["event"] == "SAFE_BLOCK"]
+            assert row["fields"]["phase"] == "preflight"
+            assert provider.calls.of("images") == []
+
+
 # ---------------------------------------------------------------- what goes wrong
 
 
@@ -352,7 +389,7 @@ async def test_what_will_not_do_is_given_up_at_once(
 async def test_what_the_provider_finds_unsafe_is_paid_for(tmp_path: Path, kind: str) -> None:
     """I7 I11 I34-I36: rejected, not tried again, not refunded, SAFE_BLOCK in the audit."""
     with_ = with_openai if kind == "openai" else with_replicate
-    async with with_(tmp_path) as (here, provider):  # type: ignore[operator]
+    async with with_(tmp_path) as (here, provider):
         provider.script("images" if kind == "openai" else "create", Refusal())
         job = await at(here, await submitted(here), "rejected")
         assert await path_of(here, job["id"]) == ["queued", "running", "rejected"]

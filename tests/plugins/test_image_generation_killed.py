@@ -1,6 +1,10 @@
 """image-generation in a process that is killed: at each step of its stage, and at moments that
 nobody chose. After the restart the job ends, the provider was asked under one key only, and there
-is one picture, paid once."""
+is one picture, paid once.
+
+A job that is alone at work in three deaths of the service is given up as their cause; where the
+deaths are ours, that is bad luck, and costs it nothing either.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,6 +32,7 @@ base = "50ms"
 PARAMS = {"prompt": "a hill", "options": {"response_format": "url"}}
 INSIDE = {"prompt": "a hill"}
 CREDITS = 1000
+UNLUCKY = "STAGE_KILLED_SERVICE"
 ASKS = {"openai": "images", "replicate": "create"}
 
 
@@ -35,6 +40,7 @@ ASKS = {"openai": "images", "replicate": "create"}
 async def home(folder: Path, kind: str, provider: Provider) -> AsyncIterator[Place]:
     more = MORE.format(provider=kind, url=provider.url)
     async with place(folder, more=more, credits=CREDITS, active=4) as here:
+        here.configure(here.config.replace("[limits]", "[limits]\nlag = 0"))
         await here.start()
         await here.user("ada")
         yield here
@@ -44,22 +50,28 @@ def made(kind: str) -> Provider:
     return OpenAILike() if kind == "openai" else ReplicateLike()
 
 
-async def ended_well(here: Place, kind: str, provider: Provider, jobs: list[str]) -> None:
-    """I25-I28 I40: of each job one picture, one file, one payment; no wish under two keys."""
+async def ended_well(here: Place, kind: str, provider: Provider, jobs: list[str]) -> int:
+    """I25-I28 I40: of each job one picture, one file, one payment; no wish under two keys. How
+    many had bad luck."""
+    unlucky = 0
     for job_id in jobs:
-        job = await here.at(job_id, "completed")
-        (asset,) = (await here.get(f"/jobs/{job_id}/assets"))["assets"]
-        assert job["result_url"] == asset["url"]
-        assert job["credits"] == {"cost": 1, "state": "captured"}
-        statuses = [hop["to_status"] for hop in await here.moves(job_id)]
-        assert statuses.count("completed") == 1
-    provider_calls = provider.calls.of(ASKS[kind])
-    assert {call.key.split(":")[0] for call in provider_calls} == set(jobs)
+        job = await here.at(job_id, "completed", "dead_letter")
+        unlucky += job["failure_code"] == UNLUCKY
+        assets = (await here.get(f"/jobs/{job_id}/assets"))["assets"]
+        if job["status"] == "completed":
+            assert [one["url"] for one in assets] == [job["result_url"]]
+            assert job["credits"] == {"cost": 1, "state": "captured"}
+        else:
+            assert (job["failure_code"], job["credits"]["state"]) == (UNLUCKY, "released")
+        assert len(assets) <= 1
+    calls = provider.calls.of(ASKS[kind])
+    assert {call.key.split(":")[0] for call in calls} == set(jobs)
     assert len(provider.calls.keys(ASKS[kind])) == len(jobs)
-    assert sum(call.worked for call in provider_calls) == len(jobs)
+    assert sum(call.worked for call in calls) == len(jobs)
     account = await here.get("/credits", who="ada")
-    assert (account["balance"], account["held"]) == (CREDITS - len(jobs), 0)
+    assert (account["balance"], account["held"]) == (CREDITS - len(jobs) + unlucky, 0)
     assert here.faults() == ()
+    return unlucky
 
 
 async def ordered(here: Place, number: int, params: dict[str, Any]) -> str:
@@ -97,7 +109,7 @@ async def test_killed_at_each_step(
         await provider.called(route)
         await here.kill()
         await here.start()
-        await ended_well(here, kind, provider, [job_id])
+        assert await ended_well(here, kind, provider, [job_id]) == 0
 
 
 async def killed_at_random(folder: Path, kind: str, kills: int) -> None:
@@ -117,7 +129,10 @@ async def killed_at_random(folder: Path, kind: str, kills: int) -> None:
                 await provider.called("files", len(provider.calls.of("files")) + 1)
             await here.kill()
             await here.start()
-        await ended_well(here, kind, provider, jobs)
+        unlucky = await ended_well(here, kind, provider, jobs)
+        asked = len(provider.calls.of(ASKS[kind]))
+        print(f"\nkills {kills}, jobs {len(jobs)}, asked {asked} times, unlucky {unlucky}")
+        assert unlucky * 10 <= len(jobs)
 
 
 @pytest.mark.parametrize("kind", ["openai", "replicate"])

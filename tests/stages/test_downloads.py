@@ -17,9 +17,10 @@ from jobrunner.errors import StageFault
 from jobrunner.ports import SystemChildren, SystemFiles
 from jobrunner.stages.downloads import Downloaded, Downloader
 from jobrunner.stages.egress import Rules, origins_of, rules_of
-from jobrunner.stages.exchange import Client, Gate, open_gate, retry_after_s
+from jobrunner.stages.exchange import Client, Gate, open_gate
 from jobrunner.stages.kinds import AUDIO, HEAD_SIZE, IMAGES, VIDEO, sniff
 from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
+from jobrunner.stages.providers import retry_after_s
 from jobrunner.stages.questions import Patience
 from jobrunner.stages.room import Room
 from tests.stages.outlets import Loopback, Watched, hostile

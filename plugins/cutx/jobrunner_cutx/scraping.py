@@ -5,20 +5,22 @@ tags, and in what people see. What is said as data is believed first; each fact 
 from. A page is a stranger's: a parser in a process of its own reads it, and nothing in it runs.
 """
 
-import json
+import codecs
 import re
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urljoin
 
 from selectolax.lexbor import LexborHTMLParser
 
 from jobrunner import Done, PermanentFailure, PlainContext, stage
+from jobrunner_cutx.describing import Facts, product_in
 from jobrunner_cutx.params import Scrape
 
 PAGE_MAX = 8 * 1024 * 1024
 TEXT_MAX = 5_000
 IMAGES_MAX = 20
+LISTS_MAX = 200
+ADDRESS_MAX = 2_048
 TYPES = ("text/html", "application/xhtml")
 OPEN_GRAPH = {
     "name": "og:title",
@@ -29,8 +31,13 @@ OPEN_GRAPH = {
     "currency": "product:price:currency",
     "site": "og:site_name",
 }
+MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+CHARSET = re.compile(r"charset=[\"']?([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 Page = LexborHTMLParser
-Facts = dict[str, str]
 
 
 @stage("cutx.scrape")
@@ -42,26 +49,27 @@ def scrape(ctx: PlainContext[Scrape]) -> Done:
         text = f"the address leads to {kind.partition(';')[0]!r:.80}, not to a page"
         raise PermanentFailure("NO_PAGE", text)
     ctx.progress(60, "looking for the product")
-    product, found_by = read(reply.body, reply.url)
+    product, found_by = read(reply.body, reply.url, _charset(kind))
     if "name" not in product:
         raise PermanentFailure("PRODUCT_NOT_FOUND", "the page does not say what it is about")
     return Done(result={"product": product, "found_by": found_by, "url": reply.url})
 
 
-def read(body: bytes, url: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """The product, and by fact where it was found."""
-    page = Page(_decoded(body))
+def read(body: bytes, url: str, charset: str = "") -> tuple[dict[str, Any], dict[str, str]]:
+    """The product, and by fact where it was found. ``charset`` is what the answer's header says."""
+    page = Page(_decoded(body, charset))
     product: dict[str, Any] = {}
     found_by: dict[str, str] = {}
     for source, facts in (
-        ("json-ld", _structured(page)),
+        ("json-ld", product_in(_scripts(page))),
         ("open graph", _shared(page)),
         ("meta", _meta(page)),
         ("page", _seen(page)),
     ):
         for name, value in facts.items():
-            if name not in product and (text := _plain(value)):
-                product[name] = urljoin(url, text) if name == "image_url" else text
+            text = _address(url, value) if name == "image_url" else _plain(value)
+            if text and name not in product:
+                product[name] = text
                 found_by[name] = source
     if images := _images(page, url):
         product["images"] = images
@@ -70,68 +78,25 @@ def read(body: bytes, url: str) -> tuple[dict[str, Any], dict[str, str]]:
     return product, found_by
 
 
-def _decoded(body: bytes) -> str:
-    named = re.search(rb"<meta[^>]+charset=[\"']?([A-Za-z0-9_-]+)", body[:4096], re.IGNORECASE)
-    for encoding in (named[1].decode("ascii") if named else "utf-8", "utf-8"):
+def _charset(text: str) -> str:
+    named = CHARSET.search(text)
+    return named[1] if named else ""
+
+
+def _decoded(body: bytes, charset: str) -> str:
+    """As browsers do it: a mark at the beginning, the header, the page itself, and UTF-8."""
+    mark = next((name for mark, name in MARKS.items() if body.startswith(mark)), "")
+    told = _charset(body[:4096].decode("ascii", "replace"))
+    for encoding in filter(None, (mark, charset, told)):
         try:
             return body.decode(encoding)
-        except (LookupError, UnicodeDecodeError):
+        except (LookupError, UnicodeError, ValueError):
             continue
     return body.decode("utf-8", "replace")
 
 
-def _structured(page: Page) -> Facts:
-    for node in page.css('script[type="application/ld+json"]'):
-        try:
-            data = json.loads(node.text() or "")
-        except (json.JSONDecodeError, RecursionError):
-            continue
-        for thing in _things(data):
-            if "Product" in str(thing.get("@type", "")):
-                return _product(thing)
-    return {}
-
-
-def _things(data: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
-    """Everything that is described, however it is wrapped."""
-    if depth > 6:
-        return
-    if isinstance(data, list):
-        for one in data:
-            yield from _things(one, depth + 1)
-    elif isinstance(data, dict):
-        yield data
-        yield from _things(data.get("@graph", []), depth + 1)
-        yield from _things(data.get("mainEntity", []), depth + 1)
-
-
-def _product(thing: dict[str, Any]) -> Facts:
-    offer = _one(thing.get("offers"))
-    offer = offer if isinstance(offer, dict) else {}
-    image = _one(thing.get("image"))
-    rating = thing.get("aggregateRating")
-    found = {
-        "name": thing.get("name"),
-        "description": thing.get("description"),
-        "brand": _name(thing.get("brand")),
-        "category": _name(thing.get("category")),
-        "sku": thing.get("sku"),
-        "image_url": image.get("url") if isinstance(image, dict) else image,
-        "price": offer.get("price") or offer.get("lowPrice"),
-        "currency": offer.get("priceCurrency"),
-        "availability": str(offer.get("availability", "")).rpartition("/")[2],
-        "rating": rating.get("ratingValue") if isinstance(rating, dict) else None,
-    }
-    return {name: str(value) for name, value in found.items() if value not in (None, "")}
-
-
-def _one(value: Any) -> Any:
-    return value[0] if isinstance(value, list) and value else value
-
-
-def _name(value: Any) -> Any:
-    value = _one(value)
-    return value.get("name") if isinstance(value, dict) else value
+def _scripts(page: Page) -> list[str]:
+    return [node.text() or "" for node in page.css('script[type="application/ld+json" i]')]
 
 
 def _shared(page: Page) -> Facts:
@@ -169,13 +134,23 @@ def _content(page: Page, selector: str) -> str:
 
 def _images(page: Page, url: str) -> list[str]:
     sources = (node.attributes.get("src") or "" for node in page.css("img"))
-    full = (urljoin(url, source) for source in sources if source and not source.startswith("data:"))
-    return list(dict.fromkeys(one for one in full if one.startswith("http")))[:IMAGES_MAX]
+    full = (_address(url, source) for source in sources)
+    return list(dict.fromkeys(filter(None, full)))[:IMAGES_MAX]
+
+
+def _address(url: str, text: str) -> str:
+    """Whole, and one that can be fetched; else nothing."""
+    text = _plain(text)
+    try:
+        full = urljoin(url, text) if text else ""
+    except ValueError:
+        return ""
+    return full if full.startswith(("http://", "https://")) and len(full) <= ADDRESS_MAX else ""
 
 
 def _features(page: Page) -> list[str]:
     """The first list of short lines that looks like it tells about a product."""
-    for holder in page.css("ul"):
+    for holder in page.css("ul")[:LISTS_MAX]:
         lines = [_plain(node.text()) for node in holder.css("li")]
         telling = [line for line in lines if 8 <= len(line) <= 160]
         inside = holder.parent.tag if holder.parent else ""
@@ -186,4 +161,5 @@ def _features(page: Page) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    return " ".join(str(text).split())[:TEXT_MAX]
+    """On one line, and such that it can be stored."""
+    return " ".join(text.replace("\0", " ").encode("utf-8", "replace").decode().split())[:TEXT_MAX]

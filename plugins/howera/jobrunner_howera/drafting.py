@@ -25,6 +25,7 @@ MIB = 1024 * 1024
 STEP_S = 15.0
 STEPS_MAX = 60
 TITLE_WORDS, TITLE_MAX = 9, 90
+LATER = 0.7
 PAUSE_S = 1.2
 TURNS = re.compile(
     r"^(first|then|next|now|after|finally|second|third|step|once|when|let's|to start|in short)\b",
@@ -179,7 +180,9 @@ def _title(text: str, weights: dict[str, float]) -> str:
     if not clauses:
         return "…"
     short = [one for one in clauses if 3 <= len(one.split()) <= TITLE_WORDS]
-    best = max(short or clauses, key=lambda one: _weight(one, weights))
+    fitting = short or clauses
+    later = dict.fromkeys(fitting[1:], LATER)  # what is to be done is mostly said first
+    best = max(fitting, key=lambda one: _weight(one, weights) * later.get(one, 1))
     words = best.split()
     title = " ".join(words[:TITLE_WORDS])[:TITLE_MAX]
     return title[:1].upper() + title[1:] + ("…" if title != " ".join(words) else "")

@@ -63,7 +63,8 @@ def bundle(draft: Draft, images: Images, folder: str) -> str:
     """A zip of the text and its pictures; its path."""
     target = os.path.join(folder, "instruction.zip")
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr(zipfile.ZipInfo("instruction.md", EPOCH), _markdown(draft, images))
+        text = _markdown(draft, images).encode("utf-8", "replace")
+        file.writestr(zipfile.ZipInfo("instruction.md", EPOCH), text)
         for path in images.values():
             with open(path, "rb") as picture:
                 info = zipfile.ZipInfo(f"images/{os.path.basename(path)}", EPOCH)

@@ -4,6 +4,7 @@ import io
 import os
 from typing import Any
 
+import anyio
 import pandas as pd
 import pytest
 from jobrunner_ss.demo import QUESTION, _table
@@ -12,7 +13,7 @@ from jobrunner_ss.params import SsParams
 from jobrunner_ss.running import run
 from PIL import Image
 
-from jobrunner.testing import run_stage
+from jobrunner.testing import run_stage, run_stage_live
 
 PLAN = {"plan_id": "p" * 64, "fingerprint": "f", "answers": {}}
 
@@ -29,16 +30,19 @@ def drafted(requirement: str, content: str) -> Any:
 
 
 def ran(content: bytes, proposal: Any, answers: dict[str, Any] | None = None) -> Any:
-    return run_stage(
-        run,
-        SsParams(requirement="Explain it"),
-        artifacts={
-            "input": "/assets/a/content",
-            "plan": {**PLAN, "answers": answers or {}},
-            "draft": proposal,
-        },
-        files={"input": content},
-    )
+    async def alone() -> Any:
+        return await run_stage_live(
+            run,
+            SsParams(requirement="Explain it"),
+            artifacts={
+                "input": "/assets/a/content",
+                "plan": {**PLAN, "answers": answers or {}},
+                "draft": proposal,
+            },
+            files={"input": content},
+        )
+
+    return anyio.run(alone)
 
 
 def files(tried: Any) -> dict[str, bytes]:

@@ -1,0 +1,88 @@
+"""One part is written anew; the rest stays as it was."""
+
+from typing import Any
+
+import pytest
+from jobrunner_howera.regenerating import regenerate, selected
+
+from jobrunner import PermanentFailure
+from jobrunner.testing import run_stage
+
+STEPS = [
+    {"id": "step-1", "title": "Unplug", "text": "Um, you need to unplug it. Wait. It cools down."},
+    {"id": "step-2", "title": "Open", "text": "Open the lid"},
+]
+DRAFT = {"title": "Filter", "steps": STEPS, "note": "kept as it is"}
+
+
+def renewed(selection: Any, instruction: str | None, draft: Any = DRAFT) -> Any:
+    request = {"task_id": "run-1", "selection": selection, "instruction": instruction}
+    return run_stage(regenerate, artifacts={"draft": draft, "regenerate_request": request})
+
+
+def text_of(instruction: str | None, selection: Any = "step-1") -> str:
+    tried = renewed(selection, instruction)
+    assert tried.outcome == "done", tried.failure
+    return str(tried.artifacts["draft"]["steps"][0]["text"])
+
+
+def test_only_the_step_that_was_meant_changes() -> None:
+    """H28"""
+    fresh = renewed("step-1", "shorter").artifacts["draft"]
+    assert fresh["steps"][1] == STEPS[1]
+    assert (fresh["title"], fresh["note"]) == ("Filter", "kept as it is")
+    assert fresh["steps"][0]["title"] == "Unplug"
+
+
+@pytest.mark.parametrize(
+    ("wish", "text"),
+    [
+        (None, "You need to unplug it. Wait. It cools down."),
+        ("as orders, please", "Unplug it. Wait. It cools down."),
+        ("shorter", "You need to unplug it. It cools down."),
+        ("a list", "- You need to unplug it.\n- Wait.\n- It cools down."),
+    ],
+)
+def test_what_can_be_done_without_understanding(wish: str | None, text: str) -> None:
+    assert text_of(wish) == text
+
+
+def test_a_list_can_become_a_text_again_and_is_no_list_of_lists() -> None:
+    listed = renewed("step-1", "a list").artifacts["draft"]
+    again = renewed("step-1", "a list", listed).artifacts["draft"]
+    assert again == listed
+    plain = renewed("step-1", "as text", listed).artifacts["draft"]["steps"][0]["text"]
+    assert plain == text_of(None)
+
+
+def test_a_title_is_taken_as_it_is_said() -> None:
+    fresh = renewed("step-2", 'title: "Open it up"').artifacts["draft"]
+    assert fresh["steps"][1] == {**STEPS[1], "title": "Open it up"}
+
+
+@pytest.mark.parametrize(
+    ("selection", "ids"),
+    [
+        (None, ["step-1", "step-2"]), ("all", ["step-1", "step-2"]), ("step-2", ["step-2"]),
+        (2, ["step-2"]), ("1", ["step-1"]), (["step-1"], ["step-1"]),
+        ({"block_id": "step-2"}, ["step-2"]), ({"steps": ["step-1", 2]}, ["step-1", "step-2"]),
+    ],
+)  # fmt: skip
+def test_a_part_can_be_named_in_several_ways(selection: Any, ids: list[str]) -> None:
+    assert [step["id"] for step in selected(DRAFT, selection)] == ids
+
+
+@pytest.mark.parametrize("selection", ["step-9", 0, ["x"], [], {}, {"range": [1, 2]}, [[]], [{}]])
+def test_what_means_no_step_is_refused_and_renews_nothing(selection: Any) -> None:
+    with pytest.raises(PermanentFailure) as caught:
+        selected(DRAFT, selection)
+    assert caught.value.code == "SELECTION_UNKNOWN"
+    assert "step-1, step-2" in caught.value.detail
+
+
+def test_a_draft_that_is_a_text_is_one_part() -> None:
+    assert renewed(None, "a list", "One. Two.").artifacts["draft"] == "- One.\n- Two."
+
+
+def test_no_draft_nothing_to_renew() -> None:
+    assert renewed(None, None, None).failure.code == "DRAFT_MISSING"
