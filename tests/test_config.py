@@ -145,6 +145,7 @@ KEYS: list[tuple[str, str, Any]] = [
     ("limits.free_disk", '"1GiB"', 1024**3),
     ("resources.cpu", "4", 4),
     ("credits.initial", "0", 0),
+    ("telemetry.otlp_endpoint", '"http://127.0.0.1:4318"', "http://127.0.0.1:4318"),
     ("downloads.allow_hosts", '["example.org"]', ("example.org",)),
     ("downloads.allow_private", '["127.0.0.1:9000", "[::1]:80"]', ("127.0.0.1:9000", "[::1]:80")),
     ("downloads.max_size", '"2GB"', 2 * 1000**3),
@@ -314,3 +315,9 @@ def test_where_the_service_is_reached_is_a_url(url: str) -> None:
     """P9: nobody is told to call back at what is none."""
     (fault,) = faults(f"server.public_url = {url!r}")
     assert fault.startswith(f"server.public_url = {url!r}: must be where others reach this")
+
+
+@pytest.mark.parametrize("url", ["localhost:4318", "ftp://127.0.0.1", "http://", "http://a b"])
+def test_where_traces_go_is_a_url(url: str) -> None:
+    (fault,) = faults(f"telemetry.otlp_endpoint = {url!r}")
+    assert fault.startswith(f"telemetry.otlp_endpoint = {url!r}: must be where traces are taken")

@@ -204,7 +204,7 @@ async def test_under_pressure_callbacks_go_on_and_submissions_are_refused_unread
 ) -> None:
     """The body of what is refused is not even looked at: it may be anything."""
     registry = definitions(names=("howera",))
-    async with opened(tmp_path, registry=registry) as house:
+    async with opened(tmp_path, limits=Settings(), registry=registry) as house:
         job = await house.ada.submit("howera")
         limits = house.service.limits
         limits._lag_s = 0.9

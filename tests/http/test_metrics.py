@@ -8,6 +8,7 @@ import anyio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from jobrunner.config import Server
 from jobrunner.core.meter import Meter, Readings
 from jobrunner.http.metrics import is_local
 from jobrunner.stages import Registry
@@ -87,6 +88,15 @@ async def test_through_a_proxy_it_needs_an_admin(house: House, header: str) -> N
 def test_what_is_here(address: str | None, here: bool) -> None:
     assert is_local(address, {}) is here
     assert not is_local(address, FORWARDED)
+
+
+async def test_operators_may_have_it_to_themselves(tmp_path: Path) -> None:
+    apart = Server(port=0, drain_seconds=1, admin_host="127.0.0.1", admin_port=0)
+    async with opened(tmp_path, server=apart) as house:
+        public = Caller(house.session, house.service.url, None)
+        inside = Caller(house.session, house.service.admin_url, None)
+        assert (await public.get("/metrics")).status == 404
+        assert (await inside.get("/metrics")).status == 200
 
 
 # ---------------------------------------------------------------- what

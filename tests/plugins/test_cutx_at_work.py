@@ -4,6 +4,7 @@ scripted one everything that goes wrong between a provider and us."""
 import asyncio
 import io
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -45,6 +46,7 @@ from jobrunner.testing.providers import (
     signed,
 )
 from tests.http.serving import Caller, Said
+from tests.whole.living import Told
 
 pytestmark = pytest.mark.anyio
 
@@ -154,14 +156,18 @@ async def home(
     credits: int = 100,
     public_url: str = "",
     max_size: int = 1024**3,
+    limit_s: float = 120,
     **settings: Any,
 ) -> AsyncIterator[Home]:
+    cutx = WorkflowSettings(
+        settings=settings, retry={"processing": SOON}, limit={"processing": limit_s}
+    )
     config = Config(
         server=Server(port=0, drain_seconds=1, public_url=public_url),
         store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets"), min_free=0),
         credits=Credits(initial=credits),
         downloads=Downloads(max_size=max_size),
-        workflows={"cutx": WorkflowSettings(settings=settings, retry={"processing": SOON})},
+        workflows={"cutx": cutx},
         webhooks={"replicate": WebhookSettings((VARIABLE,))} if "provider_url" in settings else {},
     )
     logged: list[dict[str, Any]] = []
@@ -364,6 +370,8 @@ async def test_a_hired_provider_walks_the_same_way(hired: Home, provider: Replic
     provider.never_twice("create")
     [asked] = provider.calls.of("create")
     assert asked.json["input"]["product"]["name"] == LAMP["name"]
+    assert "Lumen Desk Lamp. A lamp for people who read late" in asked.json["input"]["prompt"]
+    assert None not in asked.json["input"].values()
     assert asked.json["webhook"] == f"{hired.service.url}/webhooks/replicate"
     assert not [call for call in provider.calls if call.route == "cancel"]
 
@@ -517,13 +525,23 @@ async def test_what_stays_fails_and_is_refunded(
     assert files_below(tmp_path / "assets") == []
 
 
-async def test_a_provider_that_never_answers(
-    tmp_path: Path, provider: ReplicateLike, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """C10 C30: an attempt's time is short in this test; its order is asked for under one key."""
+async def test_a_provider_that_hangs_for_a_while(tmp_path: Path, provider: ReplicateLike) -> None:
+    """C38 C42: the attempt's time is over; the next one asks under the same key, and what was done
+    meanwhile counts."""
     provider.script("create", Hang(done=True), None)
-    url = f"{provider.url}/v1"
-    async with home(tmp_path, provider_url=url) as here:
+    async with home(tmp_path, limit_s=1, provider_url=f"{provider.url}/v1") as here:
+        job_id = await here.ad()
+        assert (await here.at(job_id, *REST))["status"] == "completed"
+        found = await here.attempts(job_id)
+        assert found[0]["failure_code"] == "STAGE_TIMEOUT", found
+        assert len(provider.predictions) == len(provider.calls.keys("create")) == 1
+        assert await here.ledger(job_id) == [-3]
+
+
+async def test_a_provider_that_never_answers(tmp_path: Path, provider: ReplicateLike) -> None:
+    """C11 C29: a job can be canceled in the middle of its order."""
+    provider.script("create", Hang(done=True), None)
+    async with home(tmp_path, provider_url=f"{provider.url}/v1") as here:
         job_id = await here.ad()
         await provider.called("create")
         assert (await here.ada.post(f"/jobs/{job_id}/cancel")).status == 200
@@ -732,3 +750,98 @@ async def test_the_studio_dies_and_comes_back(tmp_path: Path) -> None:
     orders = orders_of(tmp_path)
     assert len(orders) == len({order["repeat_key"] for order in orders}) == 3
     assert not [task for task in asyncio.all_tasks() if "desk" in repr(task)]
+
+
+# ------------------------------------------------------------ before, between and after the stages
+
+
+async def test_what_stands_in_line(studio: Home) -> None:
+    """C4 C5 C7 C8 C18 C20 C21 C32: made and charged before anything is done; left by cancel and by
+    failure, and given back."""
+    assert (await studio.admin.post("/admin/workflows/cutx/pause")).status == 200
+    for kind, status in (("copy", "pending"), ("static_ad", "queued")):
+        canceled, failed = [await studio.order(kind, product_id="lamp-7") for _ in range(2)]
+        assert (await studio.job(canceled))["status"] == status
+        assert await studio.ledger(canceled) == [-PRICES[kind]]
+        assert (await studio.ada.post(f"/jobs/{canceled}/cancel")).json["status"] == "canceled"
+        by_hand = {"to": "failed", "failure_message": "no stage for it"}
+        said = await studio.admin.post(f"/jobs/{failed}/transitions", by_hand)
+        assert said.status == 200, said.raw
+        for job_id in (canceled, failed):
+            await studio.refunded(job_id, PRICES[kind])
+        assert (await studio.job(failed))["failure_message"] == "no stage for it"
+    assert await studio.balance() == 100
+
+
+async def test_no_way_back_from_the_end(studio: Home) -> None:
+    """C1 C15 C16 C41 C46: of what was really delivered."""
+    said = await studio.ada.post("/api/generate/copy", {"product_id": "lamp-7"})
+    job_id = said.json["job_id"]
+    declared = (await studio.ada.get("/workflows/cutx")).json["states"]
+    statuses = [state["name"] for state in declared]
+    assert len(statuses) == 7
+    for status in statuses:
+        refused = await studio.admin.post(f"/jobs/{job_id}/transitions", {"to": status})
+        assert refused.status == 409, (status, refused.raw)
+    assert len(studio.lines("job.transition_denied", job_id)) == 7
+    assert (await studio.admin.post(f"/jobs/{job_id}/retry")).status == 409
+    assert (await studio.ada.post(f"/jobs/{job_id}/cancel")).status == 409
+    assert await studio.ledger(job_id) == [-1]
+
+
+async def test_one_key_many_clients(hired: Home, provider: ReplicateLike) -> None:
+    """C34 C35 C36 C37 C38: at once, while it is processing, and when it is over."""
+    provider.plan(Plan(webhook=Delivery(held=True)))
+    body = {"product_id": "lamp-7", "idempotency_key": "lamp-7-static-v1"}
+    said: list[Said] = []
+
+    async def ask() -> None:
+        said.append(await hired.ada.post("/api/generate/static-ad", body))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(12):
+            group.start_soon(ask)
+    [job_id] = {one.json["job_id"] for one in said}
+    assert [one.json["replayed"] for one in said].count(False) == 1
+    await hired.parked(job_id)
+    await ask()
+    assert (said[-1].json["job_id"], said[-1].json["status"]) == (job_id, "processing")
+    provider.release()
+    await hired.at(job_id, "completed")
+    await ask()
+    assert (said[-1].json["job_id"], said[-1].json["status"]) == (job_id, "completed")
+    assert await hired.ledger(job_id) == [-3]
+    assert len(provider.calls.of("create")) == 1
+
+
+async def test_goodwill(studio: Home) -> None:
+    """C9: a delivered job's credits back, once."""
+    said = await studio.ada.post("/api/generate/copy", {"product_id": "lamp-7"})
+    for _ in range(2):
+        given = await studio.admin.post(f"/jobs/{said.json['job_id']}/refund", {"reason": "sorry"})
+        assert given.status == 200, given.raw
+    assert await studio.ledger(said.json["job_id"]) == [-1, 1]
+
+
+async def test_every_event_is_one_line(tmp_path: Path) -> None:
+    """C17 C43 C44 C45 C47: of a real run, as the service writes them."""
+    told = Told()
+    config = Config(
+        server=Server(port=0, drain_seconds=1),
+        store=Store(path=str(tmp_path / "jobs.db"), assets=str(tmp_path / "assets"), min_free=0),
+    )
+    async with app.running(config, told.log) as service, aiohttp.ClientSession() as session:
+        here = Home(service, session, tmp_path, [])
+        await here.settle()
+        job_id = await here.ad()
+        await here.at(job_id, "completed")
+        lines = [line for line in told.lines() if line.get("job_id") == job_id]
+    moves = [line for line in lines if line["event"] == "job.transition"]
+    assert [(line["from_status"], line["to_status"]) for line in moves] == [
+        ("pending", "queued"),
+        ("queued", "processing"),
+        ("processing", "completed"),
+    ]
+    assert {"job.created", "job.completed"} <= {line["event"] for line in lines}
+    for line in lines:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["ts"]), line

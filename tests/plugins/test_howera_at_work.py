@@ -35,7 +35,7 @@ from tests.stages.house import processes
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 60
+PATIENCE_S = 20
 FILM = {"Content-Type": "video/mp4"}
 STEPS = (
     '{"title": "Two sentences", "steps": [{"title": "First", "text": "Say it.", "start_s": 0,'
@@ -92,8 +92,12 @@ async def house(
 
 @asynccontextmanager
 async def with_provider(folder: Path, **more: Any) -> AsyncIterator[tuple[House, OpenAILike]]:
-    async with OpenAILike(reply=lambda asked: reply(asked)) as provider:
-        named = {"transcriber": "openai", "writer": "openai", "base_url": f"{provider.url}/v1"}
+    async with OpenAILike(reply=reply) as provider:
+        named: dict[str, Any] = {
+            "transcriber": "openai",
+            "writer": "openai",
+            "base_url": f"{provider.url}/v1",
+        }
         async with house(folder, **named, **more) as here:
             yield here, provider
 
@@ -106,7 +110,7 @@ async def uploaded(here: House, path: Path) -> str:
     job = await here.ada.submit("howera")
     assert job["status"] == "CREATED"
     said = await here.ada.ask(
-        "PUT", f"/jobs/{job['id']}/upload", data=path.read_bytes(), headers=FILM
+        "PUT", f"/jobs/{job['id']}/upload", data=io.BytesIO(path.read_bytes()), headers=FILM
     )
     assert said.status in (200, 201), said.raw
     assert (await tell(here, job["id"], "confirm-upload"))["status"] == "UPLOADED"
@@ -393,10 +397,10 @@ async def test_a_run_resumes_where_the_files_are_whole(tmp_path: Path, films: Pa
 
 
 async def reached(here: House, job_id: str) -> None:
-    """By itself, or with ``run`` where the run was closed."""
-    here.callers.setdefault("ada", here.admin)
-    said = await here.ada.post(f"/jobs/{job_id}/run")
-    assert said.status in (200, 202, 409), said.raw
+    """The stage after the checkpoint is in the house now, and an operator sends the job on."""
+    said = await here.admin.post(f"/jobs/{job_id}/transitions", {"to": "TRANSCRIBING"})
+    assert said.status == 200, said.raw
+    here.callers["ada"] = here.admin
 
 
 @pytest.mark.parametrize("damage", ["delete", "change", "shorten"])
@@ -501,7 +505,11 @@ async def test_a_provider_that_never_answers_is_given_up(
 async def test_a_model_that_does_not_keep_to_the_shape(tmp_path: Path, films: Path) -> None:
     """H47"""
     async with OpenAILike(reply=lambda asked: "Sure! Here are your steps: one, two.") as provider:
-        named = {"transcriber": "openai", "writer": "openai", "base_url": f"{provider.url}/v1"}
+        named: dict[str, Any] = {
+            "transcriber": "openai",
+            "writer": "openai",
+            "base_url": f"{provider.url}/v1",
+        }
         async with house(tmp_path, **named) as here:
             job_id = await uploaded(here, films / "short.mp4")
             await tell(here, job_id, "run")
@@ -518,3 +526,61 @@ async def test_an_export_that_fails_leads_back_to_the_editor(tmp_path: Path, fil
         assert {code for _, code in await tries(here, job_id, "EXPORTING")} == {"STAGE_TIMEOUT"}
         assert "export_uri" not in job["artifacts"]
         await tidy(here, job_id)
+
+
+# ---------------------------------------------------------------- callbacks beside real work
+
+
+async def test_an_orchestrator_and_the_house_share_a_job(tmp_path: Path, films: Path) -> None:
+    """H4 H8-H16 H18-H20 H22 H24 H36 H52 H53 H56-H59 H62 H64 H66: while a stage of the house is
+    at work nobody else moves its job; callbacks are told apart by their ids, job by job; what is
+    absent from the table is refused and changes nothing."""
+    async with with_provider(tmp_path) as (here, provider):
+        provider.always("transcriptions", Hang())
+        job_id = await uploaded(here, films / "short.mp4")
+        began = await tell(here, job_id, "run")
+        again = await tell(here, job_id, "run")
+        assert (again["run_id"], again["replayed"]) == (began["run_id"], True)
+        await provider.called("transcriptions")
+        assert (await report(here, job_id, "a1", "GENERATING")).code == "ILLEGAL_TRANSITION"
+        busy_with_it = await report(here, job_id, "a1", "TRANSCRIBING")
+        assert busy_with_it.code == "JOB_ALREADY_RUNNING"
+        for status in ("ARCHIVED", "RETRY_FROM_FAILED", "VALIDATING", "NORMALIZING_VIDEO"):
+            assert (await report(here, job_id, "a2", status)).code == "VALIDATION_ERROR"
+        assert (await report(here, job_id, "a3", "FAILED")).code == "VALIDATION_ERROR"
+        assert (await tell(here, job_id, "cancel"))["status"] == "CANCELLED"
+        assert (await report(here, job_id, "a4", "TRANSCRIBING")).code == "TERMINAL_STATE"
+        other = (await here.ada.submit("howera"))["id"]
+        assert (await report(here, other, "a1", "TRANSCRIBING")).code == "ILLEGAL_TRANSITION"
+        assert (await report(here, other, "a1", "UPLOADED")).status == 204
+        repeat = await report(here, other, "a1", "UPLOADED")
+        assert (repeat.status, repeat.json["replayed"]) == (200, True)
+        assert (await report(here, other, "a1", "UPLOADING")).code == "EVENT_ID_PAYLOAD_MISMATCH"
+        assert len(await tries(here, job_id, "TRANSCRIBING")) == 1
+
+
+async def report(here: House, job_id: str, event_id: str, status: str) -> Said:
+    body = {"event_id": event_id, "status": status, "occurred_at": "2026-01-01T00:00:00Z"}
+    return await here.worker.post(f"/internal/jobs/{job_id}/status", body)
+
+
+@pytest.mark.parametrize("end", ["DONE", "FAILED"])
+async def test_nothing_leaves_the_end(tmp_path: Path, films: Path, end: str) -> None:
+    """H2 H21 H23 H61 H63: not even for an operator, to any of the fifteen."""
+    async with with_provider(tmp_path) as (here, provider):
+        if end == "FAILED":
+            provider.always("chat", Nonsense())
+        job_id = await uploaded(here, films / "short.mp4")
+        await tell(here, job_id, "run")
+        if end == "DONE":
+            await at(here, job_id, "DRAFT_READY")
+            await tell(here, job_id, "edit")
+            await tell(here, job_id, "export", format="MD_ZIP")
+        before = await at(here, job_id, end)
+        shown = (await here.ada.get("/workflows/howera")).json
+        states = [state["name"] for state in shown["states"]]
+        assert len(states) == 15
+        for state in states:
+            said = await here.admin.post(f"/jobs/{job_id}/transitions", {"to": state})
+            assert said.status == 409, (state, said.raw)
+        assert (await here.ada.get(f"/jobs/{job_id}")).json["version"] == before["version"]

@@ -8,7 +8,7 @@ import pytest
 from jobrunner.core.notifying import Heard, Post
 from jobrunner.stages.egress import rules_of
 from jobrunner.stages.exchange import Gate, open_gate
-from jobrunner.stages.posting import BODY_READ, EXCERPT_MAX, misfit_url, tell
+from jobrunner.stages.posting import BODY_READ, EXCERPT_MAX, PATIENCE, misfit_url, tell
 from jobrunner.stages.questions import Patience
 from tests.receiving import Receiver, Script, Sent, Writer, raw, receiving, says, silence
 from tests.stages.outlets import INSIDE_4, INSIDE_6, Lies, Loopback, Watched, notations
@@ -33,8 +33,10 @@ async def gate(receiver: Receiver) -> AsyncIterator[Gate]:
         yield found
 
 
-async def told(gate: Gate, url: str, *, trusted: bool = False) -> Heard:
-    return await tell(gate, Post(url, HEADERS, b'{"type":"x"}', trusted), SOON)
+async def told(
+    gate: Gate, url: str, *, trusted: bool = False, patience: Patience = PATIENCE
+) -> Heard:
+    return await tell(gate, Post(url, HEADERS, b'{"type":"x"}', trusted), patience)
 
 
 async def test_it_arrives_as_it_was_signed(receiver: Receiver, gate: Gate) -> None:
@@ -86,7 +88,7 @@ async def test_one_that_hangs_costs_its_time(
     receiver: Receiver, gate: Gate, script: Script
 ) -> None:
     receiver.scripts = [script]
-    heard = await told(gate, receiver.url())
+    heard = await told(gate, receiver.url(), patience=SOON)
     assert (heard.status, heard.hopeless) == (None, False)
     assert heard.error
 

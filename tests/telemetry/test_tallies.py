@@ -31,7 +31,7 @@ def samples(registry: CollectorRegistry) -> Samples:
 
 def of(one: Spread | Tally) -> Samples:
     registry = CollectorRegistry()
-    registry.register(Kept(one))  # type: ignore[arg-type]
+    registry.register(Kept(one))
     return samples(registry)
 
 

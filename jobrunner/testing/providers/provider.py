@@ -235,7 +235,8 @@ async def _form(request: web.Request) -> dict[str, Any]:
     form: dict[str, Any] = {}
     for name, value in (await request.post()).items():
         if isinstance(value, web.FileField):
-            form |= {name: value.file.read(), f"{name}.filename": value.filename}
+            with value.file as file:
+                form |= {name: file.read(), f"{name}.filename": value.filename}
         else:
             form[name] = value
     return form

@@ -47,7 +47,7 @@ class Tar(AbstractContextManager["Tar"]):
 
     def __init__(self, path: str) -> None:
         self._raw = open(path, "wb")  # noqa: SIM115 - all three are closed on leaving
-        self._packed = gzip.GzipFile("", "wb", compresslevel=1, fileobj=self._raw, mtime=__import__('time').time_ns())
+        self._packed = gzip.GzipFile("", "wb", compresslevel=1, fileobj=self._raw, mtime=0)
         self._file = tarfile.open(fileobj=self._packed, mode="w")  # noqa: SIM115
 
     def __enter__(self) -> Self:

@@ -5,10 +5,12 @@ import io
 import json
 import tarfile
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jobrunner_asset_pattern import export as module
+from jobrunner_asset_pattern.bundles import FORMATS, Tar, Zip
 from jobrunner_asset_pattern.export import export
 from jobrunner_asset_pattern.params import Export
 
@@ -20,7 +22,7 @@ HELD = {
     "old.png": ("image", b""),
     "bundle.zip": ("bundle", b"PK"),
 }
-FORMATS = ["zip", "tar.gz"]
+KINDS = ["zip", "tar.gz"]
 
 
 def packed(**params: Any) -> Attempt:
@@ -40,7 +42,7 @@ def inside(done: Attempt) -> dict[str, bytes]:
         return {one.name: tar.extractfile(one).read() for one in tar}  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", KINDS)
 def test_all_that_the_owner_has(format_: str) -> None:
     """P21 P28: newest first, without the bundles, with a list that says what is what."""
     done = packed(format=format_, title="All of it")
@@ -59,7 +61,7 @@ def test_all_that_the_owner_has(format_: str) -> None:
     assert done.assets[0].storage_path == f"ada/job-1/All-of-it.{format_}"
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", KINDS)
 def test_the_same_files_make_the_same_bundle(format_: str) -> None:
     first, second = packed(format=format_), packed(format=format_)
     assert list(first.files.values()) == list(second.files.values())
@@ -77,7 +79,7 @@ def test_those_that_are_named_once_each_in_their_order() -> None:
     assert list(inside(done)) == ["0001-mid.txt", "0002-bundle.zip"]
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", KINDS)
 def test_what_is_missing_is_named(format_: str) -> None:
     """P4 P23 P39 P40: in the message, in the result, and in the bundle."""
     done = packed(inputs=["new.png", "of-eve", "mid.txt"], format=format_)
@@ -87,6 +89,25 @@ def test_what_is_missing_is_named(format_: str) -> None:
     (missing,) = done.result["failed"]
     assert missing["asset"] == "of-eve"
     assert json.loads(inside(done)["manifest.json"])["missing"] == [missing]
+
+
+@pytest.mark.parametrize("kind", [Zip, Tar])
+def test_a_file_that_goes_between_the_look_and_the_packing(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Zip] | type[Tar]
+) -> None:
+    """The others are whole, and it is named."""
+
+    class Late(kind):  # type: ignore[misc, valid-type]
+        def add(self, name: str, path: str) -> None:
+            if path.endswith("mid.txt"):
+                Path(path).unlink()
+            super().add(name, path)
+
+    monkeypatch.setitem(FORMATS, "zip" if kind is Zip else "tar.gz", Late)
+    done = packed(format="zip" if kind is Zip else "tar.gz")
+    assert done.outcome == "partial"
+    assert [one["asset"] for one in done.result["failed"]] == ["mid.txt"]
+    assert list(inside(done)) == ["0001-new.png", "0002-old.png", "manifest.json"]
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,18 @@ def test_a_flipped_byte_is_never_a_crash(tmp_path: Path, kind: str) -> None:
             made(tmp_path, bytes(sent), "png", 32)
 
 
+@pytest.mark.parametrize("name", ["a postscript", "a TIFF", "a BMP"])
+def test_no_other_decoder_is_tried(tmp_path: Path, name: str) -> None:
+    """Each is one more program that strangers could talk to."""
+    with pytest.raises(PermanentFailure, match="cannot identify"):
+        made(tmp_path, BAD[name][0]())
+
+
+def test_a_file_that_went_meanwhile(tmp_path: Path) -> None:
+    with pytest.raises(PermanentFailure, match="removed"):
+        pictures.read(str(tmp_path / "gone"))
+
+
 def test_a_picture_that_no_format_can_hold(tmp_path: Path) -> None:
     wide = saved(Image.new("L", (17_000, 2)), "PNG")
     with pytest.raises(PermanentFailure, match="webp"):

@@ -17,6 +17,10 @@ from jobrunner_cutx.params import StaticAd, Tts, UgcVideo
 
 SOURCE = "replicate"
 AWAIT_S = 900.0
+ASKS = {
+    "static_ad": "A picture that advertises a product",
+    "ugc_video": "A short film of a customer who tells about a product",
+}
 PICTURES = ("image/png", "image/jpeg", "image/webp")
 FILMS = ("video/mp4", "video/webm")
 SOUNDS = ("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac")
@@ -73,13 +77,26 @@ async def _ordered(ctx: Context[Any]) -> str:
     model = models.get(ctx.job_type, "") if isinstance(models, dict) else ""
     asked = replicate_like.order(
         _provider(ctx),
-        {"type": ctx.job_type, **msgspec.to_builtins(ctx.params)},
+        given(ctx.job_type, msgspec.to_builtins(ctx.params), bool(ctx.settings.get("built_in"))),
         model=str(model),
         webhook=ctx.callback_url(SOURCE),
         repeat_key=ctx.idempotency_key("prediction"),
     )
     reply = await ctx.http.exchange(asked.method, asked.url, **asked.options)
     return replicate_like.prediction_in(reply).id
+
+
+def given(job_type: str, params: dict[str, Any], built_in: bool) -> dict[str, Any]:
+    """What is ordered: the parameters that were given. Models want a prompt, so one without gets
+    what there is to say of the product; the built-in provider draws from the rest."""
+    known = {name: value for name, value in params.items() if value is not None}
+    if not built_in and job_type in ASKS and "prompt" not in known:
+        product = {name: value for name, value in known.get("product", {}).items() if value}
+        names = (product.get(name) for name in ("name", "brand", "category", "description"))
+        style = str(known.get("style", "")).replace("_", " ")
+        parts = (ASKS[job_type], style, *names, *product.get("features", ()), known.get("script"))
+        known["prompt"] = ". ".join(str(part).strip(" .") for part in parts if part)
+    return {"type": job_type, **known}
 
 
 def _noted(ctx: Context[Any]) -> str:

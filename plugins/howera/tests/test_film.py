@@ -132,19 +132,21 @@ def test_ten_hours_are_too_long(tmp_path: Path) -> None:
     assert "10.0 h" in text
 
 
+HLS = "#EXTM3U\n#EXT-X-TARGETDURATION:6\n#EXTINF:6.0,\n{}\n#EXT-X-ENDLIST\n"
+CONCAT = "ffconcat version 1.0\nfile {}\n"
+
+
 @pytest.mark.parametrize(
-    "playlist",
-    [
-        "#EXTM3U\n#EXT-X-MEDIA-SEQUENCE:0\n#EXTINF:10.0,\nfile://{}\n#EXT-X-ENDLIST\n",
-        "ffconcat version 1.0\nfile {}\n",
-    ],
+    ("name", "playlist"), [("film.m3u8", HLS), ("film.mp4", CONCAT), ("film.mp4", HLS)]
 )
-def test_a_playlist_opens_nothing_of_this_machine(tmp_path: Path, playlist: str) -> None:
+def test_a_playlist_opens_nothing_of_this_machine(tmp_path: Path, name: str, playlist: str) -> None:
     """Its pieces would be read with the rights of the service, whoever uploaded it."""
-    secret = tmp_path / "secret.wav"
-    made(secret, *SOUND)
-    code, _ = refused(playlist.format(secret).encode())
-    assert code == "VIDEO_UNREADABLE"
+    made(tmp_path / "secret.ts", *SOUND, "-c:a", "aac", "-f", "mpegts")
+    path = tmp_path / name
+    path.write_text(playlist.format("secret.ts"))
+    with pytest.raises(PermanentFailure) as caught:
+        film.looked_into(str(path))
+    assert caught.value.code == "VIDEO_UNREADABLE"
 
 
 def test_an_address_that_is_not_opened_here() -> None:

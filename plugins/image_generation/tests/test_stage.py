@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from jobrunner_image_generation.params import ImageParams
-from jobrunner_image_generation.stage import generate
+from jobrunner_image_generation.stage import FILE_MAX, generate
 from PIL import Image
 
 from jobrunner import Reply
@@ -124,6 +124,26 @@ def test_a_key_that_is_not_there_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
 # ---------------------------------------------------------------- OpenAI-like
 
 
+@pytest.mark.parametrize(
+    ("settings", "seconds", "wait_s"),
+    [({}, 120, 100), ({}, 0, 100), ({"timeout_s": 7}, 120, 7), ({}, 60, 55), ({}, 3, 1)],
+)
+def test_a_provider_may_think_but_not_longer_than_the_attempt(
+    settings: dict[str, Any], seconds: float, wait_s: float
+) -> None:
+    """I29: so that it is the provider's timeout, said as such, and not the attempt's."""
+    heard = []
+
+    def http(asked: Any) -> Reply:
+        heard.append(asked.patience)
+        return Reply(500, {}, b"", asked.url)
+
+    run_stage(
+        generate, HILL, settings=settings | {"provider": "openai"}, seconds=seconds, http=http
+    )
+    assert [(one.idle_s, one.total_s) for one in heard] == [(wait_s, wait_s)]
+
+
 async def test_a_picture_inside_of_the_answer(
     openai_like: OpenAILike, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +257,8 @@ async def test_what_goes_wrong_when_it_is_fetched(
     failed = await run_stage_live(generate, BY_URL, settings=openai(openai_like, **patient(fault)))
     assert said(failed) == wanted, failed.failure
     assert failed.assets == ()
+    assert failed.failure is not None
+    assert wanted[1] != "DOWNLOAD_TOO_LARGE" or str(FILE_MAX) in failed.failure.message
     openai_like.always("files", None)
     again = await run_stage_live(
         generate, BY_URL, settings=openai(openai_like), artifacts=failed.artifacts, attempt=2
@@ -307,6 +329,7 @@ async def test_a_prediction_is_ordered_once(
     )
     one_original(again)
     assert len(replicate_like.predictions) == 1
+    assert len(replicate_like.calls.of("create")) == (2 if route == "create" else 1)
     replicate_like.never_twice("create")
 
 

@@ -133,27 +133,16 @@ class Desk:
         await self._tell(self._book[order_id])
 
     async def _made(self, order: Order) -> dict[str, str]:
-        """In a process group of its own, which ends with us."""
-        try:
-            place = self._book.cleared(order.id)
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "jobrunner_cutx.studio.workbench", place,
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE, start_new_session=True,
-            )  # fmt: skip
-        except OSError as fault:
-            return {"status": "failed", "error": f"nothing could be made: {fault.strerror}"}
         cancelled = self._cancelled[order.id] = asyncio.Event()
         try:
             with anyio.fail_after(WORK_S):
-                told, trace = await _worked(process, order, cancelled)
+                return _outcome(*await _worked(self._book.cleared(order.id), order, cancelled))
         except TimeoutError:
             return {"status": "failed", "error": f"it took longer than {WORK_S:.0f} s"}
+        except OSError as fault:
+            return {"status": "failed", "error": f"nothing could be made: {fault.strerror}"}
         finally:
             del self._cancelled[order.id]
-            with anyio.CancelScope(shield=True):
-                await _ended(process)
-        return _outcome(told, trace)
 
     async def _tell(self, order: Order) -> None:
         """A few times; who does not answer then has to ask."""
@@ -186,29 +175,34 @@ class Desk:
         return False
 
 
-async def _worked(
-    process: asyncio.subprocess.Process, order: Order, cancelled: asyncio.Event
-) -> tuple[bytes, bytes]:
-    """What it said when it was done. It has its stdin for as long as it is wanted."""
-    assert process.stdin is not None
-    with contextlib.suppress(OSError):
-        process.stdin.write(json.dumps(order.given).encode() + b"\n")
-        await process.stdin.drain()
-    said = asyncio.ensure_future(_said(process))
+async def _worked(place: str, order: Order, cancelled: asyncio.Event) -> tuple[bytes, bytes]:
+    """What a process group of its own said when it was done. It has its stdin for as long as it is
+    wanted, and ends with us."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "jobrunner_cutx.studio.workbench", place,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    said = asyncio.ensure_future(_said(process, json.dumps(order.given).encode()))
     stop = asyncio.ensure_future(cancelled.wait())
     try:
         both: set[asyncio.Future[Any]] = {said, stop}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        told, trace = said.result() if said.done() else (b"", b"cancelled")
-        return told, trace
+        return said.result() if said.done() else (b"", b"cancelled")
     finally:
         stop.cancel()
         said.cancel()
+        with anyio.CancelScope(shield=True):
+            await _ended(process)
 
 
-async def _said(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
+async def _said(process: asyncio.subprocess.Process, given: bytes) -> tuple[bytes, bytes]:
+    assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
+    with contextlib.suppress(OSError):
+        process.stdin.write(given + b"\n")
+        await process.stdin.drain()
     told, trace = await asyncio.gather(process.stdout.read(), process.stderr.read())
     return told, trace
 
