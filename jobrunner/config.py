@@ -89,7 +89,7 @@ class Limits(Struct, frozen=True):
     streams: Count = 1024
     streams_per_user: Count = 16
     pending_writes: Amount = 64
-    lag: Duration = 0.5
+    lag: Duration = 1
     free_disk: Space = 64 * 1024**2
     bulk_per_second: Count = 200
 

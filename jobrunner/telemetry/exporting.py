@@ -7,7 +7,7 @@ from jobrunner.errors import Misconfigured
 from jobrunner.telemetry.traces import Traces
 
 TRACES_PATH = "/v1/traces"
-CURE = "install it: pip install 'jobrunner[otel]'"
+CURE = "install it: pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
 
 
 def open_traces(version: str, endpoint: str, environ: Mapping[str, str]) -> Traces:

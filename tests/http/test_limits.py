@@ -207,13 +207,13 @@ async def test_under_pressure_callbacks_go_on_and_submissions_are_refused_unread
     async with opened(tmp_path, limits=Settings(), registry=registry) as house:
         job = await house.ada.submit("howera")
         limits = house.service.limits
-        limits._lag_s = 0.9
+        limits._lag_s = 1.8
         for body in (b'{"workflow":"howera"}', b"not json at all", b"x" * 300_000):
-            limits._lag_s = 0.9
+            limits._lag_s = 1.8
             said = await house.ada.ask("POST", "/jobs", data=body)
             assert (said.status, said.code) == (503, "OVERLOADED")
             assert 1 <= int(said.headers["Retry-After"]) <= 5
-        limits._lag_s = 0.9
+        limits._lag_s = 1.8
         event = {"event_id": "e", "status": "UPLOADED", "occurred_at": "2026-01-01T00:00:00Z"}
         said = await house.worker.post(f"/internal/jobs/{job['id']}/status", event)
         assert said.status == 204

@@ -20,6 +20,7 @@ from jobrunner.config import (
     Config,
     Credits,
     Downloads,
+    Limits,
     RetrySettings,
     Server,
     Store,
@@ -165,6 +166,7 @@ async def home(
     config = Config(
         server=Server(port=0, drain_seconds=1, public_url=public_url),
         store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets"), min_free=0),
+        limits=Limits(lag=0),
         credits=Credits(initial=credits),
         downloads=Downloads(max_size=max_size),
         workflows={"cutx": cutx},
@@ -829,6 +831,7 @@ async def test_every_event_is_one_line(tmp_path: Path) -> None:
     config = Config(
         server=Server(port=0, drain_seconds=1),
         store=Store(path=str(tmp_path / "jobs.db"), assets=str(tmp_path / "assets"), min_free=0),
+        limits=Limits(lag=0),
     )
     async with app.running(config, told.log) as service, aiohttp.ClientSession() as session:
         here = Home(service, session, tmp_path, [])

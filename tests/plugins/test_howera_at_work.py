@@ -83,7 +83,7 @@ async def house(
     workflows = {"howera": howera}
     registry = app.load_definitions(Config(workflows=workflows))
     server = Server(port=0, drain_seconds=5)
-    limits = Limits(free_disk=0)
+    limits = Limits(free_disk=0, lag=0)
     async with opened(
         folder, registry=registry, server=server, limits=limits, workflows=workflows
     ) as here:

@@ -26,7 +26,7 @@ async def house(folder: Path) -> AsyncIterator[House]:
     soon = RetrySettings(base=0.02, cap=0.05)
     workflows = {"ss": WorkflowSettings(retry={"running": soon, "created": soon})}
     registry = app.load_definitions(Config(workflows=workflows))
-    server, limits = Server(port=0, drain_seconds=5), Limits(free_disk=0)
+    server, limits = Server(port=0, drain_seconds=5), Limits(free_disk=0, lag=0)
     async with opened(
         folder, registry=registry, server=server, limits=limits, workflows=workflows
     ) as here:

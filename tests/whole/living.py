@@ -14,7 +14,7 @@ import anyio
 from msgspec.structs import replace
 
 from jobrunner import app
-from jobrunner.config import Config, Server, Store
+from jobrunner.config import Config, Limits, Server, Store
 from jobrunner.core.workflow import Definition
 from jobrunner.log import Log
 from jobrunner.stages import Registry
@@ -99,6 +99,7 @@ async def living(
     config = Config(
         server=Server(port=0, drain_seconds=1),
         store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
+        limits=Limits(lag=0),
     )
     bound = replace(app.system_ports(), **ports)
     async with (
