@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from jobrunner.stages.launcher import BEHIND
 from tests.stages.house import (
     answer,
     attempt_status,
@@ -32,6 +33,7 @@ async def test_a_stage_works_in_a_process_of_its_own(tmp_path: Path) -> None:
         assert job["status"] == "done", job
         assert job["result"]["mark"] == "m"
         assert job["result"]["pid"] != os.getpid()
+        assert job["result"]["nice"] == min(os.nice(0) + BEHIND, 19), "the service goes first"
         assert not Path("/proc", str(job["result"]["pid"])).exists()
         only = (await attempts(here, job["id"]))[0]
         assert (only["outcome"], only["log"]) == ("done", ["about to work"])

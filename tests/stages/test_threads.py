@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_thread_works(tmp_path: Path) -> None:
     async with serving(tmp_path) as here:
         job = await over(here, await submitted(here, "work", "thread", mark="m"))
-        assert job["result"] == {"pid": os.getpid(), "mark": "m"}
+        assert job["result"] == {"pid": os.getpid(), "nice": os.nice(0), "mark": "m"}
         failed = await over(here, await submitted(here, "mumble", "thread"))
         assert failed["failure_code"] == "STAGE_CRASHED"
         left = await over(here, await submitted(here, "leave", "thread"))

@@ -70,7 +70,7 @@ async def drawn() -> int:
 
 def work(ctx: PlainContext[Params]) -> Done:
     ctx.progress(40, "half way")
-    return Done(result={"pid": os.getpid(), "mark": ctx.params.mark})
+    return Done(result={"pid": os.getpid(), "nice": os.nice(0), "mark": ctx.params.mark})
 
 
 def hang(ctx: PlainContext[Params]) -> NoReturn:
