@@ -17,6 +17,7 @@ from jobrunner.http.problems import invalid
 
 NESTING_MAX = 64
 INTEGER_MAX = 2**53
+IDENTITY = "identity"
 
 LONG_NUMBER = re.compile(rb"\d{16}")
 STRING = re.compile(rb'(?s)"(?:[^"\\]++|\\.)*+"?')
@@ -44,11 +45,22 @@ async def read(request: web.Request, settings: Settings, *, plain: bool = False)
     if (request.content_length or 0) > settings.max_body:
         raise too_large(settings.max_body)
     raw = await _received(request, settings.read_timeout_s)
-    if plain:
-        _check_coding(request)
-    elif raw:
+    if raw and not plain:
         _check_type(request)
     return raw
+
+
+def check_coding(request: web.Request) -> None:
+    """Before a byte is read: nothing is unpacked here, and nothing packed is kept as if it were
+    what it stands for.
+
+    Raises: Refused UNSUPPORTED_MEDIA_TYPE.
+    """
+    given = ",".join(request.headers.getall("Content-Encoding", ()))
+    codings = [coding.strip().lower() for coding in given.split(",") if coding.strip()]
+    if request.body_exists and any(coding != IDENTITY for coding in codings):
+        detail = f"Content-Encoding is {given[:40]!r}; send the body as it is, without one"
+        raise Refused("UNSUPPORTED_MEDIA_TYPE", detail, accept_encoding=[IDENTITY])
 
 
 def decode(raw: bytes, decoder: Decodes[T]) -> T:
@@ -105,14 +117,8 @@ async def _received(request: web.Request, timeout_s: float) -> bytes:
 def _check_type(request: web.Request) -> None:
     if request.content_type != JSON:
         raise _unsupported(f"send Content-Type: {JSON}, not {request.content_type!r}")
-    _check_coding(request)
     if (request.charset or "utf-8").lower() not in ("utf-8", "utf8", "us-ascii"):
         raise _unsupported(f"send JSON in UTF-8, not in {request.charset!r}")
-
-
-def _check_coding(request: web.Request) -> None:
-    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise _unsupported("send the body without a Content-Encoding")
 
 
 def _unsupported(detail: str) -> Refused:

@@ -99,13 +99,17 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return "making" if "QUOTA_EXCEEDED" in self.codes else "moving"
 
     @property
+    def takes_a_body(self) -> bool:
+        return self.body is not None or bool(self.streams)
+
+    @property
     def takes_any_body(self) -> bool:
         return self.body is msgspec.Raw
 
     def all_codes(self) -> tuple[str, ...]:
         codes = [*ALWAYS, *self.codes]
         codes += WITH_TOKEN if self.roles is not None else ()
-        codes += WITH_BODY if self.body is not None or self.streams else ()
+        codes += WITH_BODY if self.takes_a_body else ()
         codes += WITH_PATH if "{" in self.path else ()
         codes += WITH_WRITE if self.method not in ("GET", "OPTIONS") else ()
         return tuple(sorted(set(codes)))

@@ -28,6 +28,7 @@ SAID = {
     "X-Request-Id": "Taken as the correlation id of this request, and echoed.",
 }
 TOLD = {
+    "Accept-Encoding": "identity: bodies come as they are.",
     "Accept-Ranges": "bytes.",
     "Allow": "What this path has.",
     "Content-Location": "Where the file that it has become is.",
@@ -119,6 +120,8 @@ def answered_by(endpoint: Endpoint, status: int) -> dict[str, Any]:
     always += {401: ["WWW-Authenticate"], 405: ["Allow"], 429: ["Retry-After"]}.get(status, [])
     if status == 503:  # /readyz says so in a way of its own
         (perhaps if status in endpoint.answers else always).append("Retry-After")
+    if status == 415:
+        perhaps.append("Accept-Encoding")
     if status == 206:
         always.append("Content-Range")
     return {name: _header(name, True) for name in dict.fromkeys(always)} | {

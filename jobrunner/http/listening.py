@@ -73,12 +73,14 @@ class Gate:
             keepalive_timeout=self._door.settings.keepalive_s,
             max_headers=HEADERS_MAX,
             lingering_time=LINGER_S,
+            auto_decompress=False,
         )
 
 
 class Connection(web.RequestHandler):
-    """As aiohttp serves it; what it cannot make a request of is refused in our words, and is no
-    line of the log: everybody could fill it."""
+    """As aiohttp serves it, but no body is ever unpacked: that would happen in the loop, before
+    anybody knows who sends it and where to, at a thousand times what it weighs. What it cannot make
+    a request of is refused in our words, and is no line of the log: everybody could fill it."""
 
     __slots__ = ("_door",)
 

@@ -71,6 +71,8 @@ def _headers(refused: Refused) -> dict[str, str]:
             return {"Retry-After": str(int(refused.extra.get("retry_after_s", RETRY_AFTER_S)))}
         case 412 if refused.code == "TUS_VERSION_UNSUPPORTED":
             return {"Tus-Version": ", ".join(refused.extra.get("versions", ()))}
+        case 415 if "accept_encoding" in refused.extra:
+            return {"Accept-Encoding": ", ".join(refused.extra["accept_encoding"])}
         case 416:
             return {"Content-Range": f"bytes */{refused.extra.get('size', '*')}"}
         case 408 | 413:

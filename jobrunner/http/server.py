@@ -15,7 +15,7 @@ from aiohttp import web
 
 from jobrunner.core.job import Actor
 from jobrunner.errors import Refused, StorageFull
-from jobrunner.http.bodies import convert, decode, read, too_large
+from jobrunner.http.bodies import check_coding, convert, decode, read, too_large
 from jobrunner.http.door import Call, Door, Reply
 from jobrunner.http.endpoint import Endpoint
 from jobrunner.http.listening import FIXED, REQUEST_ID, open_site
@@ -135,6 +135,8 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
         actor = await _actor(door, endpoint, request)
         query = None if endpoint.query is None else _query(request, endpoint.query)
         door.limits.admit(endpoint.weight)
+        if endpoint.takes_a_body:
+            check_coding(request)
         raw, body = b"", None
         if endpoint.body is not None:
             raw = await read(request, door.settings, plain=endpoint.plain)

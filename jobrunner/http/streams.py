@@ -37,9 +37,6 @@ class Stream:
     @property
     def media_type(self) -> str:
         """Raises: Refused UNSUPPORTED_MEDIA_TYPE for what is not the file itself."""
-        coding = self._request.headers.get("Content-Encoding", "identity").strip().lower()
-        if coding != "identity":
-            raise Refused("UNSUPPORTED_MEDIA_TYPE", "send the file without a Content-Encoding")
         if "Content-Type" not in self._request.headers:
             return ANY_TYPE
         media_type = self._request.content_type.lower()
