@@ -1,0 +1,15 @@
+-- Which stage each place of a declaration was bound to at the last start: what differs at the next
+-- one is brought to the jobs that rest there. ``settled`` is 0 while that is under way, and then
+-- nobody knows which of the two bindings a job is in the shape of. ``was``, ``changed_at`` and
+-- ``jobs`` tell of the last change.
+CREATE TABLE bindings (
+    definition INTEGER NOT NULL REFERENCES definitions (id),
+    status     TEXT NOT NULL,
+    job_type   TEXT NOT NULL,
+    stage      TEXT NOT NULL,
+    settled    INTEGER NOT NULL CHECK (settled IN (0, 1)),
+    was        TEXT NOT NULL DEFAULT '',
+    changed_at INTEGER,
+    jobs       INTEGER NOT NULL DEFAULT 0 CHECK (jobs >= 0),
+    PRIMARY KEY (definition, status, job_type)
+) STRICT, WITHOUT ROWID;
