@@ -30,10 +30,6 @@ class Keyring:
         """Raises: Refused UNAUTHORIZED."""
         return (await self.caller_of(authorization))[0]
 
-    def remembers(self, authorization: str | None) -> bool:
-        """Whether this token was seen before and found good; no look at the table is needed."""
-        return self._mode == "none" or digest(_bytes_of(authorization)) in self._known
-
     async def caller_of(self, authorization: str | None) -> tuple[Actor, bytes]:
         """With what tells this token from others. Raises: Refused UNAUTHORIZED."""
         if self._mode == "none":
@@ -60,17 +56,11 @@ class Keyring:
 
 
 def _token_in(authorization: str | None) -> bytes:
-    token = _bytes_of(authorization)
+    scheme, _, text = (authorization or "").partition(" ")
+    token = text.strip().encode("utf-8", "surrogateescape") if scheme.lower() == "bearer" else b""
     if not token or len(token) > TOKEN_MAX:
         raise _unauthorized("send the header Authorization: Bearer TOKEN")
     return token
-
-
-def _bytes_of(authorization: str | None) -> bytes:
-    """Nothing, where there is no bearer token."""
-    scheme, _, token = (authorization or "").partition(" ")
-    bearer = scheme.lower() == "bearer"
-    return token.strip().encode("utf-8", "surrogateescape") if bearer else b""
 
 
 def _accepted(token: Token | None) -> tuple[Actor, int | None]:

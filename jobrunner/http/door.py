@@ -65,7 +65,8 @@ class Door(Struct, frozen=True, eq=False, kw_only=True):
 class Call(NamedTuple):
     """One request, after token and body were looked at. ``body`` and ``query`` are the endpoint's
     structs; ``raw`` the body as it came, for endpoints whose struct depends on the job; ``stream``
-    the body before anybody has read it, for endpoints that take a file."""
+    the body before anybody has read it, for endpoints that take a file; ``address`` where the
+    client is."""
 
     door: Door
     actor: Actor
@@ -76,6 +77,7 @@ class Call(NamedTuple):
     query: Any = None
     raw: bytes = b""
     stream: Any = None
+    address: str = ""
 
 
 class Reply(Struct, frozen=True):

@@ -71,7 +71,8 @@ class Limits:
         self._take(self._of_token, token, "this token")
 
     def take_anonymous(self, address: str) -> None:
-        """One of somebody whom nobody knows yet. Raises: Refused RATE_LIMITED."""
+        """A guess: a token that is none, or a signature that does not fit. Raises: Refused
+        RATE_LIMITED."""
         self._take(self._of_address, network_of(address), "your address")
 
     def admit(self, weight: Weight) -> None:

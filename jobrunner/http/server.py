@@ -152,6 +152,7 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
             query,
             raw,
             Stream(request, door.settings, door.clock) if endpoint.streams else None,
+            request.remote or "",
         )
         reply = await endpoint.handler(call)
         if reply.events is not None and request.method == "GET":
@@ -166,13 +167,17 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
 
 
 async def _actor(door: Door, endpoint: Endpoint, request: web.Request) -> Actor:
-    """Raises: Refused UNAUTHORIZED, FORBIDDEN."""
+    """Who guesses is charged for it, by address; who brings a good token never is, whoever else
+    guesses behind the same address.
+
+    Raises: Refused UNAUTHORIZED, FORBIDDEN, RATE_LIMITED."""
     if endpoint.roles is None or (endpoint.local and is_local(request.remote, request.headers)):
         return NOBODY
-    authorization = request.headers.get("Authorization")
-    if not door.keyring.remembers(authorization):
+    try:
+        actor, token = await door.keyring.caller_of(request.headers.get("Authorization"))
+    except Refused:
         door.limits.take_anonymous(request.remote or "")
-    actor, token = await door.keyring.caller_of(authorization)
+        raise
     door.limits.take(token)
     if actor.role not in endpoint.roles:
         wanted = " or ".join(sorted(endpoint.roles))

@@ -51,11 +51,15 @@ async def webhook(call: Call) -> Reply:
 
 
 def _verified(call: Call, source: Source) -> str:
-    """Its id. Raises: Refused UNAUTHORIZED."""
+    """Its id. What is not signed is charged to the address that it came from, so what is signed is
+    heard from there all the same.
+
+    Raises: Refused UNAUTHORIZED, RATE_LIMITED."""
     try:
         return call.door.webhooks.verified(source, call.headers, call.raw)
     except Refused:
         call.door.meter.heard(source.name, "refused")
+        call.door.limits.take_anonymous(call.address)
         raise
 
 

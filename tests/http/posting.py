@@ -15,7 +15,7 @@ import aiohttp
 import anyio
 
 from jobrunner import app
-from jobrunner.config import Config, Retention, Server, Store, WebhookSettings
+from jobrunner.config import Config, Limits, Retention, Server, Store, WebhookSettings
 from jobrunner.stages import Registry
 from tests.http.listener import jobrunner_listener as listener
 from tests.http.serving import Caller, Contract, Said
@@ -139,6 +139,7 @@ async def listening(
     variables: Iterable[str] = (VARIABLE,),
     known: Registry | None = None,
     keys_s: float = 86_400,
+    limits: Limits | None = None,
 ) -> AsyncIterator[Provider]:
     """A service that listens; its secrets are where the environment has them now."""
     config = Config(
@@ -146,6 +147,7 @@ async def listening(
         store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
         webhooks={"postman": WebhookSettings(tuple(variables))},
         retention=Retention(keys_s),
+        limits=limits or Limits(),
     )
     logged: list[dict[str, Any]] = []
 

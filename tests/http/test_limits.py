@@ -199,6 +199,32 @@ async def test_guessing_tokens_is_slow(narrow: House) -> None:
     assert [(await narrow.nobody.get("/readyz")).status for _ in range(20)] == [200] * 20
 
 
+@pytest.mark.parametrize("token", [None, "guess", "x" * 600], ids=["none", "wrong", "long"])
+async def test_who_guesses_locks_out_nobody_else(narrow: House, token: str | None) -> None:
+    """R8: good tokens behind the same address are served, seen before or not, the admin's too."""
+    stranger = narrow.caller(token)
+    answers = counted([await stranger.get("/jobs") for _ in range(20)])
+    assert answers == {(401, "UNAUTHORIZED"): 10, (429, "RATE_LIMITED"): 10}
+    made = await narrow.admin.post("/admin/tokens", {"name": "new", "role": "user"})
+    assert made.status == 201
+    for caller in (narrow.ada, narrow.caller(made.json["token"]), narrow.worker, narrow.admin):
+        assert (await caller.get("/jobs")).status == 200
+    assert (await stranger.get("/jobs")).status == 429
+
+
+async def test_who_has_a_good_token_is_not_charged_for_its_first_use(narrow: House) -> None:
+    """Six tokens, each seen for the first time, leave the guesses of their address as they were."""
+    made = [
+        await narrow.admin.post("/admin/tokens", {"name": f"u-{n}", "role": "user"})
+        for n in range(6)
+    ]
+    await narrow.nobody.get("/jobs")
+    for one in made:
+        assert (await narrow.caller(one.json["token"]).get("/jobs")).status == 200
+    said = [await narrow.nobody.get("/jobs") for _ in range(10)]
+    assert counted(said) == {(401, "UNAUTHORIZED"): 9, (429, "RATE_LIMITED"): 1}
+
+
 async def test_under_pressure_callbacks_go_on_and_submissions_are_refused_unread(
     tmp_path: Path,
 ) -> None:

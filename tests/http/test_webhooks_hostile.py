@@ -3,14 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from multidict import CIMultiDict
 
+from jobrunner.config import Limits
 from jobrunner.http.signatures import verified
 from tests.http.hostile_webhooks import BODY, Hostile, listed, made
 from tests.http.posting import (
     KEY,
+    STRANGER,
     TYPE,
     VARIABLE,
     Provider,
@@ -30,10 +33,11 @@ REQUEST = ("X-Request-Id", "the-same-for-all")
 async def provider(
     tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
 ) -> AsyncIterator[Provider]:
-    """A job awaits what all of them speak of."""
+    """A job awaits what all of them speak of, and nobody counts how often they are refused."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, secret(KEY))
-        async with listening(tmp_path_factory.mktemp("hostile")) as provider:
+        folder = tmp_path_factory.mktemp("hostile")
+        async with listening(folder, limits=Limits(anonymous_per_second=0)) as provider:
             await provider.listens("awaited", timeout_s=10**6)
             yield provider
 
@@ -113,3 +117,22 @@ def test_the_judge_itself_refuses_what_no_http_client_can_send() -> None:
     assert verified(good, BODY, [], now) is None
     for gap_s in (-300.5, 300.5, 10**9):
         assert verified(good, BODY, [KEY], now + gap_s) is None
+
+
+async def test_who_forges_is_slowed_down_and_the_source_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-P8: refused signatures are charged to their address, and what is signed never is."""
+    monkeypatch.setenv(VARIABLE, secret(KEY))
+    limits = Limits(anonymous_per_second=0.1, burst=10)
+    async with listening(tmp_path, limits=limits) as provider:
+        body = saying("p-1")
+        forged = [*signed("w-1", body, key=STRANGER), *TYPE]
+        said = [await provider.post(forged, body) for _ in range(20)]
+        assert [one.status for one in said] == [401] * 10 + [429] * 10
+        assert int(said[-1].headers["Retry-After"]) >= 1
+        for number in range(12):
+            heard = await provider.say(f"w-{number}", "p-1")
+            assert heard == {"applied": False, "reason": "kept"}
+        assert (await provider.admin.get("/jobs")).status == 200
+        assert (await provider.post(forged, body)).status == 429
