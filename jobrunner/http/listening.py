@@ -11,9 +11,10 @@ from aiohttp import web
 
 from jobrunner.errors import Misconfigured
 from jobrunner.http.door import Door, Reply
-from jobrunner.http.problems import internal, invalid, problem
+from jobrunner.http.problems import internal, invalid, phrase_of, problem
 
 HEADERS_MAX = 128
+HEAD_MAX = 64 * 1024
 LINGER_S = 1
 BACKLOG = 1024
 FIXED = {
@@ -82,11 +83,28 @@ class Connection(web.RequestHandler):
     anybody knows who sends it and where to, at a thousand times what it weighs. What it cannot make
     a request of is refused in our words, and is no line of the log: everybody could fill it."""
 
-    __slots__ = ("_door",)
+    __slots__ = ("_door", "_head")
 
     def __init__(self, server: web.Server, door: Door, **settings: Any) -> None:
         super().__init__(server, **settings)
         self._door = door
+        self._head = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Headers have a bound each and in number; that is a mebibyte in all, and of each
+        connection. Who is still heard of nothing but headers after less than that is refused."""
+        waiter = self._waiter
+        super().data_received(data)
+        if waiter is None or waiter.done():
+            self._head = 0
+            return
+        self._head += len(data)
+        if self._head > HEAD_MAX and self.transport is not None:
+            said = f"its headers have more than {HEAD_MAX} bytes"
+            refused = invalid(f"the request cannot be read: {said}", ("request", said))
+            self._door.meter.refused(refused.code)
+            self.transport.write(_written(problem(refused, self._door.ids.fresh())))
+            self.force_close()
 
     def handle_error(
         self,
@@ -129,7 +147,7 @@ def _written(reply: Reply) -> bytes:
     """An answer as it goes over the wire."""
     headers = FIXED | reply.headers | {"Content-Type": reply.content_type}
     headers |= {"Content-Length": str(len(reply.body)), "Connection": "close"}
-    lines = [f"HTTP/1.1 {reply.status} Service Unavailable"]
+    lines = [f"HTTP/1.1 {reply.status} {phrase_of(reply.status)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + reply.body
 

@@ -141,6 +141,21 @@ async def test_a_chunk_extension_of_20_kb_costs_nothing(house: House) -> None:
     assert said.count(b"HTTP/1.1 ") == 1
 
 
+async def test_headers_have_a_bound_in_all(house: House) -> None:
+    """R11: who never ends them is refused before they fill the memory, in one piece or in many."""
+    lines = [b"X-%d: %s\r\n" % (number, b"a" * 8000) for number in range(9)]
+    begun = request(house, b"", line=b"GET /jobs")[:-2]
+    for said in (
+        await said_to(house, begun + b"".join(lines)),
+        await said_to(house, begun, *lines),
+    ):
+        assert said.startswith(b"HTTP/1.1 400 Bad Request\r\n"), said[:300]
+        assert b"its headers have more than 65536 bytes" in said
+        assert b"\r\nConnection: close\r\n" in said
+    whole = begun + b"".join(lines[:-1]) + b"Connection: close\r\n\r\n"
+    assert (await said_to(house, whole)).startswith(b"HTTP/1.1 200 ")
+
+
 async def test_silence_ends_a_connection(house: House) -> None:
     """Nothing, half a line, half of the headers, one byte at a time: nobody waits for ever."""
     for sent in (b"", b"GET /heal", b"GET /healthz HTTP/1.1\r\nHost: he"):
