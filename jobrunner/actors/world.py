@@ -10,9 +10,10 @@ from jobrunner.actors.following import Followers
 from jobrunner.actors.pausing import Pauses
 from jobrunner.core.decision import Decision, StartStage, StopStage
 from jobrunner.core.job import Attempt, Snapshot
-from jobrunner.core.messages import Moment
+from jobrunner.core.messages import Ended, Moment
 from jobrunner.core.meter import SILENT, Meter, Span
 from jobrunner.core.queries import Reader
+from jobrunner.core.workflow import EXTERNAL
 from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages import Registry
 from jobrunner.stages.shelf import Checked
@@ -85,6 +86,8 @@ class World:
                     self.on_stop(job.id, serial)
         if (over := _abandoned(decision)) is not None:
             self.on_abandoned(job, over)
+        for attempt in filter(_ended_outside, decision.attempts):
+            self.meter.attempted(job, attempt, _ending(attempt), _lifetime(attempt))
         self._line_changed(decision)
         self._timers_changed(decision)
         self._wake(decision)
@@ -183,6 +186,21 @@ def _abandoned(decision: Decision) -> Attempt | None:
     over = next((one for one in decision.attempts if one.serial == serial), None)
     done = over is None or over.status != "ended" or over.outcome in ("done", "partial")
     return None if done else over
+
+
+def _ended_outside(attempt: Attempt) -> bool:
+    return attempt.stage == EXTERNAL and attempt.status == "ended"
+
+
+def _ending(attempt: Attempt) -> Ended:
+    return Ended(attempt.serial, attempt.outcome or "interrupted", failure=attempt.failure)
+
+
+def _lifetime(attempt: Attempt) -> Span:
+    """Nobody here watched it: the rows say how long it took."""
+    began_at = attempt.started_at or attempt.opened_at
+    ended_at = attempt.ended_at or began_at
+    return Span(began_at, ended_at, max(ended_at - began_at, 0) / 1000)
 
 
 def _up_for_claim(job: Snapshot) -> bool:

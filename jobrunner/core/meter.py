@@ -32,7 +32,7 @@ class Meter:
         """A job was made, of facts, a decision and a commit."""
 
     def attempted(self, job: Snapshot, attempt: Attempt, ended: Ended, span: Span) -> None:
-        """An attempt in the house is over, whatever came of it."""
+        """An attempt is over, here or with a worker outside, whatever came of it."""
 
     def delivered(self, delivery: DueDelivery, number: int, outcome: str, span: Span) -> None:
         """A notification was tried. ``outcome``: ``delivered``, ``due`` (again later), ``failed``,

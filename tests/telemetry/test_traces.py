@@ -3,6 +3,7 @@ nobody's business."""
 
 import sys
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,41 @@ async def test_a_job_is_one_trace_below_its_caller(
         assert span.start_time is not None
         assert span.end_time is not None
         assert span.start_time <= span.end_time
+
+
+async def test_an_attempt_of_an_outside_worker_is_a_span_too(
+    tmp_path: Path, spans: InMemorySpanExporter
+) -> None:
+    """Nobody here watches it work: it is as long as the job says."""
+    async with opened(tmp_path) as house:
+        job = await house.ada.submit("asset-pattern", job_type="generation")
+        path = f"/jobs/{job['id']}"
+        claimed = (await house.worker.post(f"{path}/claim")).json
+        assert (await house.worker.post(f"{path}/transitions", {"to": "completed"})).status == 200
+        [listed] = (await house.ada.get(f"{path}/attempts")).json["attempts"]
+    found = by_name(spans)
+    assert set(found) == {"submit", "attempt external"}
+    attempt = found["attempt external"]
+    assert parent_of(attempt) == ids(found["submit"])[1]
+    assert attempt.attributes == {
+        "jobrunner.job_id": job["id"],
+        "jobrunner.workflow": "asset-pattern",
+        "jobrunner.job_type": "generation",
+        "jobrunner.state": "processing",
+        "jobrunner.stage": "external",
+        "jobrunner.run_id": claimed["run_id"],
+        "jobrunner.attempt": 1,
+        "jobrunner.outcome": listed["outcome"],
+    }
+    stamps = [attempt.start_time, attempt.end_time]
+    assert [ns and ns // 1_000_000 for ns in stamps] == [
+        _millis(listed["started_at"]),
+        _millis(listed["ended_at"]),
+    ]
+
+
+def _millis(stamp: str) -> int:
+    return round(datetime.fromisoformat(stamp).timestamp() * 1000)
 
 
 async def test_without_a_caller_the_trace_has_the_jobs_id(
