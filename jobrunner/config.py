@@ -91,7 +91,7 @@ class Limits(Struct, frozen=True):
     pending_writes: Amount = 64
     lag: Duration = 1
     free_disk: Space = 64 * 1024**2
-    bulk_per_second: Count = 200
+    bulk_per_second: Amount = 200
 
 
 class Credits(Struct, frozen=True):

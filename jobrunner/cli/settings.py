@@ -1,6 +1,7 @@
 """``config``: what the service would start with."""
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -16,15 +17,18 @@ app = App(name="config", help="What the service would start with.")
 
 @app.command
 def check(*, where: Where = Where()) -> int:
-    """Say everything that is wrong with the settings, also with those of workflows."""
+    """Say everything that is wrong with the settings, also with those of workflows, and what they
+    name and this machine lacks: secrets, sources of webhooks, folders that can be written."""
     from jobrunner.app import load_definitions
     from jobrunner.overrides import unknown_workflows
+    from jobrunner.preflight import lacking
 
     config = where.load()
     registry = load_definitions(config)
     known = {*registry.names(), *registry.refused}
     faults = [*unknown_workflows(config, known)]
     faults += [fault for name in sorted(registry.refused) for fault in registry.refused[name]]
+    faults += lacking(config, registry, os.environ)
     print("\n".join(faults) or "ok")
     return 1 if faults else 0
 

@@ -58,6 +58,48 @@ def test_config_check_looks_into_workflows_too(command: Command) -> None:
     assert command("config", "check") == (0, "ok\n", "")
 
 
+def test_config_check_tells_what_this_machine_lacks(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of these lets the service start, or stops it half way: nobody should have to start it
+    to learn of one after the other."""
+    Path("data").write_text("a file where a folder is wanted")
+    Path("config.toml").write_text(
+        "[notify]\nsecrets_env = ['NONE_OF_THIS_NAME', 'TOO_SHORT']\n"
+        "[webhooks.replicate]\nsecrets_env = ['NO_SUCH_SECRET']\n"
+        "[webhooks.replicat]\nsecrets_env = []\n"
+        "[workflows.hello.notify]\nurl = 'https://ops.invalid/'\nsecret_env = 'NOR_THIS'\n"
+    )
+    monkeypatch.setenv("TOO_SHORT", "x")
+    code, out, _ = command("config", "check")
+    assert code == 1
+    told = out.splitlines()
+    assert len(told) == 7, told
+    for hint in (
+        f"store.path: {Path('data').resolve()} cannot be written: ",
+        f"store.assets: {Path('data').resolve()}/assets cannot be written: ",
+        "the variable NONE_OF_THIS_NAME, named in the settings of notifications",
+        "the variable TOO_SHORT, named in the settings of notifications",
+        "the variable NOR_THIS, named in the settings of notifications",
+        "webhooks.replicate.secrets_env: the variable NO_SUCH_SECRET is not there",
+        "webhooks.replicat: no plugin brings a source of this name; did you mean 'replicate'?",
+    ):
+        assert [line for line in told if line.startswith(hint)], (hint, told)
+
+
+def test_config_check_sees_a_secret_file_that_holds_none(command: Command) -> None:
+    Path("data").mkdir()
+    Path("data/notify.secret").write_text("")
+    code, out, _ = command("config", "check")
+    assert code == 1
+    assert "notify.secret: must hold 1 to" in out
+
+
+def test_a_pace_of_none_is_no_limit(command: Command) -> None:
+    Path("config.toml").write_text("[limits]\nbulk_per_second = 0\n")
+    assert command("config", "check") == (0, "ok\n", "")
+
+
 def test_config_show_can_be_used_as_a_config_file(command: Command) -> None:
     Path("config.toml").write_text(
         "[server]\nmax_body = '1KiB'\n[workflows.cutx.stages]\n'processing.tts' = 'external'\n"

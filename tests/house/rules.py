@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "config": {"environment", "errors"},
     "overrides": {"config", "core", "environment", "errors"},
     "beginning": {"config", "core", "errors", "overrides", "ports", "stages", "store"},
+    "preflight": {"actors", "config", "errors", "http", "stages"},
     "log": {"ports", "errors"},
     "store": {"core", "errors", "ports"},
     "stages": {"core", "errors", "ports"},

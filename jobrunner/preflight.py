@@ -1,0 +1,75 @@
+"""What the settings name and this machine lacks: secrets that no variable holds, sources that no
+plugin brings, folders that cannot be written. A start says the same, each at its own time; whoever
+asks before a start is told all of it at once."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from jobrunner.actors.keyfile import key_file_beside, seals
+from jobrunner.config import Config, nearest
+from jobrunner.errors import Misconfigured
+from jobrunner.http.sources import keys_of
+from jobrunner.stages import Registry
+
+
+def lacking(config: Config, registry: Registry, environ: Mapping[str, str]) -> list[str]:
+    """Say everything that would keep a service from doing what these settings ask of it."""
+    return [
+        *_folders(config),
+        *_notifications(config, registry, environ),
+        *_webhooks(config, registry, environ),
+    ]
+
+
+def _folders(config: Config) -> Iterator[str]:
+    named = {
+        "store.path": os.path.dirname(os.path.abspath(config.store.path)),
+        "store.assets": os.path.abspath(config.store.assets),
+    }
+    for key, folder in named.items():
+        if reason := _unwritable(folder):
+            yield f"{key}: {folder} cannot be written: {reason}"
+    if os.path.isdir(config.store.path):
+        yield f"store.path = {config.store.path!r}: is a folder; name the file of the database"
+
+
+def _unwritable(folder: str) -> str:
+    """Say why nothing can be written in a folder, or where it is to be made; empty if something
+    can."""
+    place = folder
+    while not os.path.lexists(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    if not os.path.isdir(place):
+        return f"{place} is no folder"
+    allowed = os.access(place, os.W_OK | os.X_OK)
+    return "" if allowed else f"this user has no right to write in {place}"
+
+
+def _notifications(config: Config, registry: Registry, environ: Mapping[str, str]) -> Iterator[str]:
+    """Each variable alone, so that every fault is told and not only the first."""
+    file = key_file_beside(config.store.path)
+    for variable in config.notify.secrets_env:
+        yield from _faults_of(partial(seals, file, (variable,), {}, environ))
+    for name in registry.names():
+        if named := config.workflow(name).notify.secret_env:
+            own = {f"workflow:{name}": named}
+            yield from _faults_of(partial(seals, file, (), own, environ))
+    if not config.notify.secrets_env and os.path.exists(file.path):
+        yield from _faults_of(file)
+
+
+def _faults_of(read: Callable[[], object]) -> Iterator[str]:
+    try:
+        read()
+    except Misconfigured as error:
+        yield str(error)
+
+
+def _webhooks(config: Config, registry: Registry, environ: Mapping[str, str]) -> Iterator[str]:
+    for source in sorted(registry.sources):
+        _, faults = keys_of(config.webhook(source).secrets_env, environ)
+        yield from (f"webhooks.{source}.secrets_env: {fault}" for fault in faults)
+    for name in config.unheard(registry.sources):
+        hint = nearest(name, sorted(registry.sources))
+        yield f"webhooks.{name}: no plugin brings a source of this name; {hint}"
