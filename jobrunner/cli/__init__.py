@@ -9,12 +9,15 @@ The rules of this room:
    lock answers.
 3. Stdout carries what a command prints and nothing else, so that it can be piped: ``-o ids`` feeds
    ``-``. Complaints go to stderr, one line each.
-4. The exit code says what happened: 0 done, 1 failed, 2 wrong usage, 3 not allowed, 4 not found.
+4. The exit code says what happened: 0 done, 1 failed, 2 wrong usage, 3 not allowed, 4 not found,
+   5 (``job watch``) the job waits for a person.
 
 The idea: a command is one question and one printing of its answer. Deliberately absent: prompts,
 colours in what is printed, state of its own, and any rule of the service itself.
 """
 
+import errno
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -27,6 +30,7 @@ __all__ = ["app", "main", "run"]
 
 DONE, FAILED, USAGE, NOT_ALLOWED, NOT_FOUND = 0, 1, 2, 3, 4
 INTERRUPTED = 130
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 CODE_OF_STATUS = {401: NOT_ALLOWED, 403: NOT_ALLOWED, 404: NOT_FOUND, 410: NOT_FOUND}
 
 
@@ -83,8 +87,20 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read the output has gone; the interpreter would say so again
+        _discard_output()  # whoever read it has gone
         return FAILED
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        _discard_output()
+        return _complain(f"the output cannot be written: {error.strerror}", FAILED)
+
+
+def _discard_output() -> None:
+    """Let nothing be left to write: the interpreter would try again at its end, and complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _complain(text: str, code: int) -> int:

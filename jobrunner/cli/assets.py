@@ -67,7 +67,11 @@ async def get(asset_id: str, file: Path | None = None, /, *, listing: Listing = 
         if place.exists():
             raise Refused("ALREADY_EXISTS", f"{place} is there already; name another file")
         draft = place.with_name(f"{place.name}.part")
-        await fetched(running, f"/assets/{part(asset_id)}/content", draft, entry["file_size"] or 0)
+        try:
+            await fetched(running, f"/assets/{part(asset_id)}/content", draft, entry["file_size"])
+        except Refused:
+            _discard_if_empty(draft)
+            raise
     with draft.open("rb") as data:
         found = hashlib.file_digest(data, "sha256").hexdigest()
     if entry["sha256"] not in (None, found):
@@ -75,3 +79,9 @@ async def get(asset_id: str, file: Path | None = None, /, *, listing: Listing = 
         raise Refused("DIGEST_MISMATCH", f"what came is not asset {asset_id}; fetch it again")
     draft.rename(place)
     printing.record({"id": entry["id"], "file": str(place), "sha256": found}, listing.output)
+
+
+def _discard_if_empty(draft: Path) -> None:
+    """What a refusal left behind is no beginning to go on from."""
+    if draft.stat().st_size == 0:
+        draft.unlink()

@@ -24,6 +24,7 @@ Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False
 COLUMNS = ("id", "workflow", "job_type", "status", "progress", "user_id", "created_at")
 HISTORY = ("version", "hop", "at", "from_status", "to_status", "trigger", "actor", "reason")
 WATCH_S = 20
+DONE, FAILED, WAITS_FOR_PERSON = 0, 1, 5
 
 
 @app.command
@@ -182,19 +183,41 @@ app.command(bulk)
 
 
 @app.command
-async def watch(job_id: str, /, *, listing: Listing = Listing()) -> None:
-    """Draw a job's progress until it settles or ends; then print it."""
+async def watch(ids: Ids, /, *, listing: Listing = Listing()) -> int:
+    """Draw the progress of jobs until each settles, ends or waits for a person; then print it.
+
+    The exit code says how they stand: 0 all are completed, perhaps in part; 1 one failed, was
+    rejected or canceled, or expired; 5 one waits for a person.
+    """
+    codes = set()
+    async with service(listing) as running:
+        for one in spelled_out(ids):
+            job = await _at_rest(running, one)
+            printing.record(job, listing.output)
+            codes.add(_code_of(job))
+    return next((code for code in (FAILED, WAITS_FOR_PERSON) if code in codes), DONE)
+
+
+async def _at_rest(running: Service, job_id: str) -> dict[str, Any]:
     from jobrunner.cli.watching import drawn
 
     path = f"/jobs/{part(job_id)}"
-    async with service(listing) as running:
-        seen, job = await running.newer(path, "", 0)
-        with drawn(job) as draw:
-            while job["kind"] not in ("settled", "final"):
-                seen, newer = await running.newer(path, seen, WATCH_S)
-                job = newer or job
-                draw(job)
-    printing.record(job, listing.output)
+    seen, job = await running.newer(path, "", 0)
+    with drawn(job) as draw:
+        while not job["needs_person"] and job["kind"] not in ("settled", "final"):
+            seen, newer = await running.newer(path, seen, WATCH_S)
+            job = newer or job
+            draw(job)
+    found: dict[str, Any] = job
+    return found
+
+
+def _code_of(job: dict[str, Any]) -> int:
+    """Of a job whose workflow is not loaded, nobody can say more than that it has a failure."""
+    if job["needs_person"]:
+        return WAITS_FOR_PERSON
+    ended_as = job["ended_as"] or ("failed" if job["failure_code"] else "completed")
+    return DONE if ended_as in ("completed", "partial") else FAILED
 
 
 @app.command

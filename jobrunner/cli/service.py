@@ -1,18 +1,20 @@
 """The running service, asked over HTTP."""
 
+import re
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 import msgspec
+from cyclopts import CycloptsError
 
 from jobrunner.cli.file import clock
 from jobrunner.cli.options import Asking
-from jobrunner.config import Config
+from jobrunner.config import PUBLIC_URL, Config
 from jobrunner.errors import Refused, Unreachable
 
 LOOPBACK_OF = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound
@@ -110,17 +112,27 @@ class Service:
             ) as response:
                 found = _read(response.status, await response.read())
                 return response.headers.get("ETag", ""), found
-        except (aiohttp.ClientConnectionError, TimeoutError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(f"no answer from {self._url} ({error}); is it running?") from None
 
 
 @asynccontextmanager
 async def service(asking: Asking) -> AsyncIterator[Service]:
     config = asking.load()
+    url = asking.url or url_of(config)
+    if not _is_address(url):
+        raise CycloptsError(msg=f'--url {url!r}: must be like "http://127.0.0.1:8080"')
     token = asking.token or _admin_token(config)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with aiohttp.ClientSession(headers=headers, timeout=PATIENCE) as session:
-        yield Service(session, asking.url or url_of(config))
+        yield Service(session, url.rstrip("/"))
+
+
+def _is_address(url: str) -> bool:
+    try:
+        return bool(re.fullmatch(PUBLIC_URL, url)) and urlsplit(url).port != 0
+    except ValueError:
+        return False
 
 
 def url_of(config: Config) -> str:

@@ -53,16 +53,22 @@ async def sent(running: Service, where: str, file: Path, upload: str = "") -> st
                 failures = await _or_again(fault, failures)
 
 
-async def fetched(running: Service, path: str, draft: Path, size: int) -> None:
-    """All of it, behind what is there of it already."""
+async def fetched(running: Service, path: str, draft: Path, size: int | None) -> None:
+    """Fetch all of it, behind what is there of it already. Where nobody noted its size, an answer
+    that came to its end is the whole of it, and nothing of an earlier one is kept."""
     failures = 0
     with draft.open("ab") as file, _drawn(draft.stem, size) as draw:
-        while (done := file.tell()) < size:
-            draw(done)
+        while size is None or file.tell() < size:
+            if size is None:
+                file.seek(0)
+                file.truncate()
+            draw(file.tell())
             try:
-                async for block in running.download(path, done):
+                async for block in running.download(path, file.tell()):
                     file.write(block)
                     draw(file.tell())
+                if size is None:
+                    return
                 failures = 0
             except (Unreachable, Refused) as fault:
                 failures = await _or_again(fault, failures)
@@ -89,7 +95,7 @@ def _base64(text: str) -> str:
 
 
 @contextmanager
-def _drawn(name: str, size: int) -> Iterator[Drawn]:
+def _drawn(name: str, size: int | None) -> Iterator[Drawn]:
     """A bar on stderr, where that is a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())

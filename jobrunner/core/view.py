@@ -1,7 +1,8 @@
-"""What a caller may do with a job as it stands: the same rules as ``decide``, asked in advance."""
+"""What a caller may do with a job as it stands: the same rules as ``decide``, asked in advance. And
+how it stands, in words that are the same for every workflow."""
 
 from jobrunner.core.job import Actor, Snapshot
-from jobrunner.core.workflow import Definition
+from jobrunner.core.workflow import Definition, End
 
 
 def allowed(definition: Definition, job: Snapshot, actor: Actor) -> dict[str, list[str]]:
@@ -18,3 +19,21 @@ def allowed(definition: Definition, job: Snapshot, actor: Actor) -> dict[str, li
         and (job.status in command.walks or job.status in command.satisfied)
     ]
     return {"statuses": sorted(statuses), "commands": sorted(commands)}
+
+
+def ended_as(definition: Definition, job: Snapshot) -> End | None:
+    """Name the end that a job has come to, whatever its workflow calls the state."""
+    state = definition.states[job.status]
+    if state.kind not in ("settled", "final"):
+        return None
+    return state.ends or ("failed" if state.fails else "completed")
+
+
+def needs_person(definition: Definition, job: Snapshot) -> bool:
+    """Say whether nothing will move this job before a person does something about it."""
+    if job.kind in ("settled", "final"):
+        return False
+    if job.stuck is not None or job.paused is not None:
+        return True
+    rests = job.kind == "waiting" and definition.states[job.status].person
+    return rests and job.attempt is None and job.run_at is None

@@ -19,6 +19,7 @@ from msgspec import Struct
 Kind = Literal["waiting", "queued", "active", "settled", "final"]
 Trigger = Literal["user", "admin", "workflow", "stage", "timer", "engine"]
 Role = Literal["user", "workflow", "admin"]
+End = Literal["completed", "partial", "failed", "canceled", "rejected", "expired"]
 Money = Literal["hold", "capture", "release", "charge", "refund"]
 
 EXTERNAL = "external"
@@ -143,7 +144,7 @@ class State(Declared, frozen=True):
     retry: Retry | None = None
     same: Literal["refused", "noop", "progress", "retry"] = "refused"
     entry: int | None = None
-    ends: Literal["", "completed", "partial", "failed", "canceled", "rejected", "expired"] = ""
+    ends: Literal[""] | End = ""
     fails: tuple[str, ...] = ()
     remarks: bool = False
     checkpoint: str = ""

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from jobrunner.actors import Answer
 from jobrunner.core.job import Asset, Attempt, Failure, Paused, Snapshot
 from jobrunner.core.queries import AssetRow, HistoryRow
-from jobrunner.core.view import allowed
+from jobrunner.core.view import allowed, ended_as, needs_person
 from jobrunner.http.conditions import etag
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.instants import text_of, text_or_none, timed
@@ -93,6 +93,8 @@ def job_view(call: Call, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> 
         stuck=Stuck(reason=job.stuck) if job.stuck else None,
         paused=_held_back(job.paused) if job.paused else None,
         forked_from=job.forked_from,
+        ended_as=ended_as(definition, job) if definition else None,
+        needs_person=needs_person(definition, job) if definition else job.stuck is not None,
         allowed=Allowed(statuses=may["statuses"], commands=may["commands"]),
     )
 

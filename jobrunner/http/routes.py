@@ -170,7 +170,7 @@ READING = (
         "listAssets",
         operations.library,
         views.Library,
-        "The caller's files over all jobs, newest first",
+        "The caller's files over all jobs, newest first; an admin sees everybody's",
         query=wire.OwnedPageQuery,
     ),
     _get("/assets/{id}", "getAsset", operations.asset, views.AssetEntry, "What is known of a file"),

@@ -5,6 +5,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from jobrunner.core.workflow import End
+
 
 class View(Struct, frozen=True, kw_only=True):
     """What every answer has in common."""
@@ -45,7 +47,9 @@ class HeldBack(View, frozen=True, kw_only=True):
 
 class Job(View, frozen=True, kw_only=True):
     """A job. Lists leave out params, result and artifacts unless they are asked for. ``job_id``
-    is ``id`` once more. An artifact over 4 KiB is shown as {"ref": path}."""
+    is ``id`` once more. An artifact over 4 KiB is shown as {"ref": path}. ``ended_as`` names its
+    end in words that all workflows share; ``needs_person`` is true while nothing but a person's
+    act moves it."""
 
     id: str
     job_id: str
@@ -87,6 +91,8 @@ class Job(View, frozen=True, kw_only=True):
     stuck: Stuck | None
     paused: HeldBack | None
     forked_from: str | None
+    ended_as: End | None
+    needs_person: bool
     allowed: Allowed
     replayed: bool | UnsetType = UNSET
 

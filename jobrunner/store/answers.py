@@ -83,11 +83,12 @@ def clearings(db: Db, limit: int) -> tuple[str, ...]:
     return tuple(folder for (folder,) in found)
 
 
-def library(db: Db, user_id: str, limit: int, after: int | None) -> tuple[AssetRow, ...]:
-    """Newest first."""
+def library(db: Db, user_id: str | None, limit: int, after: int | None) -> tuple[AssetRow, ...]:
+    """Newest first; of everybody, where no owner is named."""
+    whose, named = ("", ()) if user_id is None else ("a.user_id = ? AND", (user_id,))
     found = db.execute(
-        f"{rows.SELECT_ASSET} WHERE a.user_id = ? AND a.id < ? ORDER BY a.id DESC LIMIT ?",
-        (user_id, after or LAST, limit),
+        f"{rows.SELECT_ASSET} WHERE {whose} a.id < ? ORDER BY a.id DESC LIMIT ?",
+        (*named, after or LAST, limit),
     )
     return tuple(map(rows.asset_of, found))
 

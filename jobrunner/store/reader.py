@@ -126,7 +126,9 @@ class StoreReader:
     async def clearings(self, limit: int) -> tuple[str, ...]:
         return await self._ask(answers.clearings, limit)
 
-    async def library(self, user_id: str, limit: int, after: int | None) -> tuple[AssetRow, ...]:
+    async def library(
+        self, user_id: str | None, limit: int, after: int | None
+    ) -> tuple[AssetRow, ...]:
         return await self._ask(answers.library, user_id, limit, after)
 
     async def asset(self, asset_id: str) -> AssetRow | None:

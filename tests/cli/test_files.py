@@ -2,8 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
 
 from tests.cli.conftest import Command
+from tests.served import Served, serving
 
 
 def test_a_file_there_and_back(online: Command, tmp_path: Path) -> None:
@@ -44,3 +49,46 @@ def test_a_video_for_a_job(online: Command, tmp_path: Path) -> None:
     assert (code, err.split(":")[0]) == (4, "UNKNOWN_UPLOAD")
     code, _, err = online("job", "upload", job_id, str(tmp_path / "missing"))
     assert (code, err.split(":")[0]) == (1, "VALIDATION_ERROR")
+
+
+def test_a_file_whose_size_nobody_noted_is_fetched_whole_or_refused(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker names a file by its address alone. Nothing may pass for it: not what an earlier try
+    left behind, and not emptiness."""
+    outside = '[workflows.asset-pattern.stages]\n"*" = "external"\n'
+    (tmp_path / "config.toml").write_text(outside)
+    with serving(tmp_path) as served:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("JOBRUNNER_URL", served.url)
+        entry = _reported(command, served)
+        assert entry["file_size"] is None
+        code, out, err = command("asset", "get", entry["id"], "picture.png")
+        assert (code, out, err.split(":")[0]) == (4, "", "ASSET_GONE")
+        assert sorted(path.name for path in tmp_path.glob("picture*")) == []
+
+        place = tmp_path / "data" / "assets" / entry["storage_path"]
+        place.parent.mkdir(parents=True)
+        place.write_bytes(bytes(range(256)) * 4000)
+        Path("picture.png.part").write_bytes(b"of another day")
+        code, _, err = command("asset", "get", entry["id"], "picture.png")
+        assert code == 0, err
+        assert Path("picture.png").read_bytes() == place.read_bytes()
+
+
+def _reported(command: Command, served: Served) -> Any:
+    """An asset of a job whose worker gave no size for it."""
+    job = ("job", "submit", "asset-pattern", "--type", "generation", "-o", "ids")
+    code, out, err = command(*job, "--params", '{"prompt": "a"}')
+    assert code == 0, err
+    path = f"{served.url}/jobs/{out.strip()}"
+    token = command("token", "create", "w", "--role", "workflow")[1].strip()
+    asset = {"asset_type": "image", "url": "https://files.invalid/picture.png"}
+    for verb, body in (("claim", {}), ("transitions", {"to": "completed", "assets": [asset]})):
+        request = Request(f"{path}/{verb}", json.dumps(body).encode(), method="POST")
+        request.add_header("Authorization", f"Bearer {token}")
+        request.add_header("Content-Type", "application/json")
+        with urlopen(request, timeout=30) as answer:
+            assert answer.status == 200
+    listed = json.loads(command("asset", "list", "-o", "json")[1])
+    return listed[0]

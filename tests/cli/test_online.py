@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -84,22 +85,71 @@ def test_parameters_as_json_as_pairs_and_from_stdin(
     assert "promt" in err
 
 
-def test_watch_ends_when_the_job_does(online: Command, served: Served) -> None:
-    job_id = submitted(online)
-    watching = subprocess.Popen(
-        [sys.executable, "-m", "jobrunner", "job", "watch", job_id, "-o", "json"],
+def watched(served: Served, *arguments: str, **more: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "jobrunner", "job", "watch", *arguments, "-o", "json"],
         cwd=served.folder,
         env=served.environ,
         stdout=subprocess.PIPE,
         text=True,
+        **more,
     )
+
+
+def test_watch_ends_when_the_job_does(online: Command, served: Served) -> None:
+    later = ("--type", "tts", "--param", "text=hello", "--run-at", "2100-01-01T00:00:00Z")
+    code, out, err = online("job", "submit", "cutx", *later, "-o", "ids")
+    assert code == 0, err
+    watching = watched(served, out.strip())
     try:
-        assert online("job", "cancel", job_id)[0] == 0
-        out, _ = watching.communicate(timeout=30)
+        assert online("job", "cancel", out.strip())[0] == 0
+        said, _ = watching.communicate(timeout=30)
     finally:
         watching.kill()
-    assert watching.returncode == 0
-    assert json.loads(out)["status"] == "CANCELLED"
+    assert watching.returncode == 1
+    assert json.loads(said)["ended_as"] == "canceled"
+
+
+def test_watch_says_by_its_exit_code_how_jobs_stand(online: Command, served: Served) -> None:
+    """Also of ids that come down a pipe, and of several: a failure counts most."""
+    greeted = online("job", "submit", "hello", "--param", "name=Ada", "-o", "ids")[1].strip()
+    waiting, canceled = submitted(online), submitted(online)
+    assert online("job", "cancel", canceled)[0] == 0
+    assert online("job", "watch", greeted)[0] == 0
+    code, out, _ = online("job", "watch", waiting, "-o", "json")
+    assert (code, json.loads(out)["status"]) == (5, "CREATED")
+    assert online("job", "watch", canceled)[0] == 1
+    assert online("job", "watch", waiting, greeted)[0] == 5
+    assert online("job", "watch", waiting, canceled, greeted)[0] == 1
+    assert online("job", "watch", "nothing-of-that-id")[0] == 4
+    piped = watched(served, "-", stdin=subprocess.PIPE)
+    piped.communicate(f"{greeted}\n{waiting}\n", timeout=30)
+    assert piped.returncode == 5
+
+
+@pytest.mark.parametrize("url", ["nonsense", "http://", "ftp://127.0.0.1:1", "http://[::1", "//x"])
+def test_an_address_that_is_none_is_wrong_usage(online: Command, url: str) -> None:
+    code, out, err = online("job", "list", "--url", url)
+    assert (code, out) == (2, "")
+    assert repr(url) in err
+    assert "\n" not in err.strip()
+
+
+@pytest.mark.parametrize("command", [("job", "list"), ("config", "show"), ("--help",)])
+def test_an_output_that_is_full_is_said_in_one_line(served: Served, command: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        told = subprocess.run(
+            [sys.executable, "-m", "jobrunner", *command],
+            cwd=served.folder,
+            env=served.environ,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert told.returncode == 1
+    assert told.stderr == "the output cannot be written: No space left on device\n"
 
 
 def test_who_asks_and_what_is_not_there_decide_the_exit_code(online: Command) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobrunner.core.decision import Forget
-from tests.http.serving import House, opened
+from tests.http.serving import Caller, House, opened
 from tests.http.uploading import CSV, VIDEO, files, head, line, root, send, takers
 
 pytestmark = pytest.mark.anyio
@@ -47,6 +47,20 @@ async def test_a_file_before_its_job(house: House) -> None:
     assert place.read_bytes() == BYTES
     assert place.stat().st_mode & 0o777 == 0o600
     assert (await house.admin.post("/admin/db/check")).json == {"ok": True, "faults": []}
+
+
+async def test_an_admin_sees_the_files_of_all_or_of_one(house: House) -> None:
+    asset_id = await shelved(house)
+
+    async def newest(caller: Caller, query: str = "") -> str | None:
+        found = (await caller.get(f"/assets?limit=1{query}")).json["assets"]
+        return str(found[0]["id"]) if found else None
+
+    assert await newest(house.admin) == asset_id
+    assert await newest(house.admin, "&user_id=ada") == asset_id
+    assert await newest(house.admin, "&user_id=eve") is None
+    assert await newest(house.eve) is None
+    assert (await house.eve.get("/assets?user_id=ada")).status == 403
 
 
 WHOLE = (0, SIZE)

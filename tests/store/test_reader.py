@@ -295,6 +295,8 @@ async def test_the_library_and_the_ledger_go_page_by_page(store: Store) -> None:
     assert [row.asset.id for row in (*first, *rest)] == ["a4", "a3", "a2", "a1", "a0"]
     assert (first[0].job_id, first[0].user_id) == (job(4).id, "ada")
     assert await store.reader.library("eve", 3, None) == ()
+    assert await store.reader.library(None, 3, None) == first
+    assert await store.reader.library(None, 3, first[-1].row) == rest
     top = await store.reader.ledger("ada", 4, None)
     below = await store.reader.ledger("ada", 4, top[-1].id)
     assert [row.kind for row in (*top, *below)] == ["hold"] * 5 + ["grant"]
