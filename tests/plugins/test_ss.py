@@ -390,6 +390,26 @@ def test_failed_drafting_leaves_the_job(failure: Failure) -> None:
     assert code(world.do(job_id, "draft")) == "noted"
 
 
+def test_drafting_has_five_minutes() -> None:
+    """A try that takes longer is over; after the third the job waits where it was."""
+    world = drafting()
+    job_id = created(world)
+    world.do(job_id, "draft")
+    for count in range(3):
+        if count:
+            world.fire(job_id, "backoff")
+        world.start(job_id)
+        began = world.now
+        world.fire(job_id, "limit")
+        assert 300_000 <= world.now - began < 400_000
+    failure = world.tried(job_id)[-1].failure
+    assert failure is not None
+    assert failure.code == "STAGE_TIMEOUT"
+    job = world.jobs[job_id]
+    assert (job.status, job.attempt) == ("created", None)
+    assert code(world.do(job_id, "draft")) == "noted"
+
+
 # ---------------------------------------------------------------- freezing
 
 

@@ -17,12 +17,17 @@ from statsmodels.tools.sm_exceptions import (
 
 from jobrunner import PermanentFailure
 from jobrunner_ss import table
+from jobrunner_ss.as_numbers import is_number
+from jobrunner_ss.showing import shown
 
 LEVELS_MAX = 30
 CELLS_MAX = 100_000_000
+TERMS_MAX = 1_000
 GROUPS_MAX = 1_000
+COLUMNS_SHOWN = 1_500
 ALIKE = 1e-9
 CERTAIN = 1e-8
+LARGEST, TINY = 1e100, 1e-300
 ERRORS = {"ols": ("nonrobust", "HC0", "HC1", "HC2", "HC3"), "logit": ("nonrobust", "HC0", "HC1")}
 
 
@@ -67,7 +72,7 @@ def wanted(draft: Any, answers: dict[str, Any]) -> Wanted:
 def _word(known: dict[str, Any], name: str, default: str) -> str:
     value = known.get(name) or default
     if not isinstance(value, str):
-        raise _unfit(f"{name} is {value!r}, and has to be a text")
+        raise _unfit(f"{name} is {shown(value)}, and has to be a text")
     return value.strip()
 
 
@@ -77,7 +82,7 @@ def _names(known: dict[str, Any], name: str) -> tuple[str, ...]:
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise _unfit(f"{name} is {value!r}, and has to be a list of columns")
+        raise _unfit(f"{name} is {shown(value)}, and has to be a list of columns")
     return tuple(dict.fromkeys(value))
 
 
@@ -98,7 +103,7 @@ def grouped(frame: pd.DataFrame, plan: Wanted) -> pd.DataFrame:
     Raises: PermanentFailure CONTRACT_COLUMN_NOT_FOUND, MODEL_UNFIT"""
     _present(frame, (*plan.by, *plan.measures))
     for name in plan.measures:
-        if not table.is_number(frame[name]):
+        if not is_number(frame[name]):
             raise _unfit(f"{name!r} is not numeric, so there is no sum and no mean of it")
     groups = frame.groupby(list(plan.by), dropna=False, sort=True, observed=True)
     if groups.ngroups > GROUPS_MAX:
@@ -112,6 +117,12 @@ def grouped(frame: pd.DataFrame, plan: Wanted) -> pd.DataFrame:
 def fitted(frame: pd.DataFrame, plan: Wanted) -> Fitted:
     """Raises: PermanentFailure CONTRACT_COLUMN_NOT_FOUND, MODEL_UNFIT."""
     _check(frame, plan)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return _fitted(frame, plan)
+
+
+def _fitted(frame: pd.DataFrame, plan: Wanted) -> Fitted:
     used = frame[[plan.outcome, *plan.predictors]].dropna()
     outcome, terms = _outcome(used, plan), _terms(used, plan)
     if len(used) <= terms.shape[1] + 1:
@@ -137,7 +148,7 @@ def _estimated(outcome: pd.Series, terms: pd.DataFrame, plan: Wanted) -> Any:
             "the predictors tell the outcome perfectly, so no odds can be given"
         ) from error
     except (ModelWarning, np.linalg.LinAlgError, ValueError) as error:
-        raise _unfit(str(error)) from error
+        raise _unfit("no estimates were found that fit; take fewer or other columns") from error
     if plan.kind == "logit" and _certain(found):
         raise _unfit("some rows are told perfectly by the predictors: drop the one that does so")
     return found
@@ -151,50 +162,61 @@ def _certain(found: Any) -> bool:
 
 def _check(frame: pd.DataFrame, plan: Wanted) -> None:
     if plan.kind not in ("ols", "logit"):
-        raise _unfit(f"{plan.kind!r} is no model; ols and logit are")
+        raise _unfit(f"{shown(plan.kind)!r} is no model; ols and logit are")
     if not plan.outcome or not plan.predictors:
         raise _unfit("a model needs an outcome and at least one predictor")
     _present(frame, (plan.outcome, *plan.predictors))
     known = ERRORS[plan.kind]
     if plan.errors not in known:
-        raise _unfit(f"errors {plan.errors!r} are unknown for {plan.kind}; {', '.join(known)} are")
+        raise _unfit(
+            f"errors {shown(plan.errors)!r} are unknown for {plan.kind}; {', '.join(known)} are"
+        )
 
 
 def _present(frame: pd.DataFrame, names: tuple[str, ...]) -> None:
     for name in names:
         if name not in frame.columns:
-            text = f"the input has no column {name!r}; it has {', '.join(map(str, frame.columns))}"
+            known = shown(", ".join(map(str, frame.columns)), COLUMNS_SHOWN)
+            text = f"the input has no column {shown(name)!r}; it has {known}"
             raise PermanentFailure("CONTRACT_COLUMN_NOT_FOUND", text)
 
 
 def _check_terms(outcome: pd.Series, terms: pd.DataFrame, plan: Wanted) -> None:
-    if terms.size > CELLS_MAX:
-        raise _unfit(
-            f"{len(terms):,} rows by {terms.shape[1]} terms are too much: take fewer terms"
-        )
+    size = float(np.abs(terms.to_numpy()).max())
+    if not max(size, float(outcome.abs().max())) < LARGEST:
+        raise _unfit(f"some values are beyond {LARGEST:g}, which is too large to compute with")
     if outcome.nunique() < 2:
         raise _unfit(f"{plan.outcome!r} is the same in every row, so there is nothing to explain")
     if (idle := _idle(terms)) is not None:
-        why = "is the same in every row" if terms[idle].nunique() < 2 else "follows from the others"
-        raise _unfit(f"{idle!r} {why}: leave it out")
+        alone = terms.iloc[:, idle].nunique() < 2
+        why = "is the same in every row" if alone else "follows from the others"
+        raise _unfit(f"{shown(terms.columns[idle])!r} {why}: leave it out")
 
 
-def _idle(terms: pd.DataFrame) -> Any:
-    """The first term that adds nothing to those before it, or None."""
+def _idle(terms: pd.DataFrame) -> int | None:
+    """The place of the first term that adds nothing to those before it. The smallest eigenvalue
+    only falls as terms are added, so the place is found by halving."""
     values = terms.to_numpy(float)
-    scales = np.sqrt((values**2).mean(axis=0))
-    scales[scales == 0] = 1
-    likeness = (values / scales).T @ (values / scales) / len(values)
-    for count in range(1, len(likeness) + 1):
-        if np.linalg.eigvalsh(likeness[:count, :count])[0] < ALIKE:
-            return terms.columns[count - 1]
-    return None
+    values = values / np.maximum(np.abs(values).max(axis=0), TINY)
+    values = values / np.maximum(np.sqrt((values**2).mean(axis=0)), TINY)
+    likeness = values.T @ values / len(values)
+    low, high = 1, len(likeness)
+    if _least(likeness, high) >= ALIKE:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _least(likeness, middle) < ALIKE else (middle + 1, high)
+    return low - 1
+
+
+def _least(likeness: Any, count: int) -> float:
+    return float(np.linalg.eigvalsh(likeness[:count, :count])[0])
 
 
 def _outcome(used: pd.DataFrame, plan: Wanted) -> pd.Series:
     column = used[plan.outcome]
     if plan.kind == "ols":
-        if not table.is_number(column):
+        if not is_number(column):
             raise _unfit(f"{plan.outcome!r} is not numeric; ask for logit, or for another column")
         return column.astype(float)
     levels = sorted(column.unique(), key=str)
@@ -208,13 +230,23 @@ def _terms(used: pd.DataFrame, plan: Wanted) -> pd.DataFrame:
     parts = []
     for name in plan.predictors:
         column = used[name]
-        if table.is_number(column):
+        if is_number(column):
             parts.append(column.astype(float))
             continue
         if column.nunique() > LEVELS_MAX:
             raise _unfit(f"{name!r} has {column.nunique()} different texts; {LEVELS_MAX} are used")
         parts.append(pd.get_dummies(column.astype(str), prefix=name, drop_first=True, dtype=float))
+        _check_size(parts)
+    _check_size(parts)
     return sm.add_constant(pd.concat(parts, axis="columns"), has_constant="add")
+
+
+def _check_size(parts: list[Any]) -> None:
+    rows, terms = len(parts[0]), sum(1 if part.ndim == 1 else part.shape[1] for part in parts)
+    if terms > TERMS_MAX:
+        raise _unfit(f"more than {TERMS_MAX:,} terms are too many: take fewer predictors")
+    if rows * terms > CELLS_MAX:
+        raise _unfit(f"{rows:,} rows by {terms} terms are too much: take fewer terms")
 
 
 def _fit(found: Any, plan: Wanted) -> dict[str, float]:

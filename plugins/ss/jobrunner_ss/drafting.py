@@ -11,6 +11,7 @@ from typing import Any
 from jobrunner import Done, PermanentFailure, PlainContext, stage
 from jobrunner_ss.params import SsParams
 from jobrunner_ss.recipes import normal
+from jobrunner_ss.words import Words
 
 Column = dict[str, Any]
 Ctx = PlainContext[SsParams]
@@ -24,6 +25,8 @@ ASKS = {
 }  # fmt: skip
 OUTCOME = re.compile(r"(?:\bon|explain|predict|outcome(?: is)?|depend(?:s|ent)?(?: variable)?)\s+$")
 SPLIT = re.compile(r"\b(?:by|per|for each|for every|across)\b")
+ARTICLE = re.compile(r"\b(?:the|of|a|an|our|my)\s+$")
+BEFORE = 64
 PREDICTORS_MAX = 8
 
 
@@ -47,64 +50,50 @@ def draft(ctx: Ctx) -> Done:
 
 def proposed(columns: list[Column], rows: int, requirement: str) -> dict[str, Any]:
     """Pure, so that the same words over the same table are the same proposal."""
-    named = _named(columns, requirement)
-    kind = _kind(columns, named, requirement)
-    outcome = _outcome(columns, named, requirement) if kind != "descriptive" else ""
+    words = Words(requirement)
+    named = _named(columns, words)
+    outcome = _outcome(named, words)
+    kind = _kind(named, outcome, words.text)
     model = kind != "descriptive"
-    others = [column for column in named if column["name"] != outcome] or columns
-    predictors = [column["name"] for column in others if _explains(column, outcome)]
-    by, measures = ([], []) if model else _groups(named, requirement)
+    target = str(outcome["name"]) if outcome and model else ""
+    others = [column for column in named if column["name"] != target] or columns
+    predictors = [column["name"] for column in others if _explains(column, target)]
+    by, measures = ([], []) if model else _groups(named, words)
     return {
         "requirement": requirement,
         "data": {"rows": rows, "columns": columns},
         "analysis": {
             "kind": kind,
-            "outcome": outcome,
+            "outcome": target,
             "predictors": predictors[:PREDICTORS_MAX] if model else [],
             "errors": "HC1",
             "by": by,
             "measures": measures,
         },
-        "questions": _questions(columns, kind, outcome),
+        "questions": _questions(columns, kind, target),
     }
 
 
-def _groups(named: list[Column], requirement: str) -> tuple[list[str], list[str]]:
-    """Of "the sales by region and month": what splits, and what is measured."""
-    found = SPLIT.search(requirement.lower())
-    if found is None:
-        return [], []
-    after = [
-        column
-        for column in named
-        if (_place(column["name"], requirement) or 0) > found.start()
-        and column["kind"] not in ("text", "empty")
-    ]
-    measured = [one for one in named if one not in after and one["kind"] in ("numeric", "binary")]
-    measures = [str(one["name"]) for one in measured if "mean" in one]
-    return [str(one["name"]) for one in after], measures
-
-
-def _named(columns: list[Column], requirement: str) -> list[Column]:
+def _named(columns: list[Column], words: Words) -> list[Column]:
     """The columns that the words mention, in the order of the words."""
-    found = []
-    for column in columns:
-        place = _place(column["name"], requirement)
-        if place is not None:
-            found.append((place, column))
+    places = [(words.place(column["name"]), column) for column in columns]
+    found = [(place, column) for place, column in places if place is not None]
     return [column for _, column in sorted(found, key=lambda pair: pair[0])]
 
 
-def _place(name: str, requirement: str) -> int | None:
-    if not re.search(r"\w", name):
-        return None
-    plain = re.sub(r"[\W_]+", r"[\\W_]*", re.escape(name.lower()).replace("\\", ""))
-    match = re.search(rf"(?<!\w){plain}(?!\w)", requirement.lower())
-    return match.start() if match else None
+def _outcome(named: list[Column], words: Words) -> Column | None:
+    """What stands after "explain", or after the "on" of "the effect of x on y"; else what is
+    mentioned first and can be an outcome."""
+    fitting = [one for one in named if one["kind"] in ("numeric", "binary")]
+    for column in fitting:
+        place = words.place(column["name"]) or 0
+        before = ARTICLE.sub("", words.text[max(0, place - BEFORE) : place])
+        if OUTCOME.search(before):
+            return column
+    return fitting[0] if fitting else None
 
 
-def _kind(columns: list[Column], named: list[Column], requirement: str) -> str:
-    words = requirement.lower()
+def _kind(named: list[Column], outcome: Column | None, words: str) -> str:
     asked = [
         kind for kind, signs in ASKS.items() if any(re.search(rf"\b{one}", words) for one in signs)
     ]
@@ -112,23 +101,29 @@ def _kind(columns: list[Column], named: list[Column], requirement: str) -> str:
         return "descriptive"
     if asked and asked[0] == "descriptive":
         return "descriptive"
-    outcome = next((one for one in columns if one["name"] == _outcome(columns, named, words)), None)
     two = outcome is not None and outcome["kind"] == "binary"
     linear = re.search(r"\b(linear|ols)\b", words) and outcome is not None and "mean" in outcome
     return "logit" if "logit" in asked or (two and not linear) else "ols"
 
 
-def _outcome(columns: list[Column], named: list[Column], requirement: str) -> str:
-    """What stands after "explain", or after the "on" of "the effect of x on y"; else what is
-    mentioned first and can be an outcome."""
-    words = requirement.lower()
-    for column in named:
-        place = _place(column["name"], words)
-        before = re.sub(r"\b(?:the|of|a|an|our|my)\s+$", "", words[: place or 0])
-        if OUTCOME.search(before) and column["kind"] in ("numeric", "binary"):
-            return str(column["name"])
-    fitting = [one["name"] for one in named if one["kind"] in ("numeric", "binary")]
-    return str(fitting[0]) if fitting else ""
+def _groups(named: list[Column], words: Words) -> tuple[list[str], list[str]]:
+    """Of "the sales by region and month": what splits, and what is measured."""
+    found = SPLIT.search(words.text)
+    if found is None:
+        return [], []
+    after = [
+        column
+        for column in named
+        if (words.place(column["name"]) or 0) > found.start()
+        and column["kind"] not in ("text", "empty")
+    ]
+    splits = {str(column["name"]) for column in after}
+    measured = [
+        str(one["name"])
+        for one in named
+        if one["name"] not in splits and one["kind"] in ("numeric", "binary") and "mean" in one
+    ]
+    return [str(one["name"]) for one in after], measured
 
 
 def _explains(column: Column, outcome: str) -> bool:

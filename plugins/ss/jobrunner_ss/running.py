@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobrunner import Done, PermanentFailure, PlainContext, stage
 from jobrunner_ss.params import SsParams
+from jobrunner_ss.showing import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +46,7 @@ def run(ctx: Ctx) -> Done:
         )
     elif wanted.by:
         found.groups, found.by = analysis.grouped(frame, wanted), wanted.by
-        ctx.log(f"{len(found.groups)} groups by {', '.join(wanted.by)}")
+        ctx.log(f"{len(found.groups)} groups by {shown(', '.join(wanted.by))}")
     ctx.progress(70, "drawing and writing")
     return _stored(ctx, plan, frame, found)
 
@@ -68,12 +69,11 @@ def _input(ctx: Ctx, plan: dict[str, Any]) -> str:
 
 def _stored(ctx: Ctx, plan: dict[str, Any], frame: "pd.DataFrame", found: "Found") -> Done:
     from jobrunner_ss import report
+    from jobrunner_ss.tables_out import csv_of
 
-    ctx.save("descriptives.csv", _csv(found.overview), asset_type="table")
-    if found.fitted is not None:
-        ctx.save("coefficients.csv", _csv(found.fitted.coefficients), asset_type="table")
-    if found.groups is not None:
-        ctx.save("groups.csv", _csv(found.groups), asset_type="table")
+    for name, result in found.tables().items():
+        escaped = ctx.settings.get("escape_formulas", True)
+        ctx.save(name, csv_of(result, escaped=bool(escaped)), asset_type="table")
     picture = os.path.join(ctx.scratch, "figure.png")
     report.draw(picture, frame, found, ctx.scratch)
     ctx.save("figure.png", picture, asset_type="figure", artifact="figure")
@@ -82,10 +82,6 @@ def _stored(ctx: Ctx, plan: dict[str, Any], frame: "pd.DataFrame", found: "Found
     ctx.progress(95, "stored")
     results = report.figures(found)
     return Done(result=results, artifacts={"results": results})
-
-
-def _csv(frame: "pd.DataFrame") -> bytes:
-    return str(frame.to_csv(index=False, float_format="%.6g")).encode()
 
 
 __all__ = ["run"]

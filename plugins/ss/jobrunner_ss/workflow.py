@@ -17,6 +17,7 @@ from jobrunner import (
 )
 
 HOUR_S = 3600
+DRAFTING_S = 300
 
 DRAFTED = Guard(
     Call(
@@ -34,6 +35,7 @@ STATES = (
         same="noop",
         on_demand="ss.draft",
         done="draft_ready",
+        limit_s=DRAFTING_S,
         retry=Retry("inside", failed=(), max=3, base_s=1, factor=2, cap_s=30, jitter=0.1),
     ),
     State("draft_ready", "waiting", same="noop"),

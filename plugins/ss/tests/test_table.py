@@ -4,7 +4,8 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from jobrunner_ss import table
+from jobrunner_ss import header, table
+from jobrunner_ss.as_numbers import is_number
 
 from jobrunner import PermanentFailure
 
@@ -71,7 +72,7 @@ def test_an_odd_letter_far_down_is_no_reason_to_give_up(tmp_path: Path) -> None:
 
 def test_a_letter_that_the_sample_cuts_in_two(tmp_path: Path) -> None:
     line = "é" * 40 + ",1\n"
-    content = "x,y\n" + line * (table.SAMPLE // len(line.encode()) + 50)
+    content = "x,y\n" + line * (header.SAMPLE // len(line.encode()) + 50)
     assert table.read(kept(tmp_path, content))["x"].iloc[0] == "é" * 40
 
 
@@ -94,7 +95,7 @@ def test_numbers_as_people_write_them(tmp_path: Path, content: str, values: list
 def test_a_column_that_is_nearly_numbers_stays_text_and_says_so(tmp_path: Path) -> None:
     rows = "\n".join(f"{n},1" for n in range(20))
     frame = table.read(kept(tmp_path, f"a,b\n{rows}\nabout 7,1\n"))
-    assert not table.is_number(frame["a"])
+    assert not is_number(frame["a"])
     assert table.notes(frame) == [
         "'a' is no column of numbers: 1 of its values are none, as 'about 7'"
     ]
