@@ -193,9 +193,11 @@ async def opened(
     limits: Limits | None = None,
     registry: Registry | None = None,
     faults: int = 0,
+    fresh: bool = False,
     **sections: Any,
 ) -> AsyncIterator[House]:
-    """``sections`` are more of the settings."""
+    """``sections`` are more of the settings. ``fresh``: each request has a connection of its own,
+    for a service that hangs up on one that rests for a moment."""
     config = Config(
         server=server or Server(port=0, drain_seconds=1),
         store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
@@ -210,7 +212,7 @@ async def opened(
 
     async with (
         app.running(config, log, registry=registry or definitions()) as service,
-        aiohttp.ClientSession() as session,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=fresh)) as session,
     ):
         nobody = Caller(session, service.url, None)
         contract = Contract((await nobody.get("/openapi.json")).json)

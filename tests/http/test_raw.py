@@ -33,7 +33,7 @@ async def house(
     """Patient for a second only, so that running out of patience can be waited for."""
     hasty = partial(door.Settings, keepalive_s=KEEPALIVE_S, read_timeout_s=KEEPALIVE_S)
     monkeypatch.setattr(door, "Settings", hasty)
-    async with opened(tmp_path, registry=definitions(names=("howera",))) as house:
+    async with opened(tmp_path, registry=definitions(names=("howera",)), fresh=True) as house:
         yield house
 
 
