@@ -39,7 +39,7 @@ serve: $(STAMP)
 	@exec $(VENV)/bin/jobrunner serve $(if $(CONFIG),--config $(CONFIG))
 
 test: check
-	$(PY) -m pytest
+	$(PY) -m pytest --numprocesses=auto --dist=worksteal
 
 check: $(STAMP)
 	$(VENV)/bin/ruff check .
