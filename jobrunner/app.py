@@ -11,6 +11,7 @@ import site
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from ipaddress import ip_network
 from typing import Any
 
 import anyio
@@ -352,6 +353,10 @@ def _door(
         max_upload=config.server.max_upload,
         upload_expires_s=config.server.upload_expires,
         initial_credits=config.credits.initial,
+        public_url=config.server.public_url,
+        trusted_proxies=tuple(
+            ip_network(text, strict=False) for text in config.server.trusted_proxies
+        ),
     )
     root = os.path.abspath(config.store.assets)
     limits = _limits(config, store, supervisor, ports)

@@ -61,6 +61,7 @@ class Server(Struct, frozen=True):
     admin_host: Listener = ""
     admin_port: Port = 8081
     public_url: Address = ""
+    trusted_proxies: Texts = ()
 
 
 class Store(Struct, frozen=True):
@@ -393,16 +394,24 @@ def _contradictions(config: Config) -> list[str]:
             f"server.public_url = {config.server.public_url!r}: must be where others reach this "
             'service, like "https://jobs.example.com", or empty'
         )
+    faults += [
+        f"server.trusted_proxies = {network!r}: must be an address or a network, like "
+        '"127.0.0.1" or "10.0.0.0/8"'
+        for network in config.server.trusted_proxies
+        if not _is_network(network)
+    ]
     if not re.fullmatch(f"({PUBLIC_URL})?", config.telemetry.otlp_endpoint):
         faults.append(
             f"telemetry.otlp_endpoint = {config.telemetry.otlp_endpoint!r}: must be where traces "
             'are taken, like "http://127.0.0.1:4318", or empty'
         )
-    if config.auth.mode == "none" and not is_loopback(config.server.host):
-        faults.append(
-            f"auth.mode = 'none': with server.host = {config.server.host!r} everybody would be an "
-            'admin; it is allowed on loopback only ("127.0.0.1")'
-        )
+    listeners = {"host": config.server.host, "admin_host": config.server.admin_host}
+    faults += [
+        f"auth.mode = 'none': with server.{key} = {host!r} everybody would be an "
+        'admin; it is allowed on loopback only ("127.0.0.1")'
+        for key, host in listeners.items()
+        if config.auth.mode == "none" and host and not is_loopback(host)
+    ]
     if os.path.abspath(config.store.path) == os.path.abspath(config.store.assets):
         faults.append(f"store.assets = {config.store.assets!r}: must not be store.path itself")
     return faults
@@ -413,6 +422,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def _is_network(text: str) -> bool:
+    try:
+        return bool(ipaddress.ip_network(text, strict=False))
+    except ValueError:
+        return False
 
 
 def _is_address(text: str) -> bool:

@@ -123,6 +123,7 @@ KEYS: list[tuple[str, str, Any]] = [
     ("server.upload_expires", '"2h"', 7200),
     ("server.drain_seconds", '"500ms"', 0.5),
     ("server.public_url", '"https://jobs.example.com/runner"', "https://jobs.example.com/runner"),
+    ("server.trusted_proxies", '["10.0.0.0/8"]', ("10.0.0.0/8",)),
     ("store.min_free", '"1MiB"', 1024**2),
     ("store.min_free", "0", 0),
     ("store.path", '"x.db"', "x.db"),
@@ -315,6 +316,21 @@ def test_where_the_service_is_reached_is_a_url(url: str) -> None:
     """P9: nobody is told to call back at what is none."""
     (fault,) = faults(f"server.public_url = {url!r}")
     assert fault.startswith(f"server.public_url = {url!r}: must be where others reach this")
+
+
+@pytest.mark.parametrize("network", ["proxy.example.com", "10.0.0.0/33", "", "10.0.0.1:80", "*"])
+def test_whom_to_trust_is_a_network(network: str) -> None:
+    (fault,) = faults(f"server.trusted_proxies = ['127.0.0.1', '::1', '10.1.2.3/8', {network!r}]")
+    assert fault.startswith("server.trusted_proxies")
+
+
+def test_without_tokens_neither_listener_is_for_others() -> None:
+    listeners = "server.host = '192.0.2.7'\nserver.admin_host = '0.0.0.0'\n"
+    found = faults(f"{listeners}auth.mode = 'none'\n")
+    assert [fault.partition(" everybody")[0] for fault in found] == [
+        "auth.mode = 'none': with server.host = '192.0.2.7'",
+        "auth.mode = 'none': with server.admin_host = '0.0.0.0'",
+    ]
 
 
 @pytest.mark.parametrize("url", ["localhost:4318", "ftp://127.0.0.1", "http://", "http://a b"])

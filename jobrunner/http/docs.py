@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply
-from jobrunner.http.endpoint import Endpoint
+from jobrunner.http.endpoint import SHOWN, Endpoint
 from jobrunner.ports import digest
 
 HTML = "text/html; charset=utf-8"
@@ -69,7 +69,7 @@ ENDPOINTS = (
         name="getDocs",
         handler=page,
         summary="This document as a page",
-        answers={200: "text/html", 304: None},
+        answers={200: SHOWN, 304: None},
         roles=None,
     ),
     Endpoint(

@@ -11,6 +11,7 @@ from jobrunner.core.meter import SILENT, Meter, Readings
 from jobrunner.core.queries import Reader
 from jobrunner.http.auth import Keyring
 from jobrunner.http.limits import Limits
+from jobrunner.http.origins import Network
 from jobrunner.http.sources import Sources
 from jobrunner.ports import Clock, Ids
 from jobrunner.stages.arrivals import Arrivals
@@ -23,7 +24,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """``read_timeout_s`` is how long a client may take to send a body, all in all; of a file it may
     be silent for ``upload_idle_s``, and must send ``upload_rate`` bytes a second beyond that.
     ``upload_expires_s`` is how long an upload may be resumed;
-    ``write_timeout_s`` how long to take a piece of a stream."""
+    ``write_timeout_s`` how long to take a piece of a stream. ``public_url`` is where others reach
+    us, and ``trusted_proxies`` are believed about whom they ask for."""
 
     auth: Literal["tokens", "none"] = "tokens"
     max_body: int = 256 * 1024
@@ -36,6 +38,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     initial_credits: int = 25
     shutdown_s: float = 5
     write_timeout_s: float = 10
+    public_url: str = ""
+    trusted_proxies: tuple[Network, ...] = ()
 
 
 class Door(Struct, frozen=True, eq=False, kw_only=True):

@@ -14,14 +14,15 @@ from jobrunner.http.wire import Query
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
+SHOWN = "text/html"
 ANYBODY = frozenset({"user", "workflow", "admin"})
 OWNERS = frozenset({"user", "admin"})
 WORKERS = frozenset({"workflow", "admin"})
 ADMINS = frozenset({"admin"})
 
 # What may befall any call, any call with a token, any with a body, any that names a job.
-ALWAYS = ("VALIDATION_ERROR", "INTERNAL", "RATE_LIMITED", "OVERLOADED")
-WITH_TOKEN = ("UNAUTHORIZED", "FORBIDDEN")
+ALWAYS = ("VALIDATION_ERROR", "INTERNAL", "RATE_LIMITED", "OVERLOADED", "FORBIDDEN")
+WITH_TOKEN = ("UNAUTHORIZED",)
 WITH_BODY = ("BODY_TOO_LARGE", "BODY_TIMEOUT", "UNSUPPORTED_MEDIA_TYPE")
 WITH_PATH = ("NOT_FOUND",)
 WITH_WRITE = ("STORAGE_FULL", "OUTCOME_UNKNOWN", "OVERLOADED", "DRAINING")
@@ -97,6 +98,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         if self.streams:
             return "reading"  # most of its time passes on the sender's line, and others go on
         return "making" if "QUOTA_EXCEEDED" in self.codes else "moving"
+
+    @property
+    def is_a_page(self) -> bool:
+        """For a person to look at."""
+        return SHOWN in self.answers.values()
 
     @property
     def takes_a_body(self) -> bool:

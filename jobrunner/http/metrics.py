@@ -10,9 +10,9 @@ from ipaddress import ip_address
 from jobrunner.core.meter import Readings
 from jobrunner.http.door import Call, Door, Reply
 from jobrunner.http.endpoint import ADMINS, Endpoint
+from jobrunner.http.origins import is_direct
 
 TEXT = "text/plain"
-FORWARDED = ("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP")
 
 
 async def metrics(call: Call) -> Reply:
@@ -49,12 +49,12 @@ async def readings(door: Door) -> Readings:
 
 
 def is_local(address: str | None, headers: Mapping[str, str]) -> bool:
-    """From this machine, and not on behalf of somebody elsewhere."""
+    """From this machine, by its own name, and not on behalf of somebody elsewhere."""
     try:
         here = ip_address(address or "").is_loopback
     except ValueError:
         return False
-    return here and not any(name in headers for name in FORWARDED)
+    return here and is_direct(headers)
 
 
 def _age_s(since: int | None, now: int) -> float:

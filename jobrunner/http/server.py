@@ -20,6 +20,7 @@ from jobrunner.http.door import Call, Door, Reply
 from jobrunner.http.endpoint import Endpoint
 from jobrunner.http.listening import FIXED, REQUEST_ID, open_site
 from jobrunner.http.metrics import is_local
+from jobrunner.http.origins import check_page, client_of
 from jobrunner.http.pouring import is_gone, pour_events
 from jobrunner.http.problems import internal, invalid, problem, refusal_of
 from jobrunner.http.routes import table_of
@@ -132,7 +133,11 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
     )
 
     async def served(request: web.Request) -> web.StreamResponse:
-        actor = await _actor(door, endpoint, request)
+        settings = door.settings
+        if settings.auth == "none":
+            check_page(request, settings.public_url, of_a_page=endpoint.is_a_page)
+        address = client_of(request, settings.trusted_proxies)
+        actor = await _actor(door, endpoint, request, address)
         query = None if endpoint.query is None else _query(request, endpoint.query)
         door.limits.admit(endpoint.weight)
         if endpoint.takes_a_body:
@@ -152,7 +157,7 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
             query,
             raw,
             Stream(request, door.settings, door.clock) if endpoint.streams else None,
-            request.remote or "",
+            address,
         )
         reply = await endpoint.handler(call)
         if reply.events is not None and request.method == "GET":
@@ -166,7 +171,7 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
     return served
 
 
-async def _actor(door: Door, endpoint: Endpoint, request: web.Request) -> Actor:
+async def _actor(door: Door, endpoint: Endpoint, request: web.Request, address: str) -> Actor:
     """Who guesses is charged for it, by address; who brings a good token never is, whoever else
     guesses behind the same address.
 
@@ -176,7 +181,7 @@ async def _actor(door: Door, endpoint: Endpoint, request: web.Request) -> Actor:
     try:
         actor, token = await door.keyring.caller_of(request.headers.get("Authorization"))
     except Refused:
-        door.limits.take_anonymous(request.remote or "")
+        door.limits.take_anonymous(address)
         raise
     door.limits.take(token)
     if actor.role not in endpoint.roles:

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+HERE = {"Host": "localhost:8080"}
 FORWARDED = {"X-Forwarded-For": "203.0.113.7"}
 TOLD_WEBHOOKS = "jobrunner_webhooks_total"
 Labels = tuple[tuple[str, str], ...]
@@ -86,8 +87,9 @@ async def test_through_a_proxy_it_needs_an_admin(house: House, header: str) -> N
     ],
 )
 def test_what_is_here(address: str | None, here: bool) -> None:
-    assert is_local(address, {}) is here
-    assert not is_local(address, FORWARDED)
+    assert is_local(address, HERE) is here
+    assert not is_local(address, HERE | FORWARDED)
+    assert not is_local(address, {"Host": "jobs.example.com"})
 
 
 async def test_operators_may_have_it_to_themselves(tmp_path: Path) -> None:
