@@ -37,12 +37,6 @@ def stale_version(job: Snapshot, expected: int | None) -> Refused | None:
     )
 
 
-def stale_run(job: Snapshot, run_id: str | None) -> Refused | None:
-    if not run_id or run_id == job.run_id:
-        return None
-    return Refused("STALE_RUN", f"run {run_id} is over", run_id=job.run_id or None)
-
-
 def working_here(draft: Draft, role: Trigger) -> Refused | None:
     attempt = draft.job.attempt
     if role != "workflow" or attempt is None or attempt.stage == EXTERNAL:

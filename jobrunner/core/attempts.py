@@ -46,14 +46,16 @@ def open_attempt(draft: Draft, state: str, not_before: int = 0) -> Attempt:
     return attempt
 
 
-def hold(draft: Draft, holder: str, lease: bool = False) -> Attempt:
-    """Somebody starts on the open attempt: our stage host, or an outside worker with a lease."""
+def hold(draft: Draft, holder: str, claimant: str = "") -> Attempt:
+    """Somebody starts on the open attempt: our stage host, or an outside worker; whoever claimed
+    it has a lease."""
     job = draft.job
     assert job.attempt is not None, f"job {job.id} has no attempt to hold"
     attempt = amend(
         draft,
         status="running",
         holder=holder,
+        claimant=claimant,
         started_at=draft.now,
         epoch=draft.moment.epoch,
         not_before=0,
@@ -66,7 +68,7 @@ def hold(draft: Draft, holder: str, lease: bool = False) -> Attempt:
         draft.effects.append(StartStage(attempt))
         return attempt
     _external_deadline(draft, draft.now)
-    if lease:
+    if claimant:
         draft.arm("lease", draft.now + int(CLAIM_LEASE_S * 1000))
         renew(draft)
     return attempt

@@ -19,11 +19,12 @@ from jobrunner.core.answers import (
 from jobrunner.core.ask import Act, Replay
 from jobrunner.core.attempts import open_attempt
 from jobrunner.core.blame import named
+from jobrunner.core.claiming import lost
 from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.draft import Draft
 from jobrunner.core.guards import consult
 from jobrunner.core.job import Failure, Run, Snapshot
-from jobrunner.core.messages import Do, Edit, Facts, Moment
+from jobrunner.core.messages import Do, Edit, Facts, Moment, Report
 from jobrunner.core.money import move_money
 from jobrunner.core.moves import go_on, question, walk
 from jobrunner.core.reports import add_artifacts
@@ -90,6 +91,8 @@ def _carry_out(draft: Draft, declared: Command) -> Verdict:
         if refused := consult(guard.call, question(draft)):
             assert isinstance(refused, Refused), f"guard {guard.call.name} answered {refused!r}"
             return refused
+    if _as(draft, declared) == "workflow" and (refused := lost(draft.job, draft.actor, Report())):
+        return refused
     act = _act(draft, declared)
     if not isinstance(act, Act):
         return act if isinstance(act, Refused) else _replayed(draft, act)

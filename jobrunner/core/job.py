@@ -17,10 +17,22 @@ JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Actor(Struct, frozen=True):
-    """Who is asking: a token's name with its role, or a part of the engine."""
+    """Who is asking: a token's name with its role, or a part of the engine. ``token`` is the id of
+    the token, ``replaced`` are those of the tokens that it took the place of."""
 
     name: str
     role: Trigger
+    token: str = ""
+    replaced: tuple[str, ...] = ()
+
+    @property
+    def badge(self) -> str:
+        """What a claim of this actor is known by; without a token it is the name."""
+        return self.token or self.name
+
+    def stands_for(self, badge: str) -> bool:
+        """This token itself, or one that took the place of that one."""
+        return badge == self.badge or badge in self.replaced
 
     def roles(self, job: "Snapshot") -> frozenset[str]:
         """Everything this actor counts as here: an owner is a user whatever the token says, and a
@@ -55,6 +67,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     job's state and run, ``serial`` over the whole job. ``kept`` are results that its stage need
     not work out twice, ``answers`` the callbacks to it by key, ``log`` the lines that it wrote.
     ``source`` is whose webhook may bring what it ``awaits``; nobody's, where it is empty.
+    ``claimant`` is the token that claimed it: reports on it are that one's alone.
     """
 
     serial: int
@@ -76,6 +89,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     answers: dict[str, Any] = {}
     log: tuple[str, ...] = ()
     source: str = ""
+    claimant: str = ""
 
 
 class Lock(Struct, frozen=True, omit_defaults=True):
@@ -127,12 +141,14 @@ class Asset(Struct, frozen=True, omit_defaults=True):
 class Run(Struct, frozen=True, omit_defaults=True):
     """From creation or an explicit command until the job settles, ends or waits for a person.
 
-    ``opened_by``: ``birth``, the name of a command, or ``callback`` for an orchestrator's own."""
+    ``opened_by``: ``birth``, the name of a command, or ``callback`` for an orchestrator's own; then
+    ``opener`` is its token."""
 
     id: str
     opened_by: str
     started_at: int
     live: bool = True
+    opener: str = ""
 
 
 class Paused(Struct, frozen=True, omit_defaults=True):

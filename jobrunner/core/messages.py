@@ -34,6 +34,8 @@ class Report(Struct, frozen=True, omit_defaults=True):
     retryable: bool = True
     correlation_id: str | None = None
     run_id: str | None = None
+    attempt: int | None = None
+    claim: int | None = None
 
     @property
     def reports_failure(self) -> bool:
@@ -147,6 +149,8 @@ class Beat(Struct, frozen=True, tag=True):
     progress: int | None = None
     message: str | None = None
     run_id: str | None = None
+    attempt: int | None = None
+    claim: int | None = None
 
 
 class Start(Struct, frozen=True, tag=True):

@@ -183,7 +183,8 @@ def _open_run(draft: Draft, to: State) -> None:
     """A run opens where work is to be done; it closes where a person is waited for, or nobody."""
     if draft.job.live or rests(to):
         return
-    run = Run(draft.moment.id, draft.opener, draft.now)
+    opener = draft.actor.badge if draft.opener == "callback" else ""
+    run = Run(draft.moment.id, draft.opener, draft.now, opener=opener)
     draft.set(run=run, tries={}, worked="", deaths=0)
 
 

@@ -6,10 +6,10 @@ from jobrunner.core.answers import (
     begin,
     forbidden,
     note,
-    stale_run,
     working_here,
 )
 from jobrunner.core.attempts import hold
+from jobrunner.core.claiming import lost
 from jobrunner.core.decision import LogEvent, NoOp
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Snapshot
@@ -39,10 +39,11 @@ def claim(
         return answered(draft)
     if attempt is None or not _free(draft):
         return _taken(draft)
-    hold(draft, message.actor.name, lease=True)
+    hold(draft, message.actor.name, claimant=message.actor.badge)
     lease = draft.job.timer("lease")
     draft.answer["lease_until"] = lease.due_at if lease else None
     draft.answer["attempt"] = attempt.number
+    draft.answer["claim"] = attempt.serial
     return answered(draft)
 
 
@@ -56,7 +57,7 @@ def beat(
         ignored = LogEvent("job.progress_ignored", {"status": job.status})
         return NoOp("progress_ignored", job, logs=(ignored,))
     draft = begin(definition, job, message, facts, moment, "progress")
-    if refused := stale_run(job, message.run_id) or working_here(draft, message.actor.role):
+    if refused := lost(job, message.actor, message) or working_here(draft, message.actor.role):
         return refused
     note(draft, message.progress, message.message)
     return answered(draft)

@@ -13,12 +13,12 @@ from jobrunner.core.answers import (
     note,
     read_report,
     satisfied,
-    stale_run,
     stale_version,
     working_here,
 )
 from jobrunner.core.attempts import hold
 from jobrunner.core.blame import named
+from jobrunner.core.claiming import lost
 from jobrunner.core.decision import LogEvent, NoOp
 from jobrunner.core.draft import Draft
 from jobrunner.core.failures import reenter, round_trip
@@ -143,7 +143,8 @@ def _repeat(draft: Draft, message: Move) -> Verdict:
 
 def _progress(draft: Draft, message: Move) -> Verdict:
     report = message.report
-    if report == Report(run_id=report.run_id) and message.event is None:
+    marks = Report(run_id=report.run_id, attempt=report.attempt, claim=report.claim)
+    if report == marks and message.event is None:
         return satisfied(draft)
     note(draft, report.progress, report.message)
     return answered(draft, message.event)
@@ -160,8 +161,9 @@ def _allowed(draft: Draft, message: Move) -> Refused | None:
 
 
 def _contended(draft: Draft, message: Move) -> Refused | None:
-    """A report about an older run, or about work that this process is doing itself."""
-    if refused := stale_run(draft.job, message.report.run_id):
+    """A report about older work or somebody else's, or about what this process does itself."""
+    by_callback = message.event is not None
+    if refused := lost(draft.job, message.actor, message.report, by_callback=by_callback):
         return refused
     to = draft.definition.states[message.to]
     if to.fails or to.ends in ("failed", "canceled"):

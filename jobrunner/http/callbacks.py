@@ -21,6 +21,7 @@ from jobrunner.ports import digest
 
 AHEAD_MAX_MS = 5 * 60 * 1000
 EVENT_ID_MAX = 128
+SINCE_THEN = ("attempt", "claim")
 NOT_SAID = ("event_id", "job_id", "target_status", "failure_reason")
 
 
@@ -54,7 +55,7 @@ async def transition(call: Call) -> Reply:
 
 async def progress(call: Call) -> Reply:
     body: Progress = call.body
-    message = Beat(call.actor, body.progress, body.message, body.run_id)
+    message = Beat(call.actor, body.progress, body.message, body.run_id, body.attempt, body.claim)
     return reply_answer(call, await call.door.supervisor.ask(job_id_of(call), message), 200)
 
 
@@ -78,7 +79,8 @@ def _claimed(call: Call, answer: Answer) -> Claimed:
     return Claimed(
         job=job_view(call, answer.job),
         run_id=answer.job.run_id,
-        attempt=answer.fields.get("attempt", answer.job.attempts),
+        attempt=answer.fields["attempt"],
+        claim=answer.fields["claim"],
         lease_until=text_or_none(lease_until),
     )
 
@@ -110,6 +112,8 @@ def _report(
         retryable=body.retryable is not False,
         correlation_id=correlation_id,
         run_id=body.run_id,
+        attempt=body.attempt,
+        claim=body.claim,
     )
 
 
@@ -160,13 +164,17 @@ def _occurred_at(call: Call, moment: datetime) -> int:
 
 
 def _digest(body: StatusEvent, occurred_at: int) -> str:
-    """Over what is said, not how: aliases, offsets and the order of keys make no difference."""
+    """Over what is said, not how: aliases, offsets and the order of keys make no difference. A
+    field that is new since events were first stored counts where it is given only."""
     said: dict[str, Any] = msgspec.to_builtins(body)
     said["status"] = body.status or body.target_status
     said["failure_message"] = body.failure_message or body.failure_reason
     said["occurred_at"] = occurred_at
     for name in NOT_SAID:
         del said[name]
+    for name in SINCE_THEN:
+        if said[name] is None:
+            del said[name]
     return digest(CANONICAL(_plain(said))).hex()
 
 

@@ -202,6 +202,7 @@ class Claimed(View, frozen=True, kw_only=True):
     job: Job
     run_id: str
     attempt: int
+    claim: int
     lease_until: str | None
 
 

@@ -20,6 +20,7 @@ Key = Annotated[
 EventId = Annotated[str, Meta(min_length=1, max_length=128)]
 Instant = Annotated[datetime, Meta(tz=True, description="RFC 3339, with an offset")]
 Version = Annotated[int, Meta(ge=1, le=2**53)]
+Count = Annotated[int, Meta(ge=1, le=2**53)]
 Percent = Annotated[int, Meta(ge=0, le=100)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
 Word = Annotated[str, Meta(min_length=1, max_length=128)]
@@ -74,7 +75,8 @@ class ReportedAsset(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Reported(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What may accompany a move: results, files, progress, or why it failed."""
+    """What may accompany a move: results, files, progress, or why it failed. ``run_id``,
+    ``attempt`` and ``claim`` say which work it is of, as the claim was answered."""
 
     artifact_updates: dict[ArtifactName, Any] | None = None
     assets: list[ReportedAsset] | None = None
@@ -86,6 +88,8 @@ class Reported(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     failed_stage: Word | None = None
     retryable: bool | None = None
     run_id: Word | None = None
+    attempt: Count | None = None
+    claim: Count | None = None
 
 
 class Transition(Reported, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -114,6 +118,8 @@ class Progress(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     progress: Percent | None = None
     message: str | None = None
     run_id: Word | None = None
+    attempt: Count | None = None
+    claim: Count | None = None
 
 
 class WorkWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

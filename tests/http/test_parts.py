@@ -164,7 +164,7 @@ async def refused(keyring: Keyring, header: str | None) -> str:
 async def test_a_token_is_looked_up_once(keyring: Keyring, tokens: Tokens) -> None:
     tokens.add("abc")
     for scheme in ("Bearer", "bearer", "BEARER"):
-        assert await keyring.actor_of(f"{scheme} abc") == Actor("ada", "user")
+        assert await keyring.actor_of(f"{scheme} abc") == Actor("ada", "user", "abc")
     assert tokens.asked == 1
 
 
@@ -180,7 +180,7 @@ async def test_no_bearer_token(keyring: Keyring, tokens: Tokens, header: str | N
 async def test_an_unknown_token_is_not_remembered(keyring: Keyring, tokens: Tokens) -> None:
     await refused(keyring, "Bearer abc")
     tokens.add("abc")
-    assert await keyring.actor_of("Bearer abc") == Actor("ada", "user")
+    assert await keyring.actor_of("Bearer abc") == Actor("ada", "user", "abc")
 
 
 async def test_a_token_expires_while_it_is_remembered(
