@@ -40,6 +40,7 @@ from jobrunner.stages import openai_like, replicate_like
 from jobrunner.stages.api import Stage, stage
 from jobrunner.stages.companions import Companion, Hosting, Opened, companion
 from jobrunner.stages.context import Context, PlainContext
+from jobrunner.stages.lending import lent_environment
 from jobrunner.stages.outcomes import (
     AwaitCallback,
     Done,
@@ -100,6 +101,7 @@ __all__ = [
     "Upload",
     "Workflow",
     "companion",
+    "lent_environment",
     "openai_like",
     "replicate_like",
     "stage",

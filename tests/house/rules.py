@@ -226,6 +226,25 @@ def guests(path: PurePosixPath, text: str) -> list[str]:
     ]
 
 
+STARTS = {
+    "run", "Popen", "call", "check_call", "check_output", "create_subprocess_exec",
+    "create_subprocess_shell",
+}  # fmt: skip
+
+
+def scrubbed(path: PurePosixPath, text: str) -> list[str]:
+    """A program that is started is told its environment: ours has keys in it."""
+    return [
+        f"{path}:{node.lineno}: give env=, for instance lent_environment()"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in STARTS
+        and "subprocess" in ast.unparse(node.func)
+        and "env" not in {keyword.arg for keyword in node.keywords}
+    ]
+
+
 def undocumented(path: PurePosixPath, text: str) -> list[str]:
     """Every module says what it is; a room's first file says it as an essay."""
     words = ast.get_docstring(ast.parse(text)) or ""

@@ -32,7 +32,8 @@ def make(path: str) -> None:
         pictures = ("-framerate", f"{SLIDES}/{SECONDS}", "-i", os.path.join(folder, "slide-%d.png"))
         codecs = ("-c:v", "libx264", "-pix_fmt", "yuv420p", "-r", "10", "-c:a", "aac", "-shortest")
         command = (film.program(), "-nostdin", "-hide_banner", "-loglevel", "error", *pictures)
-        subprocess.run((*command, "-i", voice(), *codecs, "-y", path), check=True)
+        whole = (*command, "-i", voice(), *codecs, "-y", path)
+        subprocess.run(whole, check=True, env=film.surroundings())
 
 
 def voice() -> str:

@@ -15,7 +15,7 @@ from typing import IO
 
 from msgspec import Struct
 
-from jobrunner import PermanentFailure, RetryableFailure
+from jobrunner import PermanentFailure, RetryableFailure, lent_environment
 
 FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,ogg,mp3,wav,w64,flac,aac,flv,"
@@ -56,12 +56,17 @@ def program() -> str:
     return found
 
 
+def surroundings() -> dict[str, str]:
+    """What ffmpeg sees of the environment: not the key of a provider that this attempt may have."""
+    return lent_environment("HOME", "TMPDIR")
+
+
 def looked_into(path: str) -> Film:
     """Raises: PermanentFailure VIDEO_EMPTY, VIDEO_UNREADABLE, VIDEO_TOO_LONG."""
     if os.path.getsize(path) == 0:
         raise PermanentFailure("VIDEO_EMPTY", "the video has no bytes: upload it again")
     told = subprocess.run(
-        (program(), *QUIET, "-i", path), capture_output=True, check=False
+        (program(), *QUIET, "-i", path), capture_output=True, check=False, env=surroundings()
     ).stderr.decode("utf-8", "replace")
     if "Stream #" not in told:
         raise PermanentFailure("VIDEO_UNREADABLE", f"this is no video that can be read{_why(told)}")
@@ -106,7 +111,7 @@ def samples_of(path: str, block_s: float) -> Iterator[bytes]:
     size = int(block_s * 16_000) * 2
     wanted = ("-f", "s16le", "-ac", "1", "-ar", "16000", "pipe:1")
     command = (program(), *QUIET, "-loglevel", "error", "-i", path, *wanted)
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=surroundings()) as process:
         assert process.stdout is not None
         while block := process.stdout.read(size):
             yield block
@@ -125,7 +130,8 @@ def picture_at(path: str, seconds: float, into: str) -> bool:
     """One picture; False where the film has none."""
     wanted = ("-frames:v", "1", "-vf", "scale='min(1280,iw)':-2", "-q:v", "3")
     command = (*QUIET, "-ss", f"{seconds:.2f}", "-i", path, *wanted, "-y", into)
-    done = subprocess.run((program(), *command), capture_output=True, check=False)
+    whole = (program(), *command)
+    done = subprocess.run(whole, capture_output=True, check=False, env=surroundings())
     return done.returncode == 0 and os.path.exists(into) and os.path.getsize(into) > 0
 
 
@@ -134,7 +140,9 @@ def _run(arguments: tuple[str, ...], seconds: float, tell: Callable[[float], Non
     command = (program(), "-progress", "pipe:1", "-loglevel", "error", *arguments)
     with (
         tempfile.TemporaryFile() as complaints,  # a pipe would fill up, and ffmpeg would wait
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints) as process,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=complaints, env=surroundings()
+        ) as process,
     ):
         assert process.stdout is not None
         for line in process.stdout:

@@ -179,3 +179,27 @@ def test_many_complaints_do_not_hold_up_the_work(tmp_path: Path) -> None:
     with suppress(PermanentFailure):
         film.sound_of(str(path), str(into), 120, lambda part: None)
     assert into.stat().st_size > 0
+
+
+def test_ffmpeg_sees_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is asked for; the attempt that asks may have a provider's key."""
+    kept, fake = tmp_path / "seen", tmp_path / "ffmpeg"
+    fake.write_text(f"#!/bin/sh\nenv >> {kept}\nexit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr(film, "program", lambda: str(fake))
+    monkeypatch.setenv("SPEECH_KEY", "a-providers-key")
+    path, into = str(tmp_path / "clip"), str(tmp_path / "made")
+    Path(path).write_bytes(b"x")
+    asked = (
+        lambda: film.looked_into(path),
+        lambda: film.sound_of(path, into, 1, lambda _: None),
+        lambda: list(film.samples_of(path, 1)),
+        lambda: film.spoken(path, into, 0, 1),
+        lambda: film.picture_at(path, 0, into),
+    )
+    for ask in asked:
+        with suppress(PermanentFailure):
+            ask()
+    seen = kept.read_text()
+    assert seen.count("PATH=") >= len(asked)
+    assert "a-providers-key" not in seen

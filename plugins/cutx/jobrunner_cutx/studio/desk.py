@@ -20,7 +20,7 @@ import aiohttp
 import anyio
 from aiohttp import web
 
-from jobrunner import Hosting, Opened, companion
+from jobrunner import Hosting, Opened, companion, lent_environment
 from jobrunner_cutx.studio.orders import Book, Order, as_told
 
 SOURCE = "replicate"
@@ -181,7 +181,7 @@ async def _worked(place: str, order: Order, cancelled: asyncio.Event) -> tuple[b
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "jobrunner_cutx.studio.workbench", place,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE, start_new_session=True,
+        stderr=asyncio.subprocess.PIPE, start_new_session=True, env=_environment(place),
     )  # fmt: skip
     said = asyncio.ensure_future(_said(process, json.dumps(order.given).encode()))
     stop = asyncio.ensure_future(cancelled.wait())
@@ -194,6 +194,13 @@ async def _worked(place: str, order: Order, cancelled: asyncio.Event) -> tuple[b
         said.cancel()
         with anyio.CancelScope(shield=True):
             await _ended(process)
+
+
+def _environment(place: str) -> dict[str, str]:
+    """The bench finds its programs and this package, and nobody's keys."""
+    folder = os.path.abspath(os.path.dirname(place))
+    packages = os.pathsep.join(filter(None, sys.path))
+    return lent_environment() | {"HOME": folder, "TMPDIR": folder, "PYTHONPATH": packages}
 
 
 async def _said(process: asyncio.subprocess.Process, given: bytes) -> tuple[bytes, bytes]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from imageio_ffmpeg import get_ffmpeg_exe
 
+from jobrunner import lent_environment
 from jobrunner_cutx.studio import drawing, speaking
 
 CAPTION_MAX = 110
@@ -61,7 +62,7 @@ def _cut(folder: str, scenes: int, sound: str, path: str) -> None:
         "-vf", shape, "-t", f"{seconds:.2f}", "-c:v", "libx264", "-preset", "veryfast",
         "-pix_fmt", "yuv420p", "-c:a", "aac", "-movflags", "+faststart", "-y", path,
     )  # fmt: skip
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, env=lent_environment(*speaking.FOLDERS))
 
 
 def _tall(folder: str) -> bool:

@@ -6,7 +6,10 @@ import subprocess
 import wave
 from typing import Any
 
+from jobrunner import lent_environment
+
 TEXT_MAX = 5_000
+FOLDERS = ("HOME", "TMPDIR")
 SPEAK_S = 90.0
 
 
@@ -18,7 +21,8 @@ def speech(given: dict[str, Any], path: str) -> None:
     """Raises: NoVoice."""
     text = " ".join(str(given.get("text") or "").split())[:TEXT_MAX]
     voice = str(given.get("voice") or "")
-    subprocess.run(_command(text, voice, path), check=True, timeout=SPEAK_S, input=text.encode())
+    command, said = _command(text, voice, path), text.encode()
+    subprocess.run(command, check=True, timeout=SPEAK_S, input=said, env=lent_environment(*FOLDERS))
 
 
 def length_s(path: str) -> float:
