@@ -4,7 +4,6 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from importlib.metadata import EntryPoint
 from importlib.resources import files
 from importlib.util import find_spec
@@ -15,10 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from jobrunner.cli import printing
+from jobrunner.cli.installed import installed
 from jobrunner.cli.options import Output, Where
 from jobrunner.config import Config, nearest
 from jobrunner.errors import Misconfigured, Refused
-from jobrunner.stages.distributions import BESIDE, KINDS, PREFIX, Brought, brought, normalized
+from jobrunner.stages.distributions import (
+    BESIDE,
+    KINDS,
+    PREFIX,
+    Brought,
+    brought,
+    may_load,
+    normalized,
+)
 from jobrunner.stages.registry import API
 
 if TYPE_CHECKING:
@@ -35,7 +43,7 @@ app = App(name="plugin", help="What distributions bring, and how to begin one.")
 def list_(*, output: Output = "table", where: Where = Where()) -> None:
     """List the distributions that bring workflows or stages; those that are refused say why."""
     config = where.load()
-    registry = _registry(config)
+    registry = installed(config)
     told = [_told(one, registry, config) for one in brought()]
     if output != "table":
         printing.rows(told, (), output)
@@ -111,7 +119,7 @@ def _write(folder: Path, texts: dict[str, str]) -> None:
 
 def _taken(name: str, config: Config) -> str:
     """By whom, or nothing."""
-    registry = _registry(config)
+    registry = installed(config)
     for one in brought():
         if normalized(one.name) == f"jobrunner-{name}":
             return f"{one.name} {one.version} is installed from {one.folder}"
@@ -146,14 +154,6 @@ def _files(name: str) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------- what there is
-
-
-def _registry(config: Config) -> "Registry":
-    """What a plugin prints while it is imported is none of our answer."""
-    from jobrunner.app import load_definitions
-
-    with redirect_stdout(sys.stderr):
-        return load_definitions(config)
 
 
 def _told(one: Brought, registry: "Registry", config: Config) -> dict[str, Any]:
@@ -193,8 +193,7 @@ def _marked(entry: dict[str, Any]) -> str:
 def _entry(
     kind: str, entry: EntryPoint, one: Brought, registry: "Registry", config: Config
 ) -> dict[str, Any]:
-    enabled = config.plugins.enabled
-    if "*" not in enabled and entry.name not in enabled:
+    if not may_load(one, entry, config.plugins.enabled):
         return {"name": entry.name, "state": OFF, "faults": []}
     faults = [] if one.fault else list(_faults(kind, entry, registry))
     state = REFUSED if faults or one.fault else LOADED
@@ -206,10 +205,18 @@ def _faults(kind: str, entry: EntryPoint, registry: "Registry") -> Iterator[str]
     found, refused = _found(entry), _refused(kind, registry)
     name = _given_name(found, entry)
     current = registry.current(name) if kind == "workflows" else None
-    if current is not None and current.digest == getattr(found, "digest", ""):
+    if current is not None and current.digest == _digest(found):
         return  # it is another one of this name that was refused
     for reason in refused.get(name, refused.get(entry.name, ())):
         yield reason + _cure(reason)
+
+
+def _digest(found: Any) -> str:
+    """Of a declaration; one that is faulty may have none."""
+    try:
+        return str(found.digest)
+    except Exception:  # noqa: BLE001 - whatever a stranger declared
+        return ""
 
 
 def _refused(kind: str, registry: "Registry") -> dict[str, tuple[str, ...]]:

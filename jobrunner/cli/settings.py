@@ -10,6 +10,7 @@ import msgspec
 from cyclopts import App
 
 from jobrunner.cli import printing
+from jobrunner.cli.installed import installed
 from jobrunner.cli.options import Where
 
 app = App(name="config", help="What the service would start with.")
@@ -19,12 +20,11 @@ app = App(name="config", help="What the service would start with.")
 def check(*, where: Where = Where()) -> int:
     """Say everything that is wrong with the settings, also with those of workflows, and what they
     name and this machine lacks: secrets, sources of webhooks, folders that can be written."""
-    from jobrunner.app import load_definitions
     from jobrunner.overrides import unknown_workflows
     from jobrunner.preflight import lacking
 
     config = where.load()
-    registry = load_definitions(config)
+    registry = installed(config)
     known = {*registry.names(), *registry.refused}
     faults = [*unknown_workflows(config, known)]
     faults += [fault for name in sorted(registry.refused) for fault in registry.refused[name]]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import App
 
 from jobrunner.cli import printing
+from jobrunner.cli.installed import installed
 from jobrunner.cli.options import Listing, Output, Where
 from jobrunner.core.check import check as faults_of
 from jobrunner.core.graph import mermaid, svg
@@ -72,9 +73,7 @@ async def _held(name: str, verb: str, reason: str | None, listing: Listing) -> N
 
 
 def _registry(where: Where) -> "Registry":
-    from jobrunner.app import load_definitions
-
-    return load_definitions(where.load())
+    return installed(where.load())
 
 
 def _definition(name: str, where: Where) -> Definition:

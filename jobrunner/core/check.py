@@ -4,8 +4,9 @@ Each fault comes with a counter-example: the steps of one job, as its history wo
 where it stands then. The rules look at declared data only. A guard may refuse whatever it likes,
 so a way counts as walked by the engine only if no guard can bar it.
 
-The order is that of understanding. Names first: with a name that stands for nothing no further
-rule is asked, since it would tell echoes. Then shapes, ways, life, money, locks.
+The order is that of understanding. Types first: whatever is read later may take them for granted.
+Then names: with one that stands for nothing no further rule is asked, since it would tell echoes.
+Then shapes, ways, life, money, locks.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ from jobrunner.core.names import Taken, misnamed, unresolved
 from jobrunner.core.paths import Chart, Way
 from jobrunner.core.settlement import unsettled
 from jobrunner.core.shapes import misshapen
+from jobrunner.core.wellformed import illformed
 from jobrunner.core.workflow import Definition, Edge, State
 
 __all__ = ["Fault", "check"]
@@ -35,7 +37,11 @@ FAILURES = ("failed", "rejected", "canceled", "expired")
 def check(definition: Definition, taken: Taken = frozenset()) -> tuple[Fault, ...]:
     """Everything that is wrong. ``taken`` are the (method, path) patterns of the service itself,
     which a workflow's own routes must not shadow."""
-    return _once(misnamed(definition)) or _once(_faults(Chart(definition), taken))
+    return (
+        _once(illformed(definition))
+        or _once(misnamed(definition))
+        or _once(_faults(Chart(definition), taken))
+    )
 
 
 def _faults(chart: Chart, taken: Taken) -> Iterator[Fault]:

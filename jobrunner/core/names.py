@@ -13,7 +13,8 @@ from msgspec import Struct
 from jobrunner.core.fault import Fault, meant
 from jobrunner.core.guards import BUILT_IN
 from jobrunner.core.memory import perilous
-from jobrunner.core.workflow import ANY, Call, Definition, Guard, Route, State, Workflow
+from jobrunner.core.wellformed import PATH
+from jobrunner.core.workflow import ANY, EXTERNAL, Call, Definition, Guard, Route, State, Workflow
 from jobrunner.errors import STATUS_OF_CODE
 
 Taken = frozenset[tuple[str, str]]
@@ -180,6 +181,21 @@ def _job_types(definition: Definition) -> Iterator[Fault]:
                         f"{place} names the job type {name!r}; {meant(name, definition.job_types)}",
                         (place, f"here: no job is of type {name}"),
                     )
+        yield from _unbound(definition, state)
+
+
+def _unbound(definition: Definition, state: State) -> Iterator[Fault]:
+    """Whoever wants an outside worker says so: a type that was forgotten would wait for one."""
+    if state.kind != "active" or ANY in state.stage:
+        return
+    for name in definition.job_types:
+        if name not in state.stage:
+            yield Fault(
+                "unbound",
+                f"state {state.name} binds no stage for the job type {name!r}; name one, or say "
+                f'stage={{{name!r}: "{EXTERNAL}"}} if it is for outside workers',
+                (f"state {state.name}", f"here: a job of type {name} waits for nobody"),
+            )
 
 
 def _failed_stages(workflow: Workflow) -> Iterator[Fault]:
@@ -376,6 +392,8 @@ def _route(definition: Definition, route: Route) -> Iterator[Fault]:
         problems.append("a command needs {id} in its path")
     if not route.path.startswith("/"):
         problems.append("its path must begin with /")
+    elif not PATH.fullmatch(route.path):
+        problems.append("its path is words and {names} between slashes, nothing else")
     for problem in problems:
         yield Fault("route", f"{place}: {problem}", (place, "here: a call could not be answered"))
 

@@ -1,5 +1,5 @@
 """Whether what is declared can be meant: fields that contradict each other or their state's kind,
-numbers out of range, repeats, commands. A field that the engine would never look at is a fault,
+repeats, commands. A field that the engine would never look at is a fault,
 since whoever wrote it counts on it.
 """
 
@@ -68,24 +68,11 @@ def _problems(state: State) -> Iterator[str]:
         yield "declares a stage on demand, and only a waiting state may; bind it as its stage"
     if state.kind != "active" and state.deadline is not None and not state.deadline.path:
         yield "has a deadline without a path, and no attempt that it could fail; give it a path"
-    yield from _numbers(state)
     if state.retry is not None:
         yield from _retry(state.retry)
 
 
-def _numbers(state: State) -> Iterator[str]:
-    after_s = state.deadline.after_s if state.deadline else 0
-    if min(after_s, state.limit_s, state.heartbeat_s) < 0:
-        yield "has a limit below 0; 0 switches it off"
-    if state.entry is not None and not 0 <= state.entry <= 100:
-        yield f"sets the progress to {state.entry}; progress runs from 0 to 100"
-
-
 def _retry(retry: Retry) -> Iterator[str]:
-    if retry.max < 1 or min(retry.base_s, retry.cap_s, retry.jitter) < 0 or retry.factor < 1:
-        yield "has a retry policy with a figure out of range; max and factor are at least 1"
-    if retry.jitter > 1:
-        yield f"has a jitter of {retry.jitter}; it is a share, at most 1"
     if retry.mode == "round_trip" and (len(retry.failed) < 2 or not retry.again):
         yield (
             "retries by a round trip, which needs `again` and two states in `failed`: where to "

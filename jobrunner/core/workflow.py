@@ -345,7 +345,13 @@ class Definition:
         self.workflow = workflow
         self.functions = dict(functions or {})
         self.structs = dict(structs or {})
-        self.digest = digest or sha256(self.encoded).hexdigest()
+        self._digest = digest
+
+    @cached_property
+    def digest(self) -> str:
+        """Worked out when it is asked for: what is not well formed cannot be encoded either, and
+        is told by its field and not by where it was written down."""
+        return self._digest or sha256(self.encoded).hexdigest()
 
     @cached_property
     def encoded(self) -> bytes:

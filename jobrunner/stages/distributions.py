@@ -35,8 +35,11 @@ class Brought(Struct, frozen=True):
 
     def of(self, kind: str) -> list[EntryPoint]:
         """Its entry points of one of the ``KINDS``, by name."""
-        found = [entry for entry in self.entries if entry.group == PREFIX + kind]
+        found = self.of_group(PREFIX + kind)
         return sorted(found, key=lambda entry: (entry.name, entry.value))
+
+    def of_group(self, group: str) -> list[EntryPoint]:
+        return [entry for entry in self.entries if entry.group == group]
 
 
 def brought() -> list[Brought]:
@@ -45,10 +48,20 @@ def brought() -> list[Brought]:
     return sorted(_with_hidden(found), key=lambda one: normalized(one.name))
 
 
-def entries(group: str) -> list[EntryPoint]:
-    """What all of them together bring in one group, as in ``jobrunner.stages``."""
-    every = (entry for one in brought() if not one.fault for entry in one.entries)
-    return [entry for entry in every if entry.group == group]
+def entries(group: str, enabled: Iterable[str] = ("*",)) -> list[EntryPoint]:
+    """What may load of what all bring together in one group, as in ``jobrunner.stages``."""
+    every = ((one, entry) for one in brought() if not one.fault for entry in one.of_group(group))
+    return [entry for one, entry in every if may_load(one, entry, enabled)]
+
+
+def may_load(one: Brought, entry: EntryPoint, enabled: Iterable[str]) -> bool:
+    """A workflow that may load brings along what its distribution has beside it: without its
+    stages it would be no use."""
+    names = set(enabled)
+    if names & {"*", entry.name}:
+        return True
+    beside = entry.group != PREFIX + "workflows"
+    return beside and any(workflow.name in names for workflow in one.of("workflows"))
 
 
 def normalized(name: str) -> str:

@@ -4,8 +4,10 @@ What an entry point leads to must be what its group is for, by one name only, an
 than ours. A stage that does not fit takes with it the workflows that bind it, and nothing else.
 
 A workflow that does not load, does not pass the check, or binds a stage that nobody brought is
-refused with its reasons; the service runs without it and says so. Jobs that were born under an
-older declaration keep that one: its data comes from the store, its functions from the plugin.
+refused with its reasons; the service runs without it and says so. Whatever is wrong with what one
+plugin brings, down to the type of a single value, costs that plugin alone. Jobs that were born
+under an older declaration keep that one: its data comes from the store, its functions from the
+plugin.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,9 +16,11 @@ from importlib.metadata import EntryPoint
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from jobrunner.core.check import check
 from jobrunner.core.job import Snapshot
+from jobrunner.core.wellformed import NAME, illformed, shown, slips
 from jobrunner.core.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.companions import Companion
@@ -32,6 +36,9 @@ WORKFLOWS = "jobrunner.workflows"
 COMPANIONS = "jobrunner.companions"
 STAGES = "jobrunner.stages"
 SOURCES = "jobrunner.sources"
+AMOUNTS = (
+    "concurrency", "memory", "cpu_s", "file_size", "open_files", "processes", "output",
+)  # fmt: skip
 
 
 class Registry:
@@ -74,17 +81,23 @@ class Registry:
     def stage(self, name: str) -> Stage | None:
         return self.stages.get(name)
 
-    def add_stage(self, stage: Stage) -> None:
-        """A stage that two plugins bring is nobody's: which one was meant cannot be known."""
+    def add_stage(self, stage: Stage, called: str = "") -> None:
+        """A stage that two plugins bring is nobody's: which one was meant cannot be known.
+        ``called`` is what its entry point calls it, for one that has no name to be told by."""
+        if fault := _wrong(stage, Stage):
+            self.unfit[_known_as(stage.name, called)] = fault
+            return
         if stage.name in self.stages:
             self.unfit[stage.name] = "is brought twice; remove one of the plugins"
         elif reason := misfit(stage, self._resources):
             self.unfit[stage.name] = reason
         self.stages[stage.name] = stage
 
-    def add_source(self, source: Source) -> None:
+    def add_source(self, source: Source, called: str = "") -> None:
         """As with stages: of two that have one name, neither is heard."""
-        if not SOURCE.fullmatch(source.name):
+        if fault := _wrong(source, Source):
+            self.unheard[_known_as(source.name, called)] = fault
+        elif not SOURCE.fullmatch(source.name):
             self.unheard[source.name] = f"is no name for a source; {SOURCE.pattern} is"
         elif source.name in self.sources or source.name in self.unheard:
             self.unheard[source.name] = "is brought twice; remove one of the plugins"
@@ -92,8 +105,11 @@ class Registry:
         else:
             self.sources[source.name] = source
 
-    def add_companion(self, companion: Companion) -> None:
+    def add_companion(self, companion: Companion, called: str = "") -> None:
         """Of two for one workflow none is opened: whose settings would hold?"""
+        if fault := _wrong(companion, Companion):
+            self.alone[_known_as(companion.workflow, called)] = fault
+            return
         name = companion.workflow
         if name in self.companions or name in self.alone:
             self.companions.pop(name, None)
@@ -121,11 +137,11 @@ class Registry:
             if self.bound_at(name, status, job_type) in stages
         )
 
-    def add(self, declared: Definition) -> None:
-        """A workflow as its plugin declares it; refused if it is faulty as it would run here."""
-        name = declared.workflow.name
-        effective, faults = self._fit(declared)
-        faults += _checked(effective, self._taken) + self._unbound(effective)
+    def add(self, declared: Definition, called: str = "") -> None:
+        """A workflow as its plugin declares it; refused if it is faulty as it would run here.
+        ``called`` is what its entry point calls it."""
+        name = _known_as(getattr(declared.workflow, "name", None), called)
+        effective, faults = self._examined(declared)
         if name in self._current:
             faults += (f"{name} is declared twice; remove one of the plugins",)
         if faults:
@@ -146,45 +162,41 @@ class Registry:
 
     def load(self, enabled: Iterable[str] = ("*",)) -> None:
         """Everything that installed distributions offer."""
-        wanted = set(enabled)
-        for entry in _sorted(STAGES):
-            if _is_wanted(entry, wanted):
-                self._load_stage(entry)
-        for entry in _sorted(SOURCES):
-            if _is_wanted(entry, wanted):
-                self._load_source(entry)
-        for entry in _sorted(WORKFLOWS):
-            if _is_wanted(entry, wanted):
-                self._load_workflow(entry)
-        for entry in _sorted(COMPANIONS):
-            if _is_wanted(entry, wanted):
-                self._load_companion(entry)
+        may = tuple(enabled)
+        for entry in _sorted(STAGES, may):
+            self._load_stage(entry)
+        for entry in _sorted(SOURCES, may):
+            self._load_source(entry)
+        for entry in _sorted(WORKFLOWS, may):
+            self._load_workflow(entry)
+        for entry in _sorted(COMPANIONS, may):
+            self._load_companion(entry)
 
     def _load_source(self, entry: EntryPoint) -> None:
         found = _import(entry, Source)
         if isinstance(found, Source):
-            self.add_source(found)
+            self.add_source(found, entry.name)
         else:
             self.unheard[entry.name] = found
 
     def _load_companion(self, entry: EntryPoint) -> None:
         found = _import(entry, Companion)
         if isinstance(found, Companion):
-            self.add_companion(found)
+            self.add_companion(found, entry.name)
         else:
             self.alone[entry.name] = found
 
     def _load_stage(self, entry: EntryPoint) -> None:
         found = _import(entry, Stage)
         if isinstance(found, Stage):
-            self.add_stage(found)
+            self.add_stage(found, entry.name)
         else:
             self.unfit[entry.name] = found
 
     def _load_workflow(self, entry: EntryPoint) -> None:
         found = _import(entry, Definition)
         if isinstance(found, Definition):
-            self.add(found)
+            self.add(found, entry.name)
         else:
             self.refused[entry.name] = (found,)
 
@@ -199,6 +211,18 @@ class Registry:
         if not faults:
             self._pinned[digest] = effective
         return faults
+
+    def _examined(self, declared: Definition) -> tuple[Definition, tuple[str, ...]]:
+        """The workflow as it would run here, with everything that is wrong with it. What the rules
+        themselves stumble over is a fault of this workflow too, and stops nobody else."""
+        try:
+            if faults := tuple(fault.text for fault in illformed(declared)):
+                return declared, faults
+            effective, faults = self._fit(declared)
+            return effective, faults + _checked(effective, self._taken) + self._unbound(effective)
+        except Exception as stumbled:
+            text = f"{type(stumbled).__name__}: {said(stumbled)}"
+            return declared, (f"cannot be examined ({text}); ask its author to mend it",)
 
     def _fit(self, declared: Definition) -> tuple[Definition, tuple[str, ...]]:
         workflow, faults = self._overlay(declared.workflow)
@@ -229,6 +253,17 @@ class Registry:
         )
 
 
+def _known_as(name: object, called: str) -> str:
+    """What something is refused by: its own name if that is one, else its entry point's."""
+    good = isinstance(name, str) and NAME.fullmatch(name)
+    return str(name) if good else called or shown(name)
+
+
+def _wrong(brought: Struct, kind: type[Struct]) -> str:
+    """Every value in it that is not what its type says."""
+    return "; ".join(str(slip) for slip in slips(brought, kind, ""))
+
+
 def misfit(stage: Stage, resources: Mapping[str, int] | None = None) -> str:
     """Why this stage cannot run, whatever it does; empty when it can."""
     run: object = stage.run
@@ -238,14 +273,14 @@ def misfit(stage: Stage, resources: Mapping[str, int] | None = None) -> str:
         return 'does not fit how it runs: "loop" is for async def, "thread" for plain functions'
     if stage.runs == "process" and not address(stage.run):
         return "must be a function that stands in a module, for a process to find it there"
+    below = [name for name in AMOUNTS if getattr(stage, name) < 0]
+    below += [name for name, count in stage.resources.items() if count < 0]
+    if below:
+        return f"has a {below[0]} below 0; 0 is no limit"
     if resources is None:
         return ""
     short = [name for name, count in stage.resources.items() if count > resources.get(name, 0)]
     return f"asks for more {short[0]} than there is; raise [resources] {short[0]}" if short else ""
-
-
-def _is_wanted(entry: EntryPoint, wanted: set[str]) -> bool:
-    return "*" in wanted or entry.name in wanted
 
 
 def _import(entry: EntryPoint, kind: type[T]) -> T | str:
@@ -263,8 +298,8 @@ def _import(entry: EntryPoint, kind: type[T]) -> T | str:
     return found
 
 
-def _sorted(group: str) -> list[EntryPoint]:
-    return sorted(entries(group), key=lambda entry: (entry.name, entry.value))
+def _sorted(group: str, enabled: tuple[str, ...]) -> list[EntryPoint]:
+    return sorted(entries(group, enabled), key=lambda entry: (entry.name, entry.value))
 
 
 def _checked(definition: Definition, taken: frozenset[tuple[str, str]]) -> tuple[str, ...]:

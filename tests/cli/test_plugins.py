@@ -212,11 +212,25 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     brought(folder, "wrong", entries="[jobrunner.workflows]\nwrong = {module}:work\n")
     brought(folder, "lost", entries="[jobrunner.stage]\nlost = {module}:work\n")
     brought(folder, "loud", "print('a word')\nraise RuntimeError('\\x1b[2Jtwo\\nlines')")
+    for name, change in MISTYPED.items():
+        spoiled = f"Definition(replace(known.workflow, {change}), structs=known.structs)"
+        brought(folder, name, f"from jobrunner import *\nknown = {spoiled}")
     pair = "[jobrunner.workflows]\npair = {module}:definition\n"
     brought(folder, "pair", entries=pair, called="first", module="odd_first")
     brought(folder, "pair", "known = replaced", pair, called="second", module="odd_second")
     brought(folder, "lean", "raise RuntimeError('never imported')", "[console_scripts]\na = b:c\n")
     return place
+
+
+MISTYPED = {
+    "seconds": "states=(State('a', 'active', limit_s='60s'),)",
+    "kinds": "states=(State('a', 'wating'),)",
+    "bound": "states=(State('a', 'active', stage='x.y'),)",
+    "money": "birth=Birth(money='holds')",
+    "letters": "edges=(Edge('queued', 'greeting', 'user'),)",
+    "lists": "states=7",
+    "forgotten": "states=tuple(replace(s, stage={}) for s in known.workflow.states)",
+}
 
 
 @pytest.fixture(scope="module")
@@ -234,6 +248,13 @@ CURES = {
     "loud": "does not load: RuntimeError",
     "second": "pair is declared twice; remove one of the plugins",
     "wrong": "leads to a Stage, not to a Definition",
+    "seconds": "state a: limit_s is '60s', and must be a number of seconds",
+    "kinds": "state a: kind is 'wating', and must be 'waiting' or",
+    "bound": "state a: stage is 'x.y', and must be a dict; write {\"*\": 'x.y'}",
+    "money": "money is 'holds', and must be 'hold' or",
+    "letters": "by is 'user', and must be a tuple; write ('user',)",
+    "lists": "states is 7, and must be a tuple",
+    "forgotten": "state greeting binds no stage for the job type 'greeting'",
 }
 
 
@@ -245,6 +266,22 @@ def test_what_is_refused_says_why_and_what_to_do(told: dict[str, Any], name: str
     if name not in ("garbled", "lost"):
         states = {entry["state"] for kind in ("workflows", "stages") for entry in one[kind]}
         assert "refused" in states
+
+
+@pytest.mark.parametrize("name", MISTYPED)
+def test_the_check_of_workflows_says_the_same(odd: Path, name: str) -> None:
+    done = run(odd, "-m", "jobrunner", "workflow", "check", name)
+    assert done.returncode == 1
+    assert CURES[name] in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_all_workflows_are_checked_beside_them(odd: Path) -> None:
+    done = run(odd, "-m", "jobrunner", "workflow", "check")
+    assert done.returncode == 1
+    assert {"hello: ok", "good: ok"} <= set(done.stdout.splitlines())
+    assert "a word" not in done.stdout
+    assert all(f"{name}: refused" in done.stdout for name in MISTYPED)
 
 
 def test_what_is_good_beside_them_is_loaded(told: dict[str, Any]) -> None:
@@ -272,6 +309,17 @@ def test_what_is_off_is_told_as_off(odd: Path) -> None:
     assert {one["state"] for one in told["odd-newer 1.0"]["workflows"]} == {"off"}
     assert told["odd-newer 1.0"]["faults"] == []
     assert {one["state"] for one in told["odd-good 1.0"]["workflows"]} == {"loaded"}
+
+
+def test_a_workflow_that_is_enabled_brings_its_stages(tmp_path: Path) -> None:
+    (folder := tmp_path / "plugins.d").mkdir()
+    brought(folder, "alone")
+    told = listed(tmp_path, JOBRUNNER_PLUGINS__ENABLED="hello,alone")
+    for name in ("odd-alone 1.0", "jobrunner-hello 1.0.0"):
+        one = next(told[known] for known in told if known.startswith(name.split()[0]))
+        states = {entry["state"] for kind in ("workflows", "stages") for entry in one[kind]}
+        assert (states, one["faults"]) == ({"loaded"}, [])
+    assert {entry["state"] for entry in told["jobrunner-howera 1.0.0"]["stages"]} == {"off"}
 
 
 def test_what_is_enabled_and_not_there_is_told(tmp_path: Path) -> None:
@@ -303,5 +351,5 @@ def test_the_service_starts_beside_all_of_them(odd: Path) -> None:
             for line in served.log()
             if line["event"] == "workflow.refused"
         }
-        assert {"newer", "broken", "needy", "wrong"} <= set(refused)
+        assert {"newer", "broken", "needy", "wrong", *MISTYPED} <= set(refused)
         assert served.stop() == 0

@@ -1,0 +1,347 @@
+"""Whether a declaration is what its types say, in every field, down to the last one.
+
+Declarations are written by strangers, and python builds a struct of whatever it is given. So this
+is looked at before anything else reads a declaration: the rules of ``check`` may then take types
+for granted. Every slip is told by the place it stands at, with its value and the likely cure.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from jobrunner.core.fault import Fault, meant
+from jobrunner.core.workflow import (
+    ANY,
+    Audit,
+    Call,
+    Command,
+    Deadline,
+    Definition,
+    Edge,
+    Editable,
+    JobType,
+    Lock,
+    Quota,
+    Recipe,
+    Retry,
+    Route,
+    State,
+    Upload,
+    Workflow,
+)
+
+SECONDS = (0, 10**9)
+AMOUNT = (0, 2**53)
+SUCCESS = (200, 299)
+WITHIN: dict[tuple[type, str], tuple[float, float]] = {
+    (State, "limit_s"): SECONDS,
+    (State, "heartbeat_s"): SECONDS,
+    (State, "entry"): (0, 100),
+    (Deadline, "after_s"): SECONDS,
+    (Retry, "max"): (1, 10**6),
+    (Retry, "base_s"): SECONDS,
+    (Retry, "factor"): (1, 1000),
+    (Retry, "cap_s"): SECONDS,
+    (Retry, "jitter"): (0, 1),
+    (Lock, "lapse_s"): SECONDS,
+    (Command, "status_from"): SUCCESS,
+    (Upload, "max_bytes"): AMOUNT,
+    (Recipe, "max_length"): (1, 255),
+    (Quota, "open_jobs"): AMOUNT,
+    (Quota, "per_minute"): AMOUNT,
+    (Quota, "per_day"): AMOUNT,
+    (Route, "wait_s"): (0, 60),
+    (Route, "status"): SUCCESS,
+    (Workflow, "lease_s"): SECONDS,
+}
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+ARTIFACT = re.compile(r"[a-z][a-z0-9_]{0,63}")
+EVENT = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
+PATH = re.compile(r"(/([A-Za-z0-9._~-]+|\{[a-z][a-z_]*\}))+")
+SHAPED: dict[tuple[type, str], re.Pattern[str]] = {
+    (Workflow, "name"): NAME,
+    (Workflow, "codes"): NAME,
+    (State, "name"): NAME,
+    (State, "checkpoint"): ARTIFACT,
+    (State, "produces"): ARTIFACT,
+    (Lock, "scope"): NAME,
+    (Command, "name"): NAME,
+    (Command, "aliases"): PATH,
+    (Editable, "name"): ARTIFACT,
+    (Editable, "locked"): NAME,
+    (Upload, "name"): NAME,
+    (Upload, "artifact"): ARTIFACT,
+    (Upload, "fingerprint"): ARTIFACT,
+    (Upload, "asset_type"): NAME,
+    (Upload, "locked"): NAME,
+    (JobType, "name"): NAME,
+    (Call, "name"): NAME,
+    (Audit, "event"): EVENT,
+}
+MAY_BE_EMPTY = {(State, "checkpoint"), (State, "produces"), (Upload, "artifact")} | {
+    (Upload, "fingerprint")
+}
+INTEGER_MAX = 2**53
+DEPTH_MAX = 32
+SHOWN_MAX = 60
+
+
+class Slip(Struct, frozen=True):
+    """A value that is not what it must be: where it stands, what is wanted, the likely cure."""
+
+    where: str
+    value: str
+    wanted: str
+    cure: str = ""
+
+    def __str__(self) -> str:
+        cure = f"; {self.cure}" if self.cure else ""
+        return f"{self.where} is {self.value}, and must be {self.wanted}{cure}"
+
+
+def illformed(definition: Definition) -> Iterator[Fault]:
+    """Every value in a declaration that is of a wrong type, or can mean nothing."""
+    for slip in (*slips(definition.workflow, Workflow, ""), *_brought(definition)):
+        yield Fault("value", str(slip), (slip.where, f"here: {slip.value}"))
+
+
+def slips(value: Any, kind: Any, where: str) -> Iterator[Slip]:
+    """Everything in a value that is not as its type says; ``where`` is what it is called."""
+    origin = get_origin(kind)
+    if kind is Any:
+        yield from _data(value, where, DEPTH_MAX)
+    elif origin in (Union, UnionType):
+        yield from _either(value, get_args(kind), where)
+    elif origin is Literal:
+        yield from _one_of(value, get_args(kind), where)
+    elif origin is tuple:
+        yield from _tuple(value, get_args(kind)[0], where)
+    elif origin is dict:
+        yield from _dict(value, get_args(kind)[1], where)
+    elif origin is Callable:
+        if not callable(value):
+            yield Slip(where, shown(value), "a function")
+    elif issubclass(kind, Struct):
+        yield from _struct(value, kind, where)
+    else:
+        yield from _plain(value, kind, where)
+
+
+def shown(value: Any) -> str:
+    """Any value, as it may stand in a text; whatever its own code does when it is asked."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a stranger's object, and its own idea of a repr
+        text = f"something of type {type(value).__name__}"
+    text = text.encode("ascii", "backslashreplace").decode()
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
+
+
+# ---------------------------------------------------------------- structs and what holds others
+
+
+def _struct(value: Any, kind: type[Struct], where: str) -> Iterator[Slip]:
+    if not isinstance(value, kind):
+        yield Slip(
+            where or "the declaration", shown(value), f"a {kind.__name__}", _made(value, kind)
+        )
+        return
+    place = _called(value, kind, where)
+    for field in msgspec.structs.fields(kind):
+        inside = getattr(value, field.name)
+        name = f"{place}: {field.name}" if place else field.name
+        found = list(slips(inside, field.type, name))
+        yield from found or _meaningless(inside, (kind, field.name), name)
+
+
+def _called(value: Struct, kind: type[Struct], where: str) -> str:
+    """What its author calls this part of the declaration."""
+    name = getattr(value, "name", None)
+    if kind is Edge:
+        return f"edge {_word(value, 'source')} -> {_word(value, 'target')}"
+    if kind is Workflow or not isinstance(name, str) or not NAME.fullmatch(name):
+        return where
+    nouns = {State: "state", JobType: "job type", Command: "command", Upload: "upload"}
+    nouns |= {Editable: "editable"}
+    return f"{nouns[kind]} {name}" if kind in nouns else where
+
+
+def _word(value: Struct, field: str) -> str:
+    word = getattr(value, field)
+    return word if (isinstance(word, str) and NAME.fullmatch(word)) or word == ANY else shown(word)
+
+
+def _either(value: Any, kinds: tuple[Any, ...], where: str) -> Iterator[Slip]:
+    if value is None and NoneType in kinds:
+        return
+    others = [kind for kind in kinds if kind is not NoneType]
+    tried = [list(slips(value, kind, where)) for kind in others]
+    yield from min(tried, key=len)
+
+
+def _tuple(value: Any, kind: Any, where: str) -> Iterator[Slip]:
+    if not isinstance(value, tuple):
+        yield Slip(where, shown(value), "a tuple", _tupled(value))
+        return
+    for number, item in enumerate(value, 1):
+        yield from slips(item, kind, f"{where}, the {_ordinal(number)}")
+
+
+def _dict(value: Any, kind: Any, where: str) -> Iterator[Slip]:
+    if not isinstance(value, dict):
+        cure = f'write {{"*": {shown(value)}}}' if isinstance(value, str) else ""
+        yield Slip(where, shown(value), "a dict", cure)
+        return
+    for key, inside in value.items():
+        if fault := list(_plain(key, str, f"{where}: the key {shown(key)}")):
+            yield from fault
+        else:
+            yield from slips(inside, kind, f"{where}[{shown(key)}]")
+
+
+def _made(value: Any, kind: type[Struct]) -> str:
+    """A part that is given as the one value that matters in it."""
+    fits = (kind is Call and isinstance(value, str)) or (
+        kind is Deadline and isinstance(value, int | float)
+    )
+    return f"write {kind.__name__}({shown(value)})" if fits else ""
+
+
+def _tupled(value: Any) -> str:
+    if isinstance(value, str):
+        return f"write ({shown(value)},): with the comma it is a tuple"
+    if isinstance(value, Struct):
+        return "put it in brackets, with a comma behind it"
+    return "write it in round brackets" if isinstance(value, list | set | frozenset) else ""
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10)
+    return f"{number}{ending or 'th'}"
+
+
+# ---------------------------------------------------------------- single values
+
+
+def _one_of(value: Any, options: tuple[Any, ...], where: str) -> Iterator[Slip]:
+    if any(type(value) is type(option) and value == option for option in options):
+        return
+    texts = [option for option in options if isinstance(option, str)]
+    wanted = " or ".join(map(shown, options))
+    cure = meant(value, texts) if isinstance(value, str) and texts else ""
+    yield Slip(where, shown(value), wanted, cure if cure.startswith("did") else "")
+
+
+def _plain(value: Any, kind: type, where: str) -> Iterator[Slip]:
+    if kind is bool:
+        if not isinstance(value, bool):
+            yield Slip(where, shown(value), "True or False")
+    elif kind is str:
+        yield from _text(value, where)
+    else:
+        yield from _number(value, kind, where)
+
+
+def _text(value: Any, where: str) -> Iterator[Slip]:
+    if not isinstance(value, str):
+        yield Slip(where, shown(value), "text", _text_of(value))
+    elif not value.isprintable():
+        yield Slip(where, shown(value), "text of printable characters")
+
+
+def _text_of(value: Any) -> str:
+    name = getattr(value, "name", None) if isinstance(value, Struct) else None
+    name = name if isinstance(name, str) else getattr(value, "__name__", None)
+    return f"its name is meant: {shown(name)}" if isinstance(name, str) else ""
+
+
+def _number(value: Any, kind: type, where: str) -> Iterator[Slip]:
+    wanted = "a whole number" if kind is int else "a number"
+    wanted += " of seconds" if where.endswith("_s") else ""
+    kinds = (int,) if kind is int else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        cure = "write it without quotes" if isinstance(value, str) else ""
+        yield Slip(where, shown(value), wanted, cure)
+    elif not math.isfinite(value) or abs(value) > INTEGER_MAX:
+        yield Slip(where, shown(value), f"{wanted} within ±2^53")
+
+
+def _data(value: Any, where: str, depth: int) -> Iterator[Slip]:
+    """What can be stored and sent as JSON, and reads back as the same."""
+    if value is None or isinstance(value, bool):
+        return
+    if depth == 0:
+        yield Slip(where, shown(value), f"data nested no deeper than {DEPTH_MAX}")
+    elif isinstance(value, str):
+        yield from _encodable(value, where)
+    elif isinstance(value, int | float):
+        yield from _number(value, float, where)
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value, 1):
+            yield from _data(item, f"{where}, the {_ordinal(number)}", depth - 1)
+    elif isinstance(value, dict):
+        for key, inside in value.items():
+            yield from _text(key, f"{where}: the key {shown(key)}")
+            yield from _data(inside, f"{where}[{shown(key)}]", depth - 1)
+    else:
+        yield Slip(where, shown(value), "data: text, numbers, lists and dicts of them")
+
+
+def _encodable(value: str, where: str) -> Iterator[Slip]:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        yield Slip(where, shown(value), "text without lone surrogates")
+
+
+def _meaningless(value: Any, place: tuple[type, str], where: str) -> Iterator[Slip]:
+    """Of the right type, and yet nothing that this field could mean."""
+    shape, within = SHAPED.get(place), WITHIN.get(place)
+    if shape is not None:
+        for item in _texts(value):
+            if not shape.fullmatch(item) and (item or place not in MAY_BE_EMPTY):
+                yield Slip(where, shown(item), f"like {shape.pattern}")
+    if within is not None:
+        low, high = within
+        for number in _numbers(value):
+            if not low <= number <= high:
+                yield Slip(where, shown(number), f"from {low} to {high}")
+
+
+def _texts(value: Any) -> list[str]:
+    found = [value] if isinstance(value, str) else list(value)
+    return [item for item in found if isinstance(item, str)]
+
+
+def _numbers(value: Any) -> list[float]:
+    found = value.values() if isinstance(value, dict) else [value]
+    return [item for item in found if isinstance(item, int | float)]
+
+
+# ---------------------------------------------------------------- functions and structs
+
+
+def _brought(definition: Definition) -> Iterator[Slip]:
+    """What stands behind the names: something to call, something to read a request into."""
+    for name, function in definition.functions.items():
+        yield from _text(name, f"functions: the name {shown(name)}")
+        yield from slips(function, Callable[..., Any], f"functions[{shown(name)}]")
+    for name, struct in definition.structs.items():
+        yield from _text(name, f"structs: the name {shown(name)}")
+        yield from _readable(struct, f"structs[{shown(name)}]")
+
+
+def _readable(struct: Any, where: str) -> Iterator[Slip]:
+    if not isinstance(struct, type) or not issubclass(struct, Struct):
+        yield Slip(where, shown(struct), "a class made of msgspec.Struct")
+        return
+    try:
+        msgspec.json.Decoder(struct)
+        msgspec.json.schema(struct)
+    except Exception as error:  # noqa: BLE001 - whatever a stranger's annotations lead to
+        yield Slip(where, struct.__qualname__, "a struct that JSON can fill", shown(error))
