@@ -12,6 +12,7 @@ returns ``Done``, ``Partial`` or ``AwaitCallback``, and raises ``RetryableFailur
 
 from jobrunner.core.ask import Act, Ask, Replay
 from jobrunner.core.job import Artifact, Asset, Failure, Snapshot
+from jobrunner.core.listed import Listed, Shape
 from jobrunner.core.messages import Report
 from jobrunner.core.workflow import (
     ANY,
@@ -78,6 +79,7 @@ __all__ = [
     "Held",
     "Hosting",
     "JobType",
+    "Listed",
     "Lock",
     "Opened",
     "Partial",
@@ -94,6 +96,7 @@ __all__ = [
     "Retry",
     "RetryableFailure",
     "Route",
+    "Shape",
     "Snapshot",
     "Source",
     "Stage",

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from jobrunner.core.attempts import OUR_STAGE, pulse, renew
 from jobrunner.core.blame import named
+from jobrunner.core.brought import misfit
 from jobrunner.core.decision import AuditRecord, Decision, EventRow, NoOp
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Failure, Snapshot
@@ -51,7 +52,6 @@ def working_here(draft: Draft, role: Trigger) -> Refused | None:
 
 
 def read_report(draft: Draft, report: Report) -> None:
-    draft.report = report
     apply_report(draft, report)
     if report.reports_failure:
         draft.failure = named(
@@ -84,7 +84,10 @@ def satisfied(draft: Draft) -> NoOp:
     return NoOp("satisfied", draft.job, {**answer, "replayed": True})
 
 
-def answered(draft: Draft, event: Event | None = None) -> Decision:
+def answered(draft: Draft, event: Event | None = None) -> Verdict:
+    """The decision, unless something in the report has a wrong form and no guard said so."""
+    if draft.unfit:
+        return misfit(draft)
     if event is not None:
         draft.event = EventRow(event.id, event.digest, event.occurred_at)
         draft.set(last_event_at=event.occurred_at)

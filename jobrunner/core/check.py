@@ -12,6 +12,7 @@ Then shapes, ways, life, money, locks.
 from collections.abc import Iterable, Iterator
 
 from jobrunner.core.fault import Fault
+from jobrunner.core.listable import unlistable
 from jobrunner.core.liveness import stranded
 from jobrunner.core.locking import mislocked
 from jobrunner.core.names import Taken, misnamed, unresolved
@@ -47,6 +48,7 @@ def check(definition: Definition, taken: Taken = frozenset()) -> tuple[Fault, ..
 def _faults(chart: Chart, taken: Taken) -> Iterator[Fault]:
     yield from unresolved(chart.definition, taken)
     yield from misshapen(chart)
+    yield from unlistable(chart)
     for ways in chart.ways.values():
         for way in ways:
             yield from _walked(chart, way)

@@ -19,6 +19,7 @@ from jobrunner.core.answers import (
 from jobrunner.core.ask import Act, Replay
 from jobrunner.core.attempts import open_attempt
 from jobrunner.core.blame import named
+from jobrunner.core.brought import fitting
 from jobrunner.core.claiming import lost
 from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.draft import Draft
@@ -74,16 +75,23 @@ def edit(
     if refused := _stale_base(job, message):
         return refused
     draft = begin(definition, job, message, facts, moment, "edit")
-    add_artifacts(draft, {message.name: message.value}, always=True)
+    _write(draft, message)
     if editable.action is not None:
         acted = consult(editable.action, question(draft))
         if isinstance(acted, Refused):
             return acted
-        add_artifacts(draft, acted.report.artifacts)
+        add_artifacts(draft, fitting(draft, acted.report).artifacts)
     draft.decided = True
     if refused := walk(draft, editable.walks[job.status], "user") or go_on(draft):
         return refused
     return answered(draft)
+
+
+def _write(draft: Draft, message: Edit) -> None:
+    if message.value is None:
+        draft.unfit["value"] = "null is no version of it"
+    written = fitting(draft, Report(artifacts={message.name: message.value}))
+    add_artifacts(draft, written.artifacts, always=True)
 
 
 def _carry_out(draft: Draft, declared: Command) -> Verdict:

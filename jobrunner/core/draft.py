@@ -33,7 +33,8 @@ class Draft:
     """``job`` is the snapshot so far. ``opener`` names what a run opened now was opened by;
     ``failure`` is why the job is about to enter a failure state, once that is known;
     ``not_before`` is the end of the backoff of an attempt that is about to be opened;
-    ``outcome`` is how the open attempt ends when its state is left."""
+    ``outcome`` is how the open attempt ends when its state is left; ``unfit`` is what the report
+    brought in no form that the workflow knows, by name, and why."""
 
     def __init__(
         self,
@@ -63,6 +64,7 @@ class Draft:
         self.diverted = False
         self.not_before = 0
         self.outcome = ""
+        self.unfit: dict[str, str] = {}
         self.decided = before is None
         self.hops: list[Hop] = []
         self.ledger: list[LedgerEntry] = []

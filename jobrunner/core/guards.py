@@ -32,7 +32,8 @@ def artifact_of_run(ask: Ask, name: str, code: str, detail: str) -> Refused | No
     """A named artifact was stored by the run that is open now, or is said again in this report."""
     job = ask.snapshot
     found = job.artifacts.get(name)
-    if found is not None and (found.run_id == job.run_id or name in ask.report.artifacts):
+    said = ask.report.artifacts.get(name) is not None
+    if found is not None and (found.run_id == job.run_id or said):
         return None
     return Refused(code, detail)
 

@@ -18,6 +18,7 @@ from jobrunner.core.attempts import (
     resume,
 )
 from jobrunner.core.blame import named
+from jobrunner.core.brought import unfit
 from jobrunner.core.decision import AuditRecord, Decision, NoOp
 from jobrunner.core.draft import Draft
 from jobrunner.core.failures import fail
@@ -75,7 +76,6 @@ def ended(
     if not at_work(job) or job.serial != message.serial:
         return NoOp("late_result", job)
     draft = Draft(definition, job, job, STAGE, facts, moment, message, "stage")
-    draft.report = message.report
     if message.log:
         amend(draft, log=(*attempt_of(job).log, *message.log)[-LOG_LINES_MAX:])
     apply_report(draft, message.report)
@@ -204,8 +204,7 @@ def aside(draft: Draft, refused: Refused) -> Decision:
         "engine",
     )
     if isinstance(draft.message, Ended):
-        fresh.report = draft.message.report
-        apply_report(fresh, fresh.report)
+        apply_report(fresh, draft.message.report)
         _afresh(fresh, draft.message.outcome, draft.message.failure)
     elif isinstance(draft.message, Recovered):
         _interrupt(fresh)
@@ -255,7 +254,10 @@ def _rejected(draft: Draft, message: Ended) -> Refused | None:
 
 
 def _finish(draft: Draft, target: str, outcome: str) -> Refused | None:
-    """The stage's word is taken if the guards agree; if not, the attempt failed for good."""
+    """The stage's word is taken if the guards agree, and all that it brings has the form that the
+    workflow wants; if not, the attempt failed for good."""
+    if draft.unfit:
+        return fail(draft, Failure("STAGE_CRASHED", unfit(draft), retryable=False), "stage")
     draft.outcome = outcome
     refused = step(draft, target, "stage")
     draft.outcome = ""

@@ -78,6 +78,7 @@ def _twice(workflow: Workflow) -> Iterator[Fault]:
         "command": [command.name for command in workflow.commands],
         "editable": [editable.name for editable in workflow.editables],
         "upload": [upload.name for upload in workflow.uploads],
+        "artifact": [artifact.name for artifact in workflow.artifacts],
         "job type": [job_type.name for job_type in workflow.job_types],
         "edge": [f"{edge.source} -> {edge.target}" for edge in workflow.edges],
         "lock scope": [lock.scope for lock in workflow.locks],
@@ -107,6 +108,8 @@ def state_mentions(workflow: Workflow) -> Iterator[Mention]:
             yield Mention(place, edge.target)
         yield from _in_guards(place, edge.guards)
     yield from _in_commands(workflow)
+    for artifact in workflow.artifacts:
+        yield from _all(f"artifact {artifact.name}: states", artifact.states)
     for lock in workflow.locks:
         yield from _all(f"lock {lock.scope}", lock.guarded + lock.held)
     yield from _in_guards("birth", workflow.birth.guards)
@@ -171,17 +174,24 @@ def _job_types(definition: Definition) -> Iterator[Fault]:
                 (f"job type {job_type.name}", "here: a job would pay its owner"),
             )
     known = {ANY, *definition.job_types}
+    for place, names in _of_job_types(workflow):
+        for name in names:
+            if name not in known:
+                yield Fault(
+                    "job-type",
+                    f"{place} names the job type {name!r}; {meant(name, definition.job_types)}",
+                    (place, f"here: no job is of type {name}"),
+                )
     for state in workflow.states:
-        for field, names in (("stage", state.stage), ("onward", state.onward)):
-            for name in names:
-                if name not in known:
-                    place = f"state {state.name}: {field}"
-                    yield Fault(
-                        "job-type",
-                        f"{place} names the job type {name!r}; {meant(name, definition.job_types)}",
-                        (place, f"here: no job is of type {name}"),
-                    )
         yield from _unbound(definition, state)
+
+
+def _of_job_types(workflow: Workflow) -> Iterator[tuple[str, Iterable[str]]]:
+    """What is declared by job type."""
+    for state in workflow.states:
+        yield f"state {state.name}: stage", state.stage
+        yield f"state {state.name}: onward", state.onward
+    yield "results", workflow.results
 
 
 def _unbound(definition: Definition, state: State) -> Iterator[Fault]:

@@ -8,10 +8,14 @@ a callback to an earlier attempt finds nobody, and a late one neither.
 from jobrunner.core.answers import Verdict, begin, forbidden
 from jobrunner.core.answers import answered as told
 from jobrunner.core.attempts import amend, at_work, attempt_of, pulse, resume
+from jobrunner.core.brought import unfit
 from jobrunner.core.decision import NoOp
 from jobrunner.core.draft import Draft
-from jobrunner.core.job import STAGE, Snapshot
+from jobrunner.core.failures import fail
+from jobrunner.core.inside import aside
+from jobrunner.core.job import STAGE, Failure, Snapshot
 from jobrunner.core.messages import Answered, Checkpoint, Facts, Keep, Moment
+from jobrunner.core.moves import go_on
 from jobrunner.core.reports import apply_report
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
@@ -40,7 +44,17 @@ def checkpoint(
         return NoOp("late_result", job)
     draft = Draft(definition, job, job, STAGE, facts, moment, message, "stage")
     apply_report(draft, message.report)
+    if draft.unfit:
+        return _crashed(draft)
     pulse(draft, attempt_of(draft.job))
+    return draft.tear_out()
+
+
+def _crashed(draft: Draft) -> Verdict:
+    """What it hands over has no form that the workflow knows: its attempt is over."""
+    failure = Failure("STAGE_CRASHED", unfit(draft), retryable=False)
+    if refused := fail(draft, failure, "stage") or go_on(draft):
+        return aside(draft, refused)
     return draft.tear_out()
 
 

@@ -5,6 +5,7 @@ It is taken in before the edge is walked, so that guards look at the job as it w
 
 from typing import Any
 
+from jobrunner.core.brought import fitting
 from jobrunner.core.draft import Draft
 from jobrunner.core.guards import consult
 from jobrunner.core.job import Artifact, Asset
@@ -14,8 +15,10 @@ from jobrunner.core.shelving import shelved
 
 
 def apply_report(draft: Draft, report: Report) -> None:
-    """Only what is given is written; nothing that is missing clears anything."""
-    report = _sifted(draft, report)
+    """Only what is given is written; nothing that is missing clears anything. What has no form
+    that the workflow knows is not there."""
+    draft.report = fitting(draft, report)
+    report = _sifted(draft, draft.report)
     add_artifacts(draft, report.artifacts, files=report.assets)
     _add_assets(draft, report)
     _decide_changes(draft, report)

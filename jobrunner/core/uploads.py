@@ -159,8 +159,7 @@ def _take(draft: Draft, upload: Upload, asset: Asset) -> Refused | None:
     if isinstance(act, Refused):
         return act
     assert isinstance(act, Act), f"the action of upload {upload.name} answered {act!r}"
-    draft.report = Report(artifacts={**values, **act.report.artifacts}, assets=(asset,))
-    apply_report(draft, draft.report)
+    apply_report(draft, Report(artifacts={**values, **act.report.artifacts}, assets=(asset,)))
     entry = {"id": asset.id, "url": asset.url, "file_size": asset.file_size, "sha256": asset.sha256}
     marks = {LAST: {**_last(draft.job), upload.name: entry}, **act.marks}
     if upload.mark:

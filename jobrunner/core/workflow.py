@@ -16,6 +16,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from jobrunner.core.listed import Listed, Shape
+
 Kind = Literal["waiting", "queued", "active", "settled", "final"]
 Trigger = Literal["user", "admin", "workflow", "stage", "timer", "engine"]
 Role = Literal["user", "workflow", "admin"]
@@ -302,7 +304,9 @@ class Workflow(Declared, frozen=True):
     """The declared lifecycle of a kind of job. ``codes`` are the error codes it adds, with their
     HTTP status; ``foreign`` is what a stranger's job answers; ``failed_stages`` limits what a
     report may name as the stage that failed; ``folder`` stands before owner and job in the storage
-    paths of its files."""
+    paths of its files. ``artifacts`` are those that it lists; names that are not listed are free to
+    stages, role workflow and admins. ``results`` are the forms of a result by job type (``*`` for
+    the rest)."""
 
     name: str
     version: str
@@ -313,6 +317,8 @@ class Workflow(Declared, frozen=True):
     commands: tuple[Command, ...] = ()
     editables: tuple[Editable, ...] = ()
     uploads: tuple[Upload, ...] = ()
+    artifacts: tuple[Listed, ...] = ()
+    results: dict[str, tuple[Shape, ...]] = {}
     birth: Birth = Birth()
     recipe: Recipe = Recipe()
     locks: tuple[Lock, ...] = ()
@@ -375,6 +381,10 @@ class Definition:
         return {upload.name: upload for upload in self.workflow.uploads}
 
     @cached_property
+    def listed(self) -> dict[str, Listed]:
+        return {artifact.name: artifact for artifact in self.workflow.artifacts}
+
+    @cached_property
     def job_types(self) -> dict[str, JobType]:
         return {job_type.name: job_type for job_type in self.workflow.job_types}
 
@@ -406,6 +416,11 @@ class Definition:
         if state.onward_if and not self.workflow.settings.get(state.onward_if):
             return ""
         return state.onward.get(job_type, state.onward.get(ANY, ""))
+
+    def result_shapes(self, job_type: str) -> tuple[Shape, ...]:
+        """The forms that a result may have; none: any."""
+        results = self.workflow.results
+        return results.get(job_type, results.get(ANY, ()))
 
     def lock_guarding(self, status: str) -> Lock | None:
         return next((lock for lock in self.workflow.locks if status in lock.guarded), None)

@@ -251,8 +251,11 @@ class CommandView(View, frozen=True, kw_only=True):
 
 
 class JobTypeView(View, frozen=True, kw_only=True):
+    """``result_schema`` is what a result must be, where the workflow says so."""
+
     params_schema: dict[str, Any]
     price: int
+    result_schema: dict[str, Any] | None
 
 
 class UploadKind(View, frozen=True, kw_only=True):
@@ -265,6 +268,16 @@ class UploadKind(View, frozen=True, kw_only=True):
     max_bytes: int | None
 
 
+class ArtifactKind(View, frozen=True, kw_only=True):
+    """An artifact that the workflow lists: what it must be, whose reports may bring it (nobody's:
+    it is written by commands alone), and from which states (none: from all)."""
+
+    name: str
+    value_schema: dict[str, Any]
+    writers: list[str]
+    source: list[str]
+
+
 class WorkflowView(View, frozen=True, kw_only=True):
     name: str
     version: str
@@ -274,6 +287,7 @@ class WorkflowView(View, frozen=True, kw_only=True):
     edges: list[EdgeView]
     commands: list[CommandView]
     uploads: list[UploadKind]
+    artifacts: list[ArtifactKind]
     job_types: dict[str, JobTypeView]
     params_schema: dict[str, Any]
     prices: dict[str, int]

@@ -8,11 +8,13 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.core.graph import mermaid, svg
+from jobrunner.core.listed import Listed, schema_of_shapes
 from jobrunner.core.workflow import ANY, Command, Definition, State, Upload, Workflow
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.rendering import encode, reply
 from jobrunner.http.views import (
+    ArtifactKind,
     CommandView,
     EdgeView,
     JobTypeView,
@@ -79,7 +81,9 @@ def _view(definition: Definition) -> WorkflowView:
     workflow = definition.workflow
     job_types = {
         job_type.name: JobTypeView(
-            params_schema=schema_of(definition.structs[job_type.params]), price=job_type.price
+            params_schema=schema_of(definition.structs[job_type.params]),
+            price=job_type.price,
+            result_schema=schema_of_shapes(definition.result_shapes(job_type.name)) or None,
         )
         for job_type in workflow.job_types
     }
@@ -92,6 +96,7 @@ def _view(definition: Definition) -> WorkflowView:
         edges=_edges(definition),
         commands=[_command(definition, command) for command in workflow.commands],
         uploads=[_upload(upload) for upload in workflow.uploads],
+        artifacts=[_artifact(listed) for listed in workflow.artifacts],
         job_types=job_types,
         params_schema=job_types[workflow.job_types[0].name].params_schema,
         prices={name: view.price for name, view in job_types.items()},
@@ -134,6 +139,15 @@ def _upload(upload: Upload) -> UploadKind:
         asset_type=upload.asset_type,
         types=list(upload.types),
         max_bytes=upload.max_bytes or None,
+    )
+
+
+def _artifact(listed: Listed) -> ArtifactKind:
+    return ArtifactKind(
+        name=listed.name,
+        value_schema=schema_of_shapes(listed.shapes),
+        writers=list(listed.writers),
+        source=list(listed.states),
     )
 
 

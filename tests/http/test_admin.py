@@ -144,6 +144,18 @@ async def test_the_declarations_are_published(house: House) -> None:
     assert (await house.ada.get("/workflows/nothing")).code == "NOT_FOUND"
 
 
+async def test_artifacts_and_results_are_published_with_form_and_writers(house: House) -> None:
+    listed = {one["name"]: one for one in (await house.ada.get("/workflows/ss")).json["artifacts"]}
+    assert listed["plan"]["writers"] == []
+    assert "plan_id" in listed["plan"]["value_schema"]["required"]
+    assert listed["draft"]["source"] == ["created", "draft_ready"]
+    assert {one["type"] for one in listed["draft"]["value_schema"]["anyOf"]} == {"string", "object"}
+    cutx = (await house.ada.get("/workflows/cutx")).json["job_types"]
+    assert cutx["copy"]["result_schema"] == {"type": "object", "minProperties": 1}
+    pattern = (await house.ada.get("/workflows/asset-pattern")).json
+    assert (pattern["artifacts"], pattern["job_types"]["export"]["result_schema"]) == ([], None)
+
+
 async def test_and_drawn(house: House) -> None:
     mermaid = await house.ada.get("/workflows/howera?format=mermaid")
     assert mermaid.headers["Content-Type"].startswith("text/plain")

@@ -96,6 +96,17 @@ async def test_the_same_id_for_another_event(house: House, change: dict[str, Any
     assert (said.status, said.code) == (409, "EVENT_ID_PAYLOAD_MISMATCH")
 
 
+async def test_form_of_an_artifact_is_looked_at_after_the_event(house: House) -> None:
+    """H14: nothing of the refused event is remembered, so it may come again as it was meant."""
+    path = f"/internal/jobs/{await uploaded(house)}/status"
+    wrong = event("e-1", artifact_updates={"metrics": 1})
+    said = await house.worker.post(path, wrong)
+    assert (said.status, said.code) == (400, "VALIDATION_ERROR")
+    assert said.json["errors"][0]["path"] == "$.artifact_updates.metrics"
+    assert (await house.worker.post(path, event("e-1"))).status == 204
+    assert (await house.worker.post(path, wrong)).code == "EVENT_ID_PAYLOAD_MISMATCH"
+
+
 async def test_ids_of_events_are_the_jobs_own(house: House) -> None:
     """H14"""
     for _ in range(2):

@@ -412,6 +412,29 @@ def test_outcomes_that_cutx_does_not_know(house: World, outcome: str) -> None:
     assert house.jobs[job_id].status == "failed"
 
 
+@pytest.mark.parametrize("kind", ["copy", "scrape", "static_ad", "ugc_video", "tts"])
+def test_result_that_says_nothing_is_none(world: World, kind: str) -> None:
+    """C25 C26: it is not what was paid for, and beside a file it is no result either."""
+    about = {"scrape": {"url": "https://example.org"}, "tts": {"text": "Buy this lamp."}}
+    job_id = world.born(kind, about.get(kind, ABOUT))
+    assert code(world.claim(job_id)) == "moved"
+    before = world.jobs[job_id]
+    assert code(world.callback(job_id, "e1", "completed", result={})) == "RESULT_MISSING"
+    said = world.callback(job_id, "e1", "completed", result={}, assets=(picture(),))
+    assert code(said) == "VALIDATION_ERROR"
+    assert world.jobs[job_id] is before
+    assert code(world.callback(job_id, "e2", "completed", result={"text": "new"})) == "moved"
+
+
+def test_stage_whose_result_says_nothing_fails(house: World) -> None:
+    """C25: and the money goes back."""
+    job_id = house.born("copy", ABOUT)
+    house.start(job_id)
+    house.ended(job_id, "done", result={})
+    job = house.jobs[job_id]
+    assert (job.status, job.failure_code, house.balance()) == ("failed", "STAGE_CRASHED", 100)
+
+
 def test_done_without_an_output_fails(house: World) -> None:
     """C25: and the money goes back."""
     job_id = house.born("copy", ABOUT)

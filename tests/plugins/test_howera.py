@@ -1285,6 +1285,69 @@ def test_done_needs_its_export(world: World) -> None:
     assert world.jobs[job_id].progress == 100
 
 
+NO_ADDRESS: tuple[Any, ...] = ("", "  ", 0, 42, [], {}, False, ["s3://e"], {"uri": "s3://e"})
+
+
+@pytest.mark.parametrize("address", [None, *NO_ADDRESS])
+def test_done_needs_an_address(world: World, address: Any) -> None:
+    """H7 H31: what is no address counts as none, also beside an export that was made before."""
+    job_id = exporting(world)
+    world.callback(job_id, "e1", "EDITING", artifacts={"export_uri": "s3://half"})
+    world.do(job_id, "export", format="PDF")
+    before = world.jobs[job_id]
+    said = world.callback(job_id, "e2", "DONE", artifacts={"export_uri": address})
+    assert (refused(said).code, refused(said).status) == ("EXPORT_NOT_READY", 409)
+    assert world.jobs[job_id] is before
+
+
+@pytest.mark.parametrize("address", NO_ADDRESS)
+@pytest.mark.parametrize("name", ["video_uri", "audio_uri", "transcript_uri", "draft_uri"])
+def test_address_has_the_form_of_one(world: World, name: str, address: Any) -> None:
+    """H14: said of the field; and a known event is told before anybody looks."""
+    job = at(world, "UPLOADING")
+    said = refused(world.callback(job.id, "e1", "UPLOADED", artifacts={name: address}))
+    assert (said.code, said.status) == ("VALIDATION_ERROR", 400)
+    assert said.extra["errors"][0]["path"] == f"$.artifact_updates.{name}"
+    assert world.jobs[job.id] is job
+    assert code(world.callback(job.id, "e1", "UPLOADED")) == "moved"
+    said = refused(world.callback(job.id, "e1", "UPLOADED", artifacts={name: address}))
+    assert said.code == "EVENT_ID_PAYLOAD_MISMATCH"
+
+
+@pytest.mark.parametrize("name", ["regenerate_request", "export_request"])
+def test_orders_are_the_commands(world: World, name: str) -> None:
+    """H28 H31: what was ordered is not exchanged by whoever carries it out."""
+    job = at(world, "EXPORTING")
+    order = {"format": "MD_ZIP", "version": 1, "run_id": job.run_id}
+    said = world.callback(job.id, "e1", "EDITING", artifacts={name: order})
+    assert code(said) == "VALIDATION_ERROR"
+    assert world.jobs[job.id] is job
+
+
+def test_stage_that_hands_over_no_address() -> None:
+    """H7: an attempt of ours whose word has the wrong form failed, and says what was wrong."""
+    world = World(definition)
+    job_id = editing(world)
+    world.definition = bound(definition)
+    world.do(job_id, "export", format="PDF")
+    world.start(job_id)
+    world.ended(job_id, "done", artifacts={"export_uri": 42})
+    job, tried = world.jobs[job_id], world.tried(job_id)[-1]
+    assert (job.status, job.value("export_uri")) == ("EDITING", None)
+    assert tried.failure is not None
+    assert tried.failure.code == "STAGE_CRASHED"
+    assert "export_uri: 42 is not a string" in tried.failure.message
+
+
+@pytest.mark.parametrize("draft", ["", [], 0, False])
+def test_saved_draft_says_something(world: World, draft: Any) -> None:
+    """H29: a person cannot save what nobody could export."""
+    for status in ("DRAFT_READY", "EDITING", "REGENERATING"):
+        job = at(world, status)
+        assert code(world.tell(job.id, Edit(ADA, "draft", draft))) == "VALIDATION_ERROR"
+        assert world.jobs[job.id] is job
+
+
 @pytest.mark.parametrize("command", ["regenerate", "export"])
 def test_editor_comes_first(world: World, command: str) -> None:
     """H-r25: from DRAFT_READY neither is possible."""

@@ -313,7 +313,7 @@ def test_frozen_plan_locks_its_draft(world: World) -> None:
     said = world.move(job_id, "confirmed", ADA, artifacts={"draft": "two tables"})
     assert code(said) == "JOB_LOCKED"
     said = world.move(job_id, "confirmed", ADA, artifacts={"plan": {"plan_id": "mine"}})
-    assert code(said) == "PLAN_ALREADY_FROZEN_CONFLICT"
+    assert code(said) == "VALIDATION_ERROR"
     assert world.jobs[job_id] is job
 
 
@@ -586,12 +586,61 @@ def test_run_freezes_as_confirming_does(world: World, status: str) -> None:
     assert world.jobs[job_id].value("plan")["draft_version"] == 1
 
 
-def test_plan_of_somebody_else_is_taken_for_what_it_is(world: World) -> None:
-    """S29: a plan that came with a report is a plan; confirming without answers goes by it."""
-    job_id = draft_ready(world)
-    world.move(job_id, "confirmed", ADA, artifacts={"plan": {"steps": 3}})
-    assert code(world.do(job_id, "run")) == "moved"
-    assert world.jobs[job_id].value("plan") == {"steps": 3}
+FORGED = {
+    "plan_id": "0" * 64,
+    "fingerprint": "f1",
+    "requirement": "Sum the sales by region",
+    "answers": {"year": 1},
+    "draft_version": 1,
+}
+
+
+@pytest.mark.parametrize("plan", ["x", {}, 0, FORGED])
+@pytest.mark.parametrize("who", [ADA, WORKER, ADMIN])
+def test_plan_is_frozen_and_never_brought(who: Actor, plan: Any) -> None:
+    """S23 S33: whatever a report calls the plan, whoever sends it and from wherever, only freezing
+    makes one."""
+    for status, to in sorted(MOVES):
+        world = World(definition)
+        job = at(world, status)
+        said = world.move(job.id, to, who, artifacts={"plan": plan}, failure_message="no")
+        assert isinstance(said, Refused)
+        assert code(said) in ("VALIDATION_ERROR", "FORBIDDEN", "DRAFT_MISSING"), (status, to)
+        assert world.jobs[job.id] is job
+
+
+@pytest.mark.parametrize("name", ["draft", "answers", "fingerprint", "input"])
+def test_report_of_the_work_keeps_what_was_agreed(world: World, name: str) -> None:
+    """S-r10: nor does it bring anything that the plan covers."""
+    job = at(world, "running")
+    brought = {name: {"text": "another"} if name in ("draft", "answers") else "another"}
+    said = world.callback(job.id, "e1", "succeeded", artifacts=brought)
+    assert code(said) == "VALIDATION_ERROR"
+    assert world.jobs[job.id] is job
+    known = {"draft": "one table", "plan": job.value("plan")}
+    assert code(world.callback(job.id, "e1", "succeeded", artifacts=known)) == "moved"
+    assert [one.version for one in world.jobs[job.id].artifacts.values()] == [1, 1]
+
+
+@pytest.mark.parametrize("draft", ["", " ", [], 0, False, ["one table"], 1.5])
+def test_draft_that_is_none(world: World, draft: Any) -> None:
+    """S28: it counts as absent where one is waited for, and is refused elsewhere."""
+    job = at(world, "created")
+    for who in (ADA, WORKER, ADMIN):
+        said = world.move(job.id, "draft_ready", who, artifacts={"draft": draft})
+        assert code(said) == "DRAFT_MISSING"
+    assert code(world.do(job.id, "draft", draft=draft)) == "DRAFT_MISSING"
+    assert code(world.tell(job.id, Edit(ADA, "draft", draft))) == "DRAFT_MISSING"
+    assert world.jobs[job.id] is job
+    world.do(job.id, "draft", draft="one table")
+    job = world.jobs[job.id]
+    for said in (
+        world.move(job.id, "confirmed", ADA, artifacts={"draft": draft}),
+        world.do(job.id, "draft", draft=draft),
+        world.tell(job.id, Edit(ADA, "draft", draft)),
+    ):
+        assert code(said) == "VALIDATION_ERROR"
+    assert world.jobs[job.id] is job
 
 
 @pytest.mark.parametrize("command", ["confirm", "run"])

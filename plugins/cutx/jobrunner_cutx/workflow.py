@@ -8,10 +8,12 @@ from jobrunner import (
     Edge,
     Guard,
     JobType,
+    Listed,
     Lock,
     Recipe,
     Retry,
     Route,
+    Shape,
     State,
     Workflow,
 )
@@ -128,6 +130,13 @@ ROUTES = (
     ),
 )
 
+# A result that says nothing is none, and is not what was paid for.
+RESULTS: dict[str, tuple[Shape, ...]] = {"*": (Shape("object", at_least=1),)}
+ARTIFACTS = (
+    Listed("output", (Shape("string", at_least=1),)),
+    Listed("prediction", (Shape("object", at_least=1),)),
+)
+
 WORKFLOW = Workflow(
     name="cutx",
     version="1",
@@ -140,6 +149,8 @@ WORKFLOW = Workflow(
     recipe=Recipe(client="only", max_length=128),
     locks=(Lock("job", guarded=("processing",)),),
     routes=ROUTES,
+    artifacts=ARTIFACTS,
+    results=RESULTS,
     settings={
         "writer": "",
         "writer_url": "",

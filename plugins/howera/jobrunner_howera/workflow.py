@@ -10,8 +10,10 @@ from jobrunner import (
     Editable,
     Guard,
     JobType,
+    Listed,
     Lock,
     Retry,
+    Shape,
     State,
     Upload,
     Workflow,
@@ -257,6 +259,22 @@ PIPELINE = Lock(
     lapse_s=30 * MINUTE_S,
 )
 
+ADDRESS = (Shape("string", at_least=1),)
+OBJECT = Shape("object")
+
+# What is asked of a worker is the commands' to write; the draft of people comes by its editor.
+ARTIFACTS = (
+    Listed("video_uri", ADDRESS, writers=("user", "workflow", "admin")),
+    Listed("audio_uri", ADDRESS),
+    Listed("transcript_uri", ADDRESS),
+    Listed("draft_uri", ADDRESS),
+    Listed("export_uri", ADDRESS),
+    Listed("draft", (*ADDRESS, OBJECT)),
+    Listed("metrics", (OBJECT,)),
+    Listed("regenerate_request", (OBJECT,), writers=()),
+    Listed("export_request", (OBJECT,), writers=()),
+)
+
 WORKFLOW = Workflow(
     name="howera",
     version="1",
@@ -267,6 +285,7 @@ WORKFLOW = Workflow(
     commands=COMMANDS,
     editables=(DRAFT,),
     uploads=(VIDEO,),
+    artifacts=ARTIFACTS,
     locks=(PIPELINE, Lock("regenerate", guarded=("REGENERATING",))),
     failed_stages=STAGES,
     codes={

@@ -9,10 +9,12 @@ from jobrunner import (
     Edge,
     Guard,
     JobType,
+    Listed,
     Lock,
     Quota,
     Recipe,
     Retry,
+    Shape,
     State,
     Workflow,
 )
@@ -89,6 +91,11 @@ ANNOTATE = Command(
     audited=True,
 )
 
+ARTIFACTS = (
+    Listed("provider_result", (Shape("object", at_least=1),)),
+    Listed("original", (Shape("string", at_least=1),)),
+)
+
 WORKFLOW = Workflow(
     name="image-generation",
     version="1",
@@ -97,6 +104,7 @@ WORKFLOW = Workflow(
     edges=EDGES,
     job_types=(JobType("image", params="image", price=1),),
     commands=(ANNOTATE,),
+    artifacts=ARTIFACTS,
     birth=Birth(guards=(Guard(PROMPT_ALLOWED),), money="hold"),
     recipe=Recipe(
         derive=Call("same_minute"),

@@ -40,14 +40,11 @@ def answered(ask: Ask) -> Refused | None:
 
 
 def kept(ask: Ask) -> Refused | None:
-    """Guard: what was agreed on is not exchanged in passing. A report may bring the plan where
-    there is none, but neither another plan nor another draft."""
-    plan = ask.snapshot.artifacts.get("plan")
+    """Guard: a report does not exchange the draft that was agreed on in passing."""
+    plan = ask.snapshot.value("plan")
     if plan is None:
         return None
-    if "plan" in ask.report.artifacts and plan.version > 1:
-        return Refused("PLAN_ALREADY_FROZEN_CONFLICT", "a plan is frozen and cannot be replaced")
-    if "draft" in ask.report.artifacts and covers(plan.value) != draft_version(ask.snapshot):
+    if "draft" in ask.report.artifacts and covers(plan) != draft_version(ask.snapshot):
         return Refused("JOB_LOCKED", "the draft is covered by the frozen plan and cannot change")
     return None
 

@@ -8,9 +8,11 @@ from jobrunner import (
     Editable,
     Guard,
     JobType,
+    Listed,
     Lock,
     Recipe,
     Retry,
+    Shape,
     State,
     Upload,
     Workflow,
@@ -138,6 +140,33 @@ INPUT = Upload(
     action=Call("take_input"),
 )
 
+TEXT = Shape("string", at_least=1)
+OBJECT = Shape("object")
+OPEN = ("created", "draft_ready")
+PLAN = Shape(
+    "object",
+    fields={
+        "plan_id": (TEXT,),
+        "fingerprint": (Shape("string"),),
+        "requirement": (Shape("string"),),
+        "answers": (OBJECT,),
+        "draft_version": (Shape("integer"),),
+    },
+)
+
+# The plan is what was agreed on: freezing makes it, and nobody brings one. What it covers is not
+# written once it is agreed.
+ARTIFACTS = (
+    Listed("draft", (TEXT, OBJECT), ("user", "workflow", "stage", "admin"), OPEN),
+    Listed("answers", (OBJECT,), ("user", "workflow", "admin"), (*OPEN, "confirmed")),
+    Listed("plan", (PLAN,), writers=()),
+    Listed("input", (TEXT,), ("workflow", "admin"), OPEN),
+    Listed("fingerprint", (TEXT,), ("user", "workflow", "admin"), OPEN),
+    Listed("results", (OBJECT, Shape("array")), states=("running",)),
+    Listed("figure", (TEXT,), states=("running",)),
+    Listed("report", (TEXT,), states=("running",)),
+)
+
 WORKFLOW = Workflow(
     name="ss",
     version="1",
@@ -148,6 +177,7 @@ WORKFLOW = Workflow(
     commands=COMMANDS,
     editables=(DRAFT,),
     uploads=(INPUT,),
+    artifacts=ARTIFACTS,
     recipe=Recipe(derive=Call("same_request"), client="additional"),
     locks=(Lock("job", guarded=("running",)),),
     codes={
