@@ -28,6 +28,7 @@ async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[s
         ],
         "timers": [{"purpose": one.purpose, "due_at": one.due_at} for one in job.timers],
         "attempt": _attempt(job.attempt),
+        "binding": _binding(world, job),
     }
     if job.line_at is not None:
         place = await world.reader.place(job, tuple(world.registry.names()))
@@ -38,6 +39,15 @@ async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[s
     if job.kind == "settled" and job.cost > balance:
         facts["credits_short"] = job.cost - balance
     return facts
+
+
+def _binding(world: World, job: Snapshot) -> dict[str, Any] | None:
+    """The stage of the place where the job is, and how it came to be that one."""
+    bound = world.bindings.get((job.digest, job.status, job.job_type))
+    if bound is None:
+        return None
+    changed = {"was": bound.was, "changed_at": bound.changed_at, "jobs": bound.jobs}
+    return {"stage": bound.stage, **(changed if bound.was else {})}
 
 
 def _paused(world: World, job: Snapshot) -> dict[str, Any] | None:
@@ -66,16 +76,18 @@ def _reason(definition: Definition | None, job: Snapshot, dispatcher: Dispatcher
     if job.line_at is not None:
         return dispatcher.why(job)
     if job.attempt is not None:
-        return _of_attempt(job.attempt)
+        return _of_attempt(job)
     return _of_state(definition, job)
 
 
-def _of_attempt(attempt: Attempt) -> str:
+def _of_attempt(job: Snapshot) -> str:
+    attempt = job.attempt
+    assert attempt is not None, "asked of a job with an attempt"
     if attempt.status == "parked":
         return f"a callback for {attempt.awaits}"
     if attempt.status == "running":
         return f"{attempt.holder} to finish {attempt.state}"
-    if attempt.not_before:
+    if job.timer("backoff") is not None:
         return "the end of its backoff"
     return f"an outside worker to claim {attempt.state}"
 

@@ -30,6 +30,7 @@ from jobrunner.actors.mailbox import Letter
 from jobrunner.actors.outside import Claims
 from jobrunner.actors.pausing import Pausing
 from jobrunner.actors.performer import Performer
+from jobrunner.actors.rebinding import rebind
 from jobrunner.actors.recovery import recover
 from jobrunner.actors.signing import Seals
 from jobrunner.actors.slots import Limits, Slots
@@ -244,6 +245,7 @@ class Supervisor:
             group.start_soon(sweep, self._world)
             suspects = await recover(self._world, self._deliver)
             self._dispatcher.suspect(suspects)
+            await rebind(self._world, self._deliver)
             group.start_soon(self._guard, self._timers.run)
             group.start_soon(self._guard, self.bulks.run)
             group.start_soon(self._guard, partial(self.deliveries.run, group))
@@ -356,26 +358,25 @@ class Supervisor:
     async def _inside(self, job_id: str, message: Message) -> Answer:
         return await self._send(self._actor(job_id), message, inside=True)
 
-    async def _deliver(self, job_id: str, message: Message) -> bool:
+    async def _deliver(self, job_id: str, message: Message) -> Answer | None:
         """An outcome or a recovery: kept in memory and tried again while the disk is full. Of an
         outcome that the actor dies of, the job is put aside; its attempt is over all the same."""
         deaths = 0
         while deaths < DEATHS_MAX:
             try:
-                await self._known(self._inside(job_id, message))
-                return True
+                return await self._known(self._inside(job_id, message))
             except OutcomeUnknown:
-                return False
+                return None
             except StorageError:
                 pass
             except JobrunnerError:
-                return False
+                return None
             except Exception:
                 deaths += 1
             await self._world.clock.sleep(AGAIN_S)
         if isinstance(message, Ended) and message.outcome != "interrupted":
             return await self._deliver(job_id, Ended(message.serial, "interrupted"))
-        return False
+        return None
 
     async def _report(self, job_id: str, message: Beat) -> bool:
         """Progress is not worth waiting for a full disk, nor losing an attempt for."""

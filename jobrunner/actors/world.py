@@ -8,6 +8,7 @@ from typing import Any
 from jobrunner.actors.answer import Announce, Writer
 from jobrunner.actors.following import Followers
 from jobrunner.actors.pausing import Pauses
+from jobrunner.core.binding import Binding, Spot
 from jobrunner.core.decision import Decision, StartStage, StopStage
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended, Moment
@@ -50,6 +51,7 @@ class World:
         self.checked = Checked(self.assets)
         self.surroundings = surroundings or Surroundings()
         self.pauses = Pauses()
+        self.bindings: dict[Spot, Binding] = {}
         self._log = log
         self._watchers: dict[str, list[asyncio.Event]] = {}
         self._arrivals: list[asyncio.Event] = []

@@ -43,7 +43,32 @@ def open_attempt(draft: Draft, state: str, not_before: int = 0) -> Attempt:
         tries={**job.tries, state: (executions + 1, failures)},
     )
     _line_up(draft, attempt)
+    _hand_over(draft, attempt)
     return attempt
+
+
+def rebind(draft: Draft, stage: str) -> None:
+    """The open attempt, on which nobody has begun, becomes what it were if it were opened now; its
+    backoff, if it has one, goes on."""
+    attempt = amend(draft, stage=stage, status="due", holder="", started_at=None, epoch=0)
+    draft.disarm("deadline")
+    draft.set(deadline_at=None)
+    if stage == EXTERNAL:
+        draft.set(line_at=None)
+        _external_deadline(draft, max(attempt.not_before, draft.now))
+    elif draft.job.line_at is None and draft.job.timer("backoff") is None:
+        draft.set(line_at=draft.now)
+    _hand_over(draft, attempt)
+
+
+def lock_for(draft: Draft, scope: str, outside: bool) -> Lock:
+    """The right to work in this scope, for whoever the work is: the house, or somebody outside."""
+    run_id, epoch = draft.job.run_id, draft.moment.epoch
+    if not outside:
+        return Lock(scope, run_id, "stage", epoch)
+    lease_s = draft.definition.workflow.lease_s
+    until = draft.now + int(lease_s * 1000) if lease_s else None
+    return Lock(scope, run_id, "external", epoch, until)
 
 
 def hold(draft: Draft, holder: str, claimant: str = "") -> Attempt:
@@ -188,6 +213,18 @@ def _line_up(draft: Draft, attempt: Attempt) -> None:
         _external_deadline(draft, max(attempt.not_before, draft.now))
     elif not later:
         draft.set(line_at=draft.now)
+
+
+def _hand_over(draft: Draft, attempt: Attempt) -> None:
+    """The lock of the state is for those who are to work on this attempt."""
+    guarding = draft.definition.lock_guarding(attempt.state)
+    held = draft.job.lock(guarding.scope) if guarding else None
+    outside = attempt.stage == EXTERNAL
+    if held is None or (held.holder == "external") == outside:
+        return
+    locks = draft.job.locks
+    fresh = lock_for(draft, held.scope, outside)
+    draft.set(locks=tuple(fresh if lock is held else lock for lock in locks))
 
 
 def _external_deadline(draft: Draft, start: int) -> None:

@@ -27,6 +27,7 @@ from jobrunner.core.messages import (
     Moment,
     Move,
     Pause,
+    Rebound,
     Recovered,
     Release,
     Resume,
@@ -62,6 +63,7 @@ DECIDES: dict[type, Callable[..., Verdict]] = {
     Pause: pausing.pause,
     Resume: pausing.resume,
     Advance: inside.advance,
+    Rebound: inside.rebound,
     Supersede: inside.supersede,
 }
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct
 
+from jobrunner.core.binding import Bind
 from jobrunner.core.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
 from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Paused, Snapshot
 
@@ -350,6 +351,7 @@ Unit = (
     | MoreItems
     | BulkTurned
     | Ticked
+    | Bind
 )
 
 

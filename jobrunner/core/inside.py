@@ -29,6 +29,7 @@ from jobrunner.core.messages import (
     Facts,
     Fired,
     Moment,
+    Rebound,
     Recovered,
     Release,
     SetAside,
@@ -38,6 +39,7 @@ from jobrunner.core.messages import (
 )
 from jobrunner.core.moves import go_on, illegal, step, walk
 from jobrunner.core.pausing import halted_by, rests_until_resumed
+from jobrunner.core.rebinding import bring
 from jobrunner.core.reports import apply_report
 from jobrunner.core.webhooks import await_webhook
 from jobrunner.core.workflow import EXTERNAL, Definition
@@ -179,6 +181,23 @@ def advance(
     return draft.tear_out() if draft.decided else NoOp("stays", job)
 
 
+def rebound(
+    definition: Definition, job: Snapshot, message: Rebound, facts: Facts, moment: Moment
+) -> Verdict:
+    """Where this job rests, another stage is bound than at the last start. It is brought to that
+    in place; where the engine itself now takes it on, it goes."""
+    if job.kind in ("settled", "final"):
+        return NoOp("ended", job)
+    draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine")
+    bring(draft)
+    if refused := go_on(draft):
+        return aside(draft, refused)
+    if draft.job == job:
+        return NoOp("stays", job)
+    draft.answer = {"rebound": True}
+    return draft.tear_out()
+
+
 def supersede(
     definition: Definition, job: Snapshot, message: Supersede, facts: Facts, moment: Moment
 ) -> Verdict:
@@ -208,6 +227,8 @@ def aside(draft: Draft, refused: Refused) -> Decision:
         _afresh(fresh, draft.message.outcome, draft.message.failure)
     elif isinstance(draft.message, Recovered):
         _interrupt(fresh)
+    elif isinstance(draft.message, Rebound):
+        bring(fresh)
     return _put_aside(fresh, f"{refused.code}: {refused.detail}")
 
 

@@ -259,6 +259,10 @@ class Advance(Struct, frozen=True, tag=True):
     """Look whether the engine itself should take this job on; nothing else has happened."""
 
 
+class Rebound(Struct, frozen=True, tag=True):
+    """The stage of the place where the job rests may be another one than at the last start."""
+
+
 class Supersede(Struct, frozen=True, tag=True):
     """A newer submission took this job's key; it walks the path its recipe declares."""
 
@@ -287,6 +291,7 @@ Message = (
     | Pause
     | Resume
     | Advance
+    | Rebound
     | Supersede
 )
 

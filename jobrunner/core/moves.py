@@ -6,12 +6,12 @@ job further in the same commit.
 """
 
 from jobrunner.core.ask import Ask
-from jobrunner.core.attempts import end, open_attempt, quit_attempt
+from jobrunner.core.attempts import end, lock_for, open_attempt, quit_attempt
 from jobrunner.core.blame import named
 from jobrunner.core.decision import AuditRecord, DeadLetter, Hop
 from jobrunner.core.draft import Draft
 from jobrunner.core.guards import consult
-from jobrunner.core.job import Failure, Lock, Run
+from jobrunner.core.job import Failure, Run
 from jobrunner.core.money import move_money
 from jobrunner.core.workflow import Edge, Guard, State, Trigger
 from jobrunner.errors import Refused
@@ -242,25 +242,24 @@ def _settle_locks(draft: Draft, state: State) -> None:
     }
     guarding = draft.definition.lock_guarding(state.name)
     if guarding is not None:
-        kept[guarding.scope] = _lock(draft, guarding.scope, state.name)
+        outside = not draft.definition.in_house(state.name, draft.job.job_type)
+        kept[guarding.scope] = lock_for(draft, guarding.scope, outside)
     if draft.job.locks or kept:
         draft.set(locks=tuple(kept.values()))
-
-
-def _lock(draft: Draft, scope: str, status: str) -> Lock:
-    if draft.definition.in_house(status, draft.job.job_type):
-        return Lock(scope, draft.job.run_id, "stage", draft.moment.epoch)
-    lease_s = draft.definition.workflow.lease_s
-    until = draft.now + int(lease_s * 1000) if lease_s else None
-    return Lock(scope, draft.job.run_id, "external", draft.moment.epoch, until)
 
 
 def _queue(draft: Draft) -> None:
     if draft.job.scheduled_at is None:
         draft.set(scheduled_at=draft.now)
-    behind = draft.definition.onward_of(draft.job.status, draft.job.job_type)
-    if behind and draft.definition.in_house(behind, draft.job.job_type) and not postponed(draft):
+    if calls_for_slot(draft):
         draft.set(line_at=draft.now)
+
+
+def calls_for_slot(draft: Draft) -> bool:
+    """A stage in the house works behind this queue, and the time for it has come."""
+    behind = draft.definition.onward_of(draft.job.status, draft.job.job_type)
+    in_house = bool(behind) and draft.definition.in_house(behind, draft.job.job_type)
+    return in_house and not postponed(draft)
 
 
 def postponed(draft: Draft) -> bool:
@@ -283,10 +282,17 @@ def _clock(draft: Draft, state: State) -> None:
         due_at = draft.now + int(state.deadline.after_s * 1000)
         draft.arm("deadline", due_at)
         draft.set(deadline_at=due_at)
+    watch_lapse(draft, state)
+
+
+def watch_lapse(draft: Draft, state: State) -> None:
+    """A run that rests here until somebody outside takes it on closes when nobody does."""
     lock = next((one for one in draft.definition.workflow.locks if state.name in one.held), None)
-    if lock is not None and lock.lapse_s and draft.job.live:
-        if not _passes_on(draft, state):
-            draft.arm("lapse", draft.now + int(lock.lapse_s * 1000))
+    lapses = lock is not None and lock.lapse_s and draft.job.live
+    if lock is None or not lapses or _passes_on(draft, state):
+        draft.disarm("lapse")
+    elif draft.job.timer("lapse") is None:
+        draft.arm("lapse", draft.now + int(lock.lapse_s * 1000))
 
 
 def _end(draft: Draft, state: State) -> None:

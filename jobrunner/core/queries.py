@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from jobrunner.core.binding import Binding, Resting, Spot
 from jobrunner.core.bulk import Bulk, BulkItem
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
 from jobrunner.core.messages import Known, WebhookFacts
@@ -371,6 +372,12 @@ class Reader(OutboxReader, Protocol):
     async def last_life(self, epoch: int) -> LastLife | None: ...
 
     async def declarations(self) -> tuple[tuple[str, str, bytes], ...]: ...
+
+    async def bindings(self) -> tuple[Binding, ...]: ...
+
+    async def resting(
+        self, places: tuple[Spot, ...], after: int, limit: int
+    ) -> tuple[Resting, ...]: ...
 
     async def pauses(self) -> tuple[tuple[str, str, Paused], ...]:
         """Scope (``workflow`` or ``stage``), name, and who paused it."""

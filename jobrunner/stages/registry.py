@@ -78,6 +78,14 @@ class Registry:
         """What this job was born under, or None while its workflow is not loaded."""
         return self._pinned.get(job.digest)
 
+    def pinned(self, digest: str) -> Definition | None:
+        """The declaration of this digest, as it is served today."""
+        return self._pinned.get(digest)
+
+    def declared(self) -> list[Definition]:
+        """Every declaration that jobs may be under, of today and of before."""
+        return list(self._pinned.values())
+
     def stage(self, name: str) -> Stage | None:
         return self.stages.get(name)
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from jobrunner.core.binding import Bind
 from jobrunner.core.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.decision import (
     AuditRecord,
@@ -41,6 +42,7 @@ from jobrunner.core.workflow import EXTERNAL
 from jobrunner.store import outbox
 from jobrunner.store import statements as sql
 from jobrunner.store.acts import act_rows, tick_row
+from jobrunner.store.bindings import binding_rows
 from jobrunner.store.hearing import forgotten_rows, heard_rows, names_in, stored_rows
 from jobrunner.store.rows import payload_row, rest_text, text
 from jobrunner.store.statements import Statement
@@ -388,6 +390,7 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     ForgetWebhooks: lambda unit: Work(list(forgotten_rows(unit)), alone=True),
     Lines: _lines,
     Remember: lambda unit: Work(list(_remembered(unit)), alone=True),
+    Bind: lambda unit: Work(list(binding_rows(unit)), alone=True),
     **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),
     **dict.fromkeys((Halt, Unhalt, NewBulk, MoreItems, BulkTurned, Ticked), _acted),
 }

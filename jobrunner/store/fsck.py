@@ -25,6 +25,22 @@ class Rule(Struct, frozen=True):
     sql: str
 
 
+# A job and what its place is bound to, with what tells how it rests there: whether its attempt was
+# begun (then it ends as it was begun), and which timers it has.
+BOUND = """
+    WITH bound AS (
+        SELECT j.id, j.uid, j.status, j.kind, j.line_at, b.stage,
+            a.status AS attempt, a.holder, a.attempt ->> 'stage' AS works,
+            a.attempt ->> 'started_at' AS began,
+            j.stuck IS NULL AND j.paused = 0 AND j.rest ->> '$.run.id' IS NOT NULL
+                AND coalesce(j.rest ->> '$.run.live', 1) AS goes
+        FROM bindings b CROSS JOIN jobs j ON (j.definition, j.status, j.job_type)
+            = (b.definition, b.status, b.job_type)
+        LEFT JOIN attempts a ON a.job = j.id AND a.status <> 'ended'
+        WHERE b.settled = 1),
+    timed AS (SELECT job, group_concat(purpose) AS purposes FROM timers GROUP BY job)
+    SELECT uid, status, stage FROM bound LEFT JOIN timed ON job = id WHERE """
+
 RULES = (
     Rule(
         "account {0}: balance {1} and held {2}, but its ledger sums up to {3} and {4}",
@@ -202,6 +218,34 @@ RULES = (
     Rule(
         "job {0} is final ({1}) and still paused",
         "SELECT uid, status FROM jobs WHERE paused = 1 AND kind = 'final'",
+    ),
+    Rule(
+        "job {0} is {1} and in line for a slot, but is bound to {2}",
+        BOUND + """stage = 'external' AND line_at IS NOT NULL AND began IS NULL""",
+    ),
+    Rule(
+        "job {0} is {1} and in no line, but is bound to {2}, which is in the house",
+        BOUND
+        + """stage <> 'external' AND line_at IS NULL AND CASE
+            WHEN attempt IS NULL
+                THEN kind = 'queued' AND instr(coalesce(purposes, ''), 'run_at') = 0
+            ELSE attempt = 'due' AND instr(coalesce(purposes, ''), 'backoff') = 0 END""",
+    ),
+    Rule(
+        "job {0} is {1}: its attempt was not begun and is for another stage than {2}",
+        BOUND + "attempt = 'due' AND began IS NULL AND works <> stage",
+    ),
+    Rule(
+        "job {0} is {1}, which is bound to {2} in the house: somebody outside holds it unclaimed",
+        BOUND
+        + """stage <> 'external' AND attempt = 'running' AND holder <> 'stage'
+            AND instr(coalesce(purposes, ''), 'lease') = 0""",
+    ),
+    Rule(
+        "job {0} rests in {1}, though its run is live and {2} behind it is in the house",
+        BOUND
+        + """stage <> 'external' AND kind = 'waiting' AND attempt IS NULL AND goes
+            AND instr(coalesce(purposes, ''), 'run_at') = 0""",
     ),
     Rule(
         "bulk {0} is done, and {1} of its items are not",

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from jobrunner.core.binding import Binding, Resting, Spot
 from jobrunner.core.bulk import Bulk, BulkItem
 from jobrunner.core.job import Attempt, Paused, Snapshot
 from jobrunner.core.messages import WebhookFacts
@@ -40,7 +41,7 @@ from jobrunner.core.queries import (
 )
 from jobrunner.errors import StorageError
 from jobrunner.ports import Hop
-from jobrunner.store import acts, answers, gauging, hearing, outbox, telling
+from jobrunner.store import acts, answers, bindings, gauging, hearing, outbox, telling
 from jobrunner.store.listing import jobs, matching
 from jobrunner.store.rounds import Rounds
 
@@ -211,6 +212,14 @@ class StoreReader:
 
     async def declarations(self) -> tuple[tuple[str, str, bytes], ...]:
         return await self._ask(answers.declarations)
+
+    async def bindings(self) -> tuple[Binding, ...]:
+        return await self._ask(bindings.bindings)
+
+    async def resting(
+        self, places: tuple[Spot, ...], after: int, limit: int
+    ) -> tuple[Resting, ...]:
+        return await self._ask(bindings.resting, places, after, limit)
 
     async def pauses(self) -> tuple[tuple[str, str, Paused], ...]:
         return await self._ask(acts.pauses)

@@ -276,6 +276,13 @@ TICK = Statement(
     """,
     missed="tick",
 )
+BINDING = Statement("""
+    INSERT INTO bindings (definition, status, job_type, stage, settled, was, changed_at, jobs)
+    SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM definitions WHERE digest = ?1
+    ON CONFLICT (definition, status, job_type) DO UPDATE SET stage = excluded.stage,
+        settled = excluded.settled, was = excluded.was, changed_at = excluded.changed_at,
+        jobs = excluded.jobs
+""")
 TALLY = Statement("""
     INSERT INTO tally (workflow, status, jobs, in_line) VALUES (?1, ?2, max(?3, 0), max(?4, 0))
     ON CONFLICT (workflow, status) DO UPDATE SET jobs = jobs + ?3, in_line = in_line + ?4
@@ -352,7 +359,7 @@ LET_GO = Statement("""
 """)
 
 IN_ORDER = (
-    SEEN, ENDED, TICK, DEFINITION, STATE, JOB_BORN, JOB_MOVED, JOB_TOUCHED, TOMBSTONE,
+    SEEN, ENDED, TICK, DEFINITION, STATE, BINDING, JOB_BORN, JOB_MOVED, JOB_TOUCHED, TOMBSTONE,
     EVENTS_KEPT, JOB_GONE, KEY,
     KEY_MOVED, EVENT,
     WEBHOOK_TOLD, WEBHOOK_STORED, WEBHOOK_HANDED, WEBHOOKS_LEFT, AWAIT_OVER, AWAIT, AWAIT_PAST,

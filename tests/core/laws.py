@@ -24,6 +24,7 @@ from jobrunner.core.messages import (
     Keep,
     Message,
     Move,
+    Rebound,
     Recovered,
     Resume,
     Start,
@@ -93,7 +94,7 @@ def lawful(
         case Decision():
             assert said.before == before, "decided about another job than was asked about"
             _hops(definition, said)
-            _version(said)
+            _version(said, rebound=isinstance(message, Rebound))
             _money(said)
             _effects(message, said)
             if before is not None:
@@ -166,15 +167,16 @@ def _hops(definition: Definition, decision: Decision) -> None:
     assert place == after.status, f"history ends in {place}, the job is in {after.status}"
 
 
-def _version(decision: Decision) -> None:
-    """It rises by one exactly when something decided changed; progress is counted beside it."""
+def _version(decision: Decision, rebound: bool) -> None:
+    """It rises by one exactly when something decided changed; progress is counted beside it, and
+    so is what an operator bound otherwise."""
     before, after = decision.before, decision.after
     if before is None:
         assert (after.version, after.beat) == (1, 0)
         return
     rows: list[Any] = [decision.hops, decision.ledger, decision.artifacts, decision.assets]
     rows += [decision.dead_letters, decision.keys]
-    changed = _decided(before) != _decided(after) or any(rows)
+    changed = (_decided(before) != _decided(after) and not rebound) or any(rows)
     if after.version == before.version:
         assert after.beat == before.beat + 1
         assert not changed, "something decided changed, and the version did not"
@@ -242,6 +244,8 @@ def _entitled(
     assert run_id in (None, before.run_id), "a report on another run was taken"
     if before.stuck and isinstance(message, Start | Fired | Advance):
         raise AssertionError("a job that was put aside moved by itself")
+    if isinstance(message, Rebound) and (before.stuck or before.paused):
+        assert not decision.hops, "a job that was held back moved by itself"
     if before.paused:
         _held_back(before, message, decision)
 

@@ -28,6 +28,7 @@ from jobrunner.core.messages import (
     Message,
     Move,
     Pause,
+    Rebound,
     Recovered,
     Release,
     Report,
@@ -195,6 +196,7 @@ def from_outside() -> Iterator[Message]:
 def from_inside(job: Snapshot) -> Iterator[Message]:
     yield Start()
     yield Advance()
+    yield Rebound()
     yield from (Recovered(alone) for alone in (False, True))
     yield SetAside("its actor failed three times")
     yield Supersede("another")

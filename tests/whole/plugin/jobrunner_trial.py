@@ -75,6 +75,19 @@ async def _wait(params: Params) -> None:
                 pass
 
 
+async def stand(ctx: Context[object]) -> Done:
+    """At work for as long as it is let, in whatever workflow."""
+    await anyio.sleep_forever()
+    return Done()
+
+
+async def make(ctx: Context[object]) -> Done:
+    """The file that a stage of the pipeline makes, whatever is in it."""
+    name = {"AUDIO_EXTRACTING": "audio_uri", "TRANSCRIBING": "transcript_uri"}[ctx.state]
+    await ctx.save(f"{name}.bin", b"made", asset_type="made", artifact=name)
+    return Done()
+
+
 def trapped(ask: Ask) -> Refused | None:
     """A guard with a bug in it, while the file named by ``trap`` is there."""
     if ask.params.get("trap") and os.path.exists(ask.params["trap"]):
@@ -84,6 +97,8 @@ def trapped(ask: Ask) -> Refused | None:
 
 TRAP = Guard(Call("trapped"), otherwise=("failed",), code="TRAPPED")
 work_stage = Stage("trial.work", work)
+stand_stage = Stage("trial.stand", stand)
+make_stage = Stage("trial.make", make)
 
 definition = Definition(
     Workflow(

@@ -1,0 +1,42 @@
+"""What becomes of a job when the stage of the place where it rests is bound otherwise.
+
+An operator binds stages, and may bind others at the next start, for jobs under way too. A job that
+rests where the binding is another one then gets the shape that it would have had if it had come
+there now. What somebody has begun ends where it was begun: a claimed attempt with its worker, a
+parked one with the stage that awaits the answer. What comes after it is bound as today.
+"""
+
+from jobrunner.core.attempts import OUR_STAGE, rebind
+from jobrunner.core.binding import stage_behind
+from jobrunner.core.draft import Draft
+from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.moves import calls_for_slot, watch_lapse
+from jobrunner.core.workflow import EXTERNAL
+
+
+def bring(draft: Draft) -> None:
+    """The job as it stands, in the shape of today's binding. What is so already stays untouched."""
+    job = draft.job
+    if job.attempt is not None:
+        stage = stage_behind(draft.definition, job.status, job.job_type) or EXTERNAL
+        if job.attempt.stage != stage and not begun(job, job.attempt):
+            rebind(draft, stage)
+    elif job.kind == "queued":
+        _line_up(draft)
+    elif job.kind == "waiting":
+        watch_lapse(draft, draft.state)
+
+
+def begun(job: Snapshot, attempt: Attempt) -> bool:
+    """Somebody is at work on it, or was and awaits an answer. An orchestrator that only moved the
+    job here has claimed nothing."""
+    if attempt.status == "running":
+        return attempt.holder == OUR_STAGE or job.timer("lease") is not None
+    return attempt.status == "parked" or attempt.started_at is not None
+
+
+def _line_up(draft: Draft) -> None:
+    if not calls_for_slot(draft):
+        draft.set(line_at=None)
+    elif draft.job.line_at is None:
+        draft.set(line_at=draft.now)

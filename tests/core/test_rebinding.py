@@ -1,0 +1,157 @@
+"""What becomes of jobs when stages are bound otherwise: from every kind of state that a job can be
+in under one binding it comes into a shape that it could have been given under the other.
+
+Five lifecycles and two made-up ones, from outside to the house and back, all stages or only one.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from jobrunner.core.attempts import OUR_STAGE
+from jobrunner.core.binding import stage_behind
+from jobrunner.core.check import check
+from jobrunner.core.decide import decide
+from jobrunner.core.decision import Decision, NoOp
+from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.messages import Moment, Rebound
+from jobrunner.core.workflow import EXTERNAL, Definition
+from tests.core.explore import births_of, explore, plenty
+from tests.core.homeward import MOODS, homeward
+from tests.core.laws import lawful
+from tests.core.test_totality import PARAMS
+from tests.core.workshop import RELAY, WORKSHOP
+from tests.driving import bound, outside, varied
+from tests.standing import LIFECYCLES
+
+A_FEW = 120
+PLAIN = {"workshop": WORKSHOP, "relay": RELAY} | {
+    name: lifecycle.definition for name, lifecycle in LIFECYCLES.items()
+}
+
+
+def some_outside(definition: Definition, but: str) -> Definition:
+    """Everything in the house but one state."""
+    states = tuple(
+        replace(state, stage={"*": EXTERNAL}) if state.name == but else state
+        for state in bound(definition).workflow.states
+    )
+    return varied(definition, states=states)
+
+
+def directions() -> Iterator[tuple[str, Definition, Definition]]:
+    for name, definition in PLAIN.items():
+        house, away = bound(definition), outside(definition)
+        yield f"{name}, to the house", away, house
+        yield f"{name}, to outside", house, away
+        active = [state.name for state in definition.workflow.states if state.kind == "active"]
+        if len(active) > 1:
+            mixed = some_outside(definition, active[1])
+            yield f"{name}, {active[1]} to the house", mixed, house
+            yield f"{name}, {active[1]} to outside", house, mixed
+
+
+DIRECTIONS = {
+    name: (before, after)
+    for name, before, after in directions()
+    if not (check(before) or check(after))
+}
+
+
+@pytest.mark.parametrize("name", DIRECTIONS)
+def test_every_job_comes_into_the_shape_of_today(name: str) -> None:
+    """Whatever state it is in: as if it had come there under today's bindings, in place, once."""
+    before, today = DIRECTIONS[name]
+    seen = changed = 0
+    for job in explore(before, births_of(before, PARAMS), A_FEW, lambda *_: None):
+        said = rebound(today, job)
+        seen += 1
+        lawful(today, job, Rebound(), said)
+        after = said.after if isinstance(said, Decision) else job
+        changed += after != job
+        in_shape(today, after)
+        assert isinstance(rebound(today, after), NoOp), "a second time changes nothing"
+        if isinstance(said, Decision) and not said.hops:
+            assert (after.version, after.beat) == (job.version, job.beat + 1)
+            assert untouched(job) == untouched(after)
+        for mood in MOODS:
+            comes_home(today, after, mood)
+    assert seen
+    assert changed, "nothing was ever brought anywhere"
+
+
+@pytest.mark.parametrize("name", [name for name in DIRECTIONS if name.endswith("to outside")])
+def test_there_and_back_fits_again(name: str) -> None:
+    """Changed, and changed back before anybody came: the old binding's shape again."""
+    before, between = DIRECTIONS[name]
+    for job in explore(before, births_of(before, PARAMS), A_FEW, lambda *_: None):
+        there = rebound(between, job)
+        back = rebound(before, there.after) if isinstance(there, Decision) else there
+        in_shape(before, back.after if isinstance(back, Decision) else job)
+
+
+def rebound(today: Definition, job: Snapshot) -> Any:
+    moment = Moment(job.updated_at + 5_000, f"run-{job.version + 1}", epoch=2)
+    return decide(today, job, Rebound(), plenty(), moment)
+
+
+def in_shape(today: Definition, job: Snapshot) -> None:
+    """Said without the code that brings it there."""
+    state, attempt = today.states[job.status], job.attempt
+    stage = stage_behind(today, job.status, job.job_type)
+    lapse = next((lock.lapse_s for lock in today.workflow.locks if job.status in lock.held), 0)
+    passes = state.kind == "waiting" and bool(stage) and stage != EXTERNAL and job.live
+    if not state.on_demand and passes and not (job.stuck or job.paused):
+        raise AssertionError(f"it rests in {job.status}, and {stage} waits for it")
+    if state.kind == "waiting" and job.live and lapse:
+        assert (job.timer("lapse") is None) == passes, "a run lapses where nobody takes it on"
+    if attempt is None:
+        return
+    if begun(job, attempt):
+        assert attempt.stage == EXTERNAL or attempt.started_at is not None
+        return
+    assert attempt.stage == stage, f"for {attempt.stage}, and {stage} is to work on it"
+    guarding = today.lock_guarding(job.status)
+    held = job.lock(guarding.scope) if guarding else None
+    assert held is None or (held.holder == "external") == (stage == EXTERNAL)
+    deadline = state.deadline
+    if stage != EXTERNAL:
+        assert attempt.status == "due"
+        assert (job.timer("deadline"), job.timer("lease"), attempt.holder) == (None, None, "")
+    elif deadline is not None and deadline.after_s:
+        assert job.timer("deadline") is not None, "nobody outside need come, and no clock runs"
+
+
+def begun(job: Snapshot, attempt: Attempt) -> bool:
+    """A claimed one, one that runs here, and one that awaits an answer or has got it."""
+    if attempt.status == "running":
+        return attempt.holder == OUR_STAGE or job.timer("lease") is not None
+    return attempt.status == "parked" or attempt.started_at is not None
+
+
+def untouched(job: Snapshot) -> Any:
+    """Everything that no binding has to do with."""
+    timers = {one for one in job.timers if one.purpose not in ("deadline", "lapse")}
+    attempt = job.attempt and (job.attempt.serial, job.attempt.number, job.attempt.not_before)
+    return (
+        job.status, job.run, job.tries, job.credits, job.artifacts, job.marks, job.stuck,
+        job.paused, job.failure_code, job.progress, job.scheduled_at, timers, attempt,
+        [(lock.scope, lock.run_id) for lock in job.locks],
+    )  # fmt: skip
+
+
+def comes_home(today: Definition, job: Snapshot, mood: Any) -> None:
+    """Nobody looks after it any more, and it comes to rest all the same."""
+    told = [job]
+
+    def tell(message: Any) -> tuple[Snapshot, object]:
+        now = told[-1].updated_at + 1_000
+        now = max(now, getattr(message, "due_at", now))
+        said = decide(today, told[-1], message, plenty(), Moment(now, f"run-{len(told)}"))
+        told.append(said.after if isinstance(said, Decision) else told[-1])
+        return told[-1], said
+
+    for _ in homeward(today, job, mood, tell):
+        pass
