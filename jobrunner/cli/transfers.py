@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from jobrunner.cli.file import clock
-from jobrunner.cli.service import Service
+from jobrunner.cli.service import Service, part
 from jobrunner.errors import JobrunnerError, Refused, Unreachable
 
 BLOCK = 256 * 1024
@@ -35,7 +35,7 @@ async def sent(running: Service, where: str, file: Path, upload: str = "") -> st
     announced = {**TUS, "Upload-Length": str(size), "Upload-Metadata": ",".join(pairs)}
     with data, _drawn(file.name, size) as draw:
         headers = await running.exchange("POST", where, headers=announced)
-        place = headers["Location"]
+        place = f"/uploads/{part(headers['Location'].rpartition('/')[2])}"
         failures = 0
         while True:
             try:

@@ -30,9 +30,10 @@ def stale_version(job: Snapshot, expected: int | None) -> Refused | None:
     """Somebody else was faster than a caller who said what it had seen."""
     if expected is None or expected == job.version:
         return None
+    seen = f"not {expected}" if expected else "and what was sent matches none"
     return Refused(
         "JOB_VERSION_CONFLICT",
-        f"the job is at version {job.version}, not {expected}; read it again",
+        f"the job is at version {job.version}, {seen}; read it again",
         current_version=job.version,
         current_status=job.status,
     )

@@ -11,6 +11,7 @@ from jobrunner.core.queries import JobFilter
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.endpoint import ADMINS, Endpoint
 from jobrunner.http.instants import text_of, text_or_none
+from jobrunner.http.links import link
 from jobrunner.http.paging import cursor_of, key_of
 from jobrunner.http.problems import invalid
 from jobrunner.http.rendering import encode, reply
@@ -108,7 +109,7 @@ async def order(call: Call) -> Reply:
         bulk = await bulks.ended(bulk.id, AT_ONCE_S)
     status = 202 if bulk.status == "running" else 201
     shown = await _shown(call, bulk, SHOWN_MAX, None)
-    return Reply(status, encode(shown), {"Location": f"/admin/bulk/{bulk.id}"})
+    return Reply(status, encode(shown), {"Location": link(call, f"/admin/bulk/{bulk.id}")})
 
 
 async def show(call: Call) -> Reply:

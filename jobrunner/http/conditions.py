@@ -5,6 +5,7 @@ upon is the version alone, so a cancel never loses to a progress bar.
 """
 
 import re
+from typing import Any
 
 from jobrunner.core.job import Snapshot
 from jobrunner.http.door import Call
@@ -12,6 +13,7 @@ from jobrunner.http.problems import invalid
 
 TAG = re.compile(r'(?:W/)?"(\d{1,16})(?:\.(\d{1,16}))?"')
 ANY = "*"
+NO_VERSION = 0
 
 
 def etag(job: Snapshot) -> str:
@@ -19,20 +21,23 @@ def etag(job: Snapshot) -> str:
 
 
 def expected_version(call: Call, in_body: int | None = None) -> int | None:
-    """What the caller says the job's version is: in the header If-Match, or in the body.
+    """What the caller says the job's version is: in the header If-Match, or in the body. A weak tag
+    is for what may be a little different, and what is to be changed must be the very same: it
+    matches no version, like a stale one.
 
     Raises: Refused VALIDATION_ERROR when the two differ, or the header is malformed.
     """
-    header = call.headers.get("If-Match")
-    if header is None or header.strip() == ANY:
+    headers: Any = call.headers
+    header = ", ".join(headers.getall("If-Match", [ANY]))
+    if header.strip() == ANY:
         return in_body
     match = TAG.fullmatch(header.strip())
-    if match is None or match[0].startswith("W/"):
+    if match is None:
         raise _bad(f'If-Match is {header!r}; send one ETag as it was given, like "7", or *')
     version = int(match[1])
     if in_body is not None and in_body != version:
         raise _bad(f"If-Match says version {version} and expected_version says {in_body}")
-    return version
+    return NO_VERSION if match[0].startswith("W/") else version
 
 
 def seen_before(call: Call) -> list[tuple[int, int]] | None:

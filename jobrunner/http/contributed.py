@@ -19,6 +19,7 @@ from jobrunner.http.finding import governed_job
 from jobrunner.http.forms import command_fields, params_of
 from jobrunner.http.instants import timed
 from jobrunner.http.jobs import CANONICAL, submission
+from jobrunner.http.links import link, linked
 from jobrunner.http.rendering import encode, job_view
 from jobrunner.http.views import Job
 from jobrunner.http.wire import NoFields
@@ -134,11 +135,11 @@ async def _ended(call: Call, answer: Answer, wait_s: float) -> Answer:
 async def _reply(call: Call, definition: Definition, route: Route, answer: Answer) -> Reply:
     """The job, what was answered beside it, and on top of that what the route has to say."""
     body = msgspec.structs.asdict(job_view(call, answer.job))
-    body |= {**timed(answer.fields), "replayed": answer.replayed}
+    body |= {**linked(call, timed(answer.fields)), "replayed": answer.replayed}
     if route.answer:
         purse = await call.door.reader.credits(answer.job.user_id)
-        body |= timed(definition.functions[route.answer](answer.job, answer, purse))
-    headers = {"ETag": etag(answer.job), "Location": f"/jobs/{answer.job.id}"}
+        body |= linked(call, timed(definition.functions[route.answer](answer.job, answer, purse)))
+    headers = {"ETag": etag(answer.job), "Location": link(call, f"/jobs/{answer.job.id}")}
     return Reply(answer.status if route.command else route.status, encode(body), headers)
 
 

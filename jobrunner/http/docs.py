@@ -51,7 +51,8 @@ def _shown(call: Call, place: tuple[str, ...], kind: str) -> Reply:
         "Cache-Control": "no-cache",
         "Content-Security-Policy": POLICY,
     }
-    if found.tag in call.headers.get("If-None-Match", ""):
+    asked = call.headers.get("If-None-Match", "")
+    if found.tag in asked or asked.strip() == "*":
         return Reply(304, headers=headers)
     return Reply(200, found.data, headers, kind)
 

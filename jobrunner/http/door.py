@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
@@ -40,6 +41,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     write_timeout_s: float = 10
     public_url: str = ""
     trusted_proxies: tuple[Network, ...] = ()
+
+    @property
+    def base_path(self) -> str:
+        """What the paths of all links begin with."""
+        return urlsplit(self.public_url).path.rstrip("/")
 
 
 class Door(Struct, frozen=True, eq=False, kw_only=True):

@@ -18,6 +18,7 @@ from jobrunner.core.decision import Unshelve
 from jobrunner.core.queries import AssetRow
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply
+from jobrunner.http.links import link
 from jobrunner.stages.shelf import inside
 
 BLOCK = 256 * 1024
@@ -109,7 +110,7 @@ async def _found(call: Call, row: AssetRow) -> int:
         size = await anyio.to_thread.run_sync(_size, call.door.assets, asset.storage_path)
     if size < 0 or asset.file_size not in (None, size):
         detail = f"the file of asset {asset.id} is not in this service; its url says where it was"
-        raise Refused("ASSET_GONE", detail, url=asset.url)
+        raise Refused("ASSET_GONE", detail, url=link(call, asset.url))
     return size
 
 

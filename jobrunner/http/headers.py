@@ -9,7 +9,7 @@ TEXT = {"type": "string"}
 SAID = {
     "Content-Digest": "What the file adds up to: sha-256=:BASE64: (RFC 9530).",
     "Idempotency-Key": "Under one key nothing is done twice; also a field of the body.",
-    "If-Match": 'The version that the caller has seen, as an ETag ("7") or *.',
+    "If-Match": 'The version that the caller has seen, as its ETag ("7") or *; weak ones fit none.',
     "If-None-Match": "Answers 304 when it is still as in this ETag.",
     "If-Range": "The Range counts only while the file is as in this ETag.",
     "Last-Event-ID": "The last id that was heard; what came after it is told first.",

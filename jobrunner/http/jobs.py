@@ -18,6 +18,7 @@ from jobrunner.http.finding import job_id_of, unavailable, visible_job
 from jobrunner.http.forms import params_of
 from jobrunner.http.instants import instant_of, timed
 from jobrunner.http.keys import key_given
+from jobrunner.http.links import link
 from jobrunner.http.paging import cursor_of, key_of
 from jobrunner.http.problems import invalid
 from jobrunner.http.rendering import (
@@ -108,7 +109,7 @@ def traceparent_of(call: Call) -> str | None:
 
 def reply_submitted(call: Call, answer: Answer) -> Reply:
     shown = reply_answer(call, answer, 200 if answer.replayed else 201)
-    shown.headers["Location"] = f"/jobs/{answer.job.id}"
+    shown.headers["Location"] = link(call, f"/jobs/{answer.job.id}")
     return shown
 
 
@@ -185,7 +186,7 @@ async def assets(call: Call) -> Reply:
     job = await visible_job(call)
     rows = await call.door.reader.job_assets(job.id, query.limit, key_of(query.cursor))
     following = cursor_of(rows[-1].row) if len(rows) == query.limit else None
-    return reply(Assets(assets=asset_entries(rows), next_cursor=following))
+    return reply(Assets(assets=asset_entries(call, rows), next_cursor=following))
 
 
 async def explain(call: Call) -> Reply:

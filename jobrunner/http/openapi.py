@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -29,7 +30,7 @@ EVENTS = {
 
 
 def document(
-    table: Sequence[Endpoint], definitions: list[Definition], version: str
+    table: Sequence[Endpoint], definitions: list[Definition], version: str, public_url: str = ""
 ) -> dict[str, Any]:
     """Every route, every status, every code."""
     names = _Names(table, definitions)
@@ -41,6 +42,7 @@ def document(
     return {
         "openapi": "3.1.0",
         "info": {"title": "jobrunner", "version": version},
+        "servers": _servers(public_url),
         "security": [{"bearer": []}],
         "paths": paths,
         "components": {
@@ -48,6 +50,12 @@ def document(
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _servers(public_url: str) -> list[dict[str, Any]]:
+    """First as seen from where this document was had, by whatever name; then in full."""
+    whole = public_url.rstrip("/")
+    return [{"url": urlsplit(whole).path or "/"}] + ([{"url": whole}] if whole else [])
 
 
 class _Names:

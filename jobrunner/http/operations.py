@@ -81,12 +81,12 @@ async def library(call: Call) -> Reply:
     owner = None if everybody else _whose(call, query)
     rows = await call.door.reader.library(owner, query.limit, key_of(query.cursor))
     following = _next([row.row for row in rows], query)
-    return reply(Library(assets=asset_entries(rows), next_cursor=following))
+    return reply(Library(assets=asset_entries(call, rows), next_cursor=following))
 
 
 async def asset(call: Call) -> Reply:
     row = await own_asset(call)
-    return reply(asset_entry(row.asset, row.job_id))
+    return reply(asset_entry(call, row.asset, row.job_id))
 
 
 async def audit(call: Call) -> Reply:

@@ -13,6 +13,7 @@ from jobrunner.core.view import allowed, ended_as, needs_person
 from jobrunner.http.conditions import etag
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.instants import text_of, text_or_none, timed
+from jobrunner.http.links import link, linked
 from jobrunner.http.views import (
     Allowed,
     AssetEntry,
@@ -42,7 +43,7 @@ def reply_job(call: Call, job: Snapshot) -> Reply:
 def reply_answer(call: Call, answer: Answer, status: int = 0) -> Reply:
     """The job, what was answered beside it, and whether it was said before."""
     body = asdict(job_view(call, answer.job))
-    body |= timed(answer.fields)
+    body |= linked(call, timed(answer.fields))
     body["replayed"] = answer.replayed
     return Reply(status or answer.status, encode(body), {"ETag": etag(answer.job)})
 
@@ -69,7 +70,7 @@ def job_view(call: Call, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> 
         run_id=job.run_id or None,
         params=job.params if "params" in payloads else UNSET,
         result=job.result if "result" in payloads else UNSET,
-        artifacts=_artifacts(job) if "artifacts" in payloads else UNSET,
+        artifacts=_artifacts(call, job) if "artifacts" in payloads else UNSET,
         failure_code=job.failure_code,
         failure_message=job.failure_message,
         failed_stage=job.failed_stage,
@@ -87,7 +88,7 @@ def job_view(call: Call, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> 
         next_attempt_at=text_or_none(job.next_attempt_at),
         deadline_at=text_or_none(job.deadline_at),
         run_at=text_or_none(job.run_at),
-        result_url=job.result_url,
+        result_url=job.result_url and link(call, job.result_url),
         notify_url=job.notify_url,
         notify_on=list(job.notify_on),
         stuck=Stuck(reason=job.stuck) if job.stuck else None,
@@ -135,18 +136,18 @@ def attempt_entry(attempt: Attempt) -> AttemptEntry:
     )
 
 
-def asset_entries(rows: tuple[AssetRow, ...]) -> list[AssetEntry]:
+def asset_entries(call: Call, rows: tuple[AssetRow, ...]) -> list[AssetEntry]:
     """Newest first; ids of one instant still rise."""
     newest_first = sorted(rows, key=lambda row: (row.asset.created_at, row.asset.id), reverse=True)
-    return [asset_entry(row.asset, row.job_id) for row in newest_first]
+    return [asset_entry(call, row.asset, row.job_id) for row in newest_first]
 
 
-def asset_entry(asset: Asset, job_id: str | None) -> AssetEntry:
+def asset_entry(call: Call, asset: Asset, job_id: str | None) -> AssetEntry:
     return AssetEntry(
         id=asset.id,
         job_id=job_id,
         asset_type=asset.asset_type,
-        url=asset.url,
+        url=link(call, asset.url),
         storage_path=asset.storage_path or None,
         file_size=asset.file_size,
         sha256=asset.sha256 or None,
@@ -154,11 +155,11 @@ def asset_entry(asset: Asset, job_id: str | None) -> AssetEntry:
     )
 
 
-def _artifacts(job: Snapshot) -> dict[str, Any]:
+def _artifacts(call: Call, job: Snapshot) -> dict[str, Any]:
     """Small values as they are, large ones by reference; each is encoded once either way."""
     shown: dict[str, Any] = {}
     for name, artifact in job.artifacts.items():
         raw = encode(artifact.value)
-        ref = {"ref": f"/jobs/{job.id}/artifacts/{name}"}
+        ref = {"ref": link(call, f"/jobs/{job.id}/artifacts/{name}")}
         shown[name] = msgspec.Raw(raw) if len(raw) <= INLINE_MAX else ref
     return shown

@@ -28,6 +28,7 @@ from jobrunner.http.bodies import too_large
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.finding import governed_job
 from jobrunner.http.instants import text_of
+from jobrunner.http.links import link
 from jobrunner.http.problems import invalid, problem, refusal_of
 from jobrunner.http.rendering import reply
 from jobrunner.http.streams import ANY_TYPE, Stream
@@ -114,7 +115,7 @@ async def show(call: Call) -> Reply:
         expires_at=text_of(order.expires_at),
     )
     shown = reply(view)
-    shown.headers.update(_progress(order, offset))
+    shown.headers.update(_progress(call, order, offset))
     shown.headers["Upload-Length"] = str(order.length)
     if order.metadata:
         shown.headers["Upload-Metadata"] = order.metadata
@@ -134,7 +135,7 @@ async def append(call: Call) -> Reply:
             detail = f"the upload stands at {offset}, not at {claimed}; go on from there"
             raise Refused("UPLOAD_OFFSET_MISMATCH", detail, offset=offset)
         order, offset = await _take(call, order, offset)
-    return Reply(204, headers=_progress(order, offset))
+    return Reply(204, headers=_progress(call, order, offset))
 
 
 @spoken
@@ -159,7 +160,7 @@ async def _create(call: Call, order: Order) -> Reply:
         part.close()
         if with_piece:
             order, offset = await _take(call, order, 0)
-    headers = {"Location": f"/uploads/{order.id}", **_progress(order, offset)}
+    headers = {"Location": link(call, f"/uploads/{order.id}"), **_progress(call, order, offset)}
     return Reply(201, headers=headers)
 
 
@@ -281,12 +282,12 @@ def _order(
     )
 
 
-def _progress(order: Order, offset: int) -> dict[str, str]:
+def _progress(call: Call, order: Order, offset: int) -> dict[str, str]:
     headers = {"Upload-Offset": str(offset)}
     if not order.asset_id:
         headers["Upload-Expires"] = formatdate(order.expires_at / 1000, usegmt=True)
     else:
-        headers["Content-Location"] = f"/assets/{order.asset_id}"
+        headers["Content-Location"] = link(call, f"/assets/{order.asset_id}")
     return headers
 
 

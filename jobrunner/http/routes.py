@@ -56,7 +56,8 @@ async def document(call: Call) -> Reply:
 
 @lru_cache(maxsize=4)
 def _document(door: Door) -> bytes:
-    return encode(openapi.document(table_of(door), _loaded(door), door.version))
+    public_url = door.settings.public_url
+    return encode(openapi.document(table_of(door), _loaded(door), door.version, public_url))
 
 
 def _loaded(door: Door) -> list[Definition]:

@@ -24,6 +24,7 @@ from jobrunner.http.bodies import too_large
 from jobrunner.http.conditions import expected_version
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.finding import governed_job
+from jobrunner.http.links import link
 from jobrunner.http.problems import invalid
 from jobrunner.http.rendering import asset_entry, reply, reply_answer
 from jobrunner.http.streams import Stream
@@ -66,8 +67,8 @@ async def shelve(call: Call) -> Reply:
     async with _part(call, asset_id, stream.length) as part:
         await _receive(part, stream, limit, wanted, None)
         asset = await finish_alone(call, asset_id, call.actor.name, query.name, part.sha256)
-    shown = reply(asset_entry(asset, None), 201)
-    shown.headers["Location"] = f"/assets/{asset_id}"
+    shown = reply(asset_entry(call, asset, None), 201)
+    shown.headers["Location"] = link(call, f"/assets/{asset_id}")
     return shown
 
 

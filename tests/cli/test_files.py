@@ -33,6 +33,23 @@ def test_a_file_there_and_back(online: Command, tmp_path: Path) -> None:
     assert online("asset", "show", "nothing")[0] == 4
 
 
+def test_a_file_to_a_service_that_others_reach_under_a_path(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From this machine there is no such path, whatever the links that it hands out begin with."""
+    settings = '[server]\npublic_url = "https://jobs.example.com/runner"\n'
+    (tmp_path / "config.toml").write_text(settings)
+    (tmp_path / "table.csv").write_bytes(b"a,b\n")
+    with serving(tmp_path) as served:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("JOBRUNNER_URL", served.url)
+        code, out, err = command("asset", "put", "table.csv", "-o", "ids")
+        assert code == 0, err
+        code, _, err = command("asset", "get", out.strip(), "back.csv")
+        assert code == 0, err
+        assert Path("back.csv").read_bytes() == b"a,b\n"
+
+
 def test_a_video_for_a_job(online: Command, tmp_path: Path) -> None:
     """H4: its first byte leads to UPLOADING."""
     code, out, err = online("job", "submit", "howera", "-o", "ids")

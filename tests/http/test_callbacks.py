@@ -247,7 +247,7 @@ async def test_a_version_that_is_over(house: House) -> None:
         assert said.json["current_status"] == "CREATED"
 
 
-@pytest.mark.parametrize("tag", ["7", '"x"', "", '"1", "2"', 'W/"1"', '"-1"', '"1.2.3"'])
+@pytest.mark.parametrize("tag", ["7", '"x"', "", '"1", "2"', 'W/"x"', 'w/"1"', '"-1"', '"1.2.3"'])
 async def test_an_if_match_that_is_none_of_ours(house: House, tag: str) -> None:
     job = await house.ada.submit("howera")
     path = f"/jobs/{job['id']}/transitions"
