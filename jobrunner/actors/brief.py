@@ -1,7 +1,7 @@
 """What a stage is told about its job, and the folder it may scribble in."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -9,7 +9,7 @@ import anyio
 import msgspec
 
 from jobrunner.actors.world import World
-from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.job import Asset, Attempt, Snapshot
 from jobrunner.core.tracing import attempt_of
 from jobrunner.core.workflow import Definition
 from jobrunner.stages import Given, Stage
@@ -76,6 +76,16 @@ async def verified(world: World, job: Snapshot) -> frozenset[str]:
     files = await recorded(world, job)
     sound = [name for name, kept in files.items() if await _is_sound(world, kept)]
     return frozenset(job.artifacts[name].asset for name in sound)
+
+
+async def sound_ones(world: World, assets: Iterable[Asset]) -> list[Asset]:
+    """Those whose files are there and as recorded."""
+    found = []
+    for asset in assets:
+        if asset.file_size is not None and asset.sha256:
+            kept = Kept(asset.storage_path, asset.file_size, asset.sha256)
+            found += [asset] if await _is_sound(world, kept) else []
+    return found
 
 
 async def _is_sound(world: World, kept: Kept) -> bool:

@@ -235,8 +235,8 @@ class Bulks:
         if job is None:
             raise unknown(job_id)
         if orders.command == "rerun":
-            _, _, origin = await self.reruns.planned(job, _wish(orders, actor))
-            return Foreseen(job_id, job.status, "done", detail=f"from {origin.place}")
+            plan = await self.reruns.planned(job, _wish(orders, actor))
+            return Foreseen(job_id, job.status, "done", detail=f"from {plan.origin.place}")
         if job.kind not in ("settled", "final"):
             text = f"the job is {job.status}; it can be deleted when it has ended"
             return Foreseen(job_id, job.status, "JOB_NOT_SETTLED", detail=text)

@@ -6,14 +6,15 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jobrunner.actors.answer import Answer
-from jobrunner.actors.brief import verified
+from jobrunner.actors.brief import sound_ones, verified
 from jobrunner.actors.world import World
 from jobrunner.core.bulk import Tick
 from jobrunner.core.job import Actor, Artifact, Asset, Snapshot
 from jobrunner.core.messages import Origin, Submit
-from jobrunner.core.rerun import carried, merged, moved, place_of
+from jobrunner.core.rerun import carried, first_of, merged, moved, named_in, place_of
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from jobrunner.ports import digest
@@ -34,6 +35,15 @@ class Wish(Struct, frozen=True):
     correlation_id: str = ""
 
 
+class Plan(Struct, frozen=True):
+    """What the new job would be born of; ``pairs`` says which path gets which second one."""
+
+    definition: Definition
+    params: dict[str, Any]
+    origin: Origin
+    pairs: list[tuple[str, str]]
+
+
 class Reruns:
     def __init__(self, world: World, submit: SubmitIt) -> None:
         self._world = world
@@ -44,9 +54,8 @@ class Reruns:
 
         Raises: Refused
         """
-        definition, params, origin = await self.planned(job, wish)
-        submission = self._submission(job, wish, definition, params, origin)
-        pairs = await self._pairs(job, origin)
+        plan = await self.planned(job, wish)
+        submission, pairs = self._submission(job, wish, plan), plan.pairs
         if pairs:
             await self._world.children.in_thread(partial(twin, self._world.assets, pairs))
         made = False
@@ -64,23 +73,41 @@ class Reruns:
                 await self._world.children.in_thread(partial(untwin, self._world.assets, spare))
         return answer
 
-    async def planned(self, job: Snapshot, wish: Wish) -> tuple[Definition, dict[str, Any], Origin]:
-        """What the new job would be born of.
-
-        Raises: Refused
-        """
+    async def planned(self, job: Snapshot, wish: Wish) -> Plan:
+        """Raises: Refused."""
         definition = self._world.registry.current(job.workflow)
         if definition is None or job.job_type not in definition.job_types:
             text = f"workflow {job.workflow} of this job is not loaded now"
             raise Refused("WORKFLOW_UNAVAILABLE", text)
         params = _checked(definition, job, merged(job.params, wish.params))
-        sound = await verified(self._world, job)
-        place = place_of(definition, job, wish.place, bool(wish.params), sound)
+        made = await self._as_made(definition, job)
+        sound = await verified(self._world, made)
+        place = place_of(definition, made, wish.place, bool(wish.params), sound)
         if isinstance(place, Refused):
             raise place
-        rows = {row.asset.id: row.asset for row in await self._world.reader.assets(job.id)}
-        found = [(one, rows[one.asset]) for one in carried(definition, job, place, sound)]
-        return definition, params, self._origin(definition, job, wish, place, found)
+        artifacts = carried(definition, made, place, sound)
+        assets = await self._files_of(job, artifacts)
+        origin = self._origin(definition, job, wish, place, artifacts, assets)
+        names = [asset.storage_path for asset in origin.assets]
+        pairs = list(zip((asset.storage_path for asset in assets), names, strict=True))
+        return Plan(definition, params, origin, pairs)
+
+    async def _as_made(self, definition: Definition, job: Snapshot) -> Snapshot:
+        """The job with its stages' own files where somebody went on from them."""
+        first = {}
+        for name in first_of(definition, job):
+            found = await self._world.reader.artifact(job.id, name, 1)
+            if found is not None and found.artifact.asset:
+                first[name] = found.artifact
+        return replace(job, artifacts={**job.artifacts, **first}) if first else job
+
+    async def _files_of(self, job: Snapshot, artifacts: list[Artifact]) -> list[Asset]:
+        """Each once, and only those that are sound."""
+        if not artifacts:
+            return []
+        rows = {row.asset.url: row.asset for row in await self._world.reader.assets(job.id)}
+        named = {asset.id: asset for one in artifacts for asset in named_in(one, rows)}
+        return await sound_ones(self._world, named.values())
 
     def _origin(
         self,
@@ -88,28 +115,22 @@ class Reruns:
         job: Snapshot,
         wish: Wish,
         place: str,
-        found: list[tuple[Artifact, Asset]],
+        artifacts: list[Artifact],
+        assets: list[Asset],
     ) -> Origin:
-        ids = [self._world.ids.fresh() for _ in found]
-        newborn = msgspec.structs.replace(job, id=self._world.ids.fresh())
-        artifacts, assets = moved(
-            newborn, definition.workflow.folder, found, ids, self._world.clock.now()
-        )
-        return Origin(job.id, wish.by.name, place, wish.reason, artifacts, assets, newborn.id)
+        newborn = replace(job, id=self._world.ids.fresh())
+        fresh = [(asset, self._world.ids.fresh()) for asset in assets]
+        now = self._world.clock.now()
+        made, files = moved(newborn, definition.workflow.folder, artifacts, fresh, now)
+        return Origin(job.id, wish.by.name, place, wish.reason, made, files, newborn.id)
 
-    def _submission(
-        self,
-        job: Snapshot,
-        wish: Wish,
-        definition: Definition,
-        params: dict[str, Any],
-        origin: Origin,
-    ) -> Submit:
+    def _submission(self, job: Snapshot, wish: Wish, plan: Plan) -> Submit:
         """Under the owner's name: it is the owner's job, key, credits and files."""
+        params, origin = plan.params, plan.origin
         said = [job.workflow, job.job_type, params, job.id, origin.place]
         return Submit(
             actor=Actor(job.user_id, "user"),
-            workflow=definition.workflow.name,
+            workflow=plan.definition.workflow.name,
             job_type=job.job_type,
             params=params,
             job_id=origin.new_id,
@@ -122,16 +143,6 @@ class Reruns:
             correlation_id=wish.correlation_id,
             origin=origin,
         )
-
-    async def _pairs(self, job: Snapshot, origin: Origin) -> list[tuple[str, str]]:
-        """Which path gets which second one: carried files come in the order of their artifacts."""
-        if not origin.assets:
-            return []
-        rows = {row.asset.id: row.asset for row in await self._world.reader.assets(job.id)}
-        return [
-            (rows[job.artifacts[artifact.name].asset].storage_path, asset.storage_path)
-            for artifact, asset in zip(origin.artifacts, origin.assets, strict=True)
-        ]
 
 
 def _checked(definition: Definition, job: Snapshot, params: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ and files of its own: such a stage is superfluous when the job comes by, and is 
 job is left as it is.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from msgspec import UNSET
@@ -54,38 +54,84 @@ def places(definition: Definition) -> list[str]:
     ]
 
 
+def first_of(definition: Definition, job: Snapshot) -> list[str]:
+    """Products whose current value is no file any more, because somebody went on from it: what the
+    stage itself had made is their first version."""
+    products = [state.produces for state in definition.workflow.states if state.produces]
+    return [name for name in products if name in job.artifacts and not job.artifacts[name].asset]
+
+
 def carried(
     definition: Definition, job: Snapshot, place: str, sound: Collection[str]
 ) -> list[Artifact]:
-    """What stages before the place have made, as far as its files are sound."""
-    made = []
+    """What stages before the place have made, as far as its files are sound, each with what goes
+    along with it."""
+    made: list[Artifact] = []
     for state in definition.workflow.states:
         found = job.artifacts.get(state.produces) if state.produces else None
-        before = place in _behind(definition, state.name, job.job_type)
-        if found is not None and found.asset in sound and before and found not in made:
-            made.append(found)
+        if found is None or found.asset not in sound or found in made:
+            continue
+        if _is_before(definition, state.name, place, job.job_type):
+            along = [job.artifacts[name] for name in state.along if name in job.artifacts]
+            made += [one for one in along if one not in made] + [found]
     return made
 
 
+def named_in(artifact: Artifact, assets: Mapping[str, Asset]) -> list[Asset]:
+    """The files that a value names by their address, anywhere in it, and the one behind it;
+    ``assets`` by their address."""
+    found: dict[str, Asset] = {}
+    ahead = [artifact.value]
+    while ahead:
+        value = ahead.pop()
+        if isinstance(value, str) and value in assets:
+            found[value] = assets[value]
+        elif isinstance(value, dict | list):
+            inner = value.values() if isinstance(value, dict) else value
+            ahead += reversed(list(inner))
+    own = [asset for asset in assets.values() if asset.id == artifact.asset]
+    return [asset for asset in found.values() if asset not in own] + own
+
+
 def moved(
-    job: Snapshot, folder: str, found: list[tuple[Artifact, Asset]], ids: list[str], at: int
+    job: Snapshot,
+    folder: str,
+    artifacts: Iterable[Artifact],
+    assets: Iterable[tuple[Asset, str]],
+    at: int,
 ) -> tuple[tuple[Artifact, ...], tuple[Asset, ...]]:
     """The same values and files as those of another job, which gets a name of its own for each.
-    ``job`` is the new one as far as paths go; its files are counted from the first on."""
-    artifacts: list[Artifact] = []
-    assets: list[Asset] = []
-    for (artifact, asset), fresh in zip(found, ids, strict=True):
-        counted = replace(job, asset_types={"": len(assets)})
+    ``job`` is the new one as far as paths go; its files are counted from the first on, and come
+    each with a fresh id."""
+    made: list[Asset] = []
+    ids, urls = {"": ""}, {}
+    for asset, fresh in assets:
+        counted = replace(job, asset_types={"": len(made)})
         name = _unnumbered(asset.storage_path.rpartition("/")[2])
         placed = shelved(replace(asset, storage_path="", url=name), counted, folder)
         url = asset.url.replace(asset.id, fresh)
-        value = url if artifact.value == asset.url else artifact.value
         new = {"id": fresh, "url": url, "created_at": at, "storage_path": placed.storage_path}
-        assets.append(replace(asset, **new))
-        artifacts.append(
-            replace(artifact, version=1, value=value, created_at=at, run_id="", asset=fresh)
+        made.append(replace(asset, **new))
+        ids[asset.id], urls[asset.url] = fresh, url
+    new_ones = tuple(
+        replace(
+            one, version=1, value=_renamed(one.value, urls), created_at=at, run_id="",
+            asset=ids.get(one.asset, ""),
         )
-    return tuple(artifacts), tuple(assets)
+        for one in artifacts
+    )  # fmt: skip
+    return new_ones, tuple(made)
+
+
+def _renamed(value: Any, urls: Mapping[str, str]) -> Any:
+    """The same value, with the new addresses where it named the old ones."""
+    if isinstance(value, str):
+        return urls.get(value, value)
+    if isinstance(value, list):
+        return [_renamed(one, urls) for one in value]
+    if isinstance(value, dict):
+        return {name: _renamed(one, urls) for name, one in value.items()}
+    return value
 
 
 def merged(old: Any, corrections: dict[str, Any]) -> dict[str, Any]:
@@ -112,16 +158,30 @@ def inherit(draft: Draft, origin: Origin) -> None:
     draft.answer |= {"from": origin.place, "carried": [one.name for one in origin.artifacts]}
 
 
-def _behind(definition: Definition, start: str, job_type: str) -> set[str]:
-    """Every place that the work itself leads to from here, when it goes well."""
+def _is_before(definition: Definition, state: str, place: str, job_type: str) -> bool:
+    """Along the work itself; or along what people have to do as well, unless that leads from the
+    place back to the state, so that it lies behind as much as before."""
+    if place in _behind(definition, state, job_type):
+        return True
+    return place in _behind(definition, state, job_type, people=True) and state not in _behind(
+        definition, place, job_type, people=True
+    )
+
+
+def _behind(definition: Definition, start: str, job_type: str, people: bool = False) -> set[str]:
+    """Every place that the work itself leads to from here, when it goes well; with ``people`` also
+    those that somebody may take it to out of a state in which it waits."""
     found: set[str] = set()
     ahead = [start]
     while ahead:
         state = definition.states[ahead.pop()]
-        for target in (state.done, definition.onward_of(state.name, job_type)):
-            if target and target not in found:
-                found.add(target)
-                ahead.append(target)
+        targets = {state.done, definition.onward_of(state.name, job_type)}
+        if people and state.kind == "waiting":
+            targets |= {edge.target for edge in definition.workflow.edges
+                        if edge.source == state.name}  # fmt: skip
+        for target in sorted(targets - found - {""}):
+            found.add(target)
+            ahead.append(target)
     return found - {start}
 
 

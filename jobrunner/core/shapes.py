@@ -68,6 +68,8 @@ def _problems(state: State) -> Iterator[str]:
         yield "declares a stage on demand, and only a waiting state may; bind it as its stage"
     if state.kind != "active" and state.deadline is not None and not state.deadline.path:
         yield "has a deadline without a path, and no attempt that it could fail; give it a path"
+    if state.along and not state.produces:
+        yield "names what goes along with its product, and has none; declare produces"
     if state.retry is not None:
         yield from _retry(state.retry)
 

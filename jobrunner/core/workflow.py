@@ -126,6 +126,8 @@ class State(Declared, frozen=True):
     remarks      a report entering here may carry failure fields though it is no failure
     checkpoint   the artifact that, verified, lets a new run start behind this state
     produces     the artifact that, verified, makes the stage of this active state superfluous
+    along        artifacts of the same stage that go with ``produces`` to a job that is done again,
+                 with the files that they name
     person       False on a waiting state that needs nobody: the run stays alive in it
     on_demand    a stage that a command may start here, which leaves the job where it is
     dead_letter  entering it puts the job on the list of given-up work
@@ -151,6 +153,7 @@ class State(Declared, frozen=True):
     remarks: bool = False
     checkpoint: str = ""
     produces: str = ""
+    along: tuple[str, ...] = ()
     person: bool = True
     on_demand: str = ""
     dead_letter: bool = False

@@ -628,6 +628,7 @@ def test_every_field_of_a_state_that_names_one_is_looked_at() -> None:
         "remarks",
         "checkpoint",
         "produces",
+        "along",
         "person",
         "on_demand",
         "dead_letter",

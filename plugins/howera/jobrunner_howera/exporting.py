@@ -19,6 +19,7 @@ MARKUP = re.compile(r"([\\`*_{}\[\]<>#+!|~&])")
 LINE_START = re.compile(r"^(\d{1,9}(?=[.)])|)([-=.)])")
 JOINERS = "\u200c\u200d"  # invisible, and part of words and of some emoji
 TOGETHER_MAX = 1500
+MISSING_TOLD = 20
 Draft = dict[str, Any]
 Images = dict[str, str]
 
@@ -29,7 +30,7 @@ def export(ctx: PlainContext) -> Done:
     wanted = order.get("format") if isinstance(order, dict) else None
     draft = _draft(ctx, order if isinstance(order, dict) else {})
     ctx.progress(10, "gathering the pictures")
-    images = _images(ctx, draft)
+    images, missing = _images(ctx, draft)
     ctx.progress(50, "typesetting")
     if wanted == "PDF":
         made = document(draft, images, ctx.scratch)
@@ -37,7 +38,10 @@ def export(ctx: PlainContext) -> Done:
         made = bundle(draft, images, ctx.scratch)
     name = os.path.basename(made)
     ctx.save(name, made, asset_type="export", artifact="export_uri")
-    return Done(result={"format": wanted, "steps": len(steps_of(draft))})
+    if missing:
+        ctx.progress(95, f"{len(missing)} pictures are gone or cannot be read")
+    known = {"format": wanted, "steps": len(steps_of(draft)), "pictures": len(images)}
+    return Done(result={**known, "pictures_missing": missing[:MISSING_TOLD]})
 
 
 def steps_of(draft: Draft) -> list[dict[str, Any]]:
@@ -83,20 +87,22 @@ def _draft(ctx: PlainContext, order: dict[str, Any]) -> Draft:
     return value
 
 
-def _images(ctx: PlainContext, draft: Draft) -> Images:
+def _images(ctx: PlainContext, draft: Draft) -> tuple[Images, list[str]]:
     """By the address in the draft, a copy in the scratch folder. A picture that is gone, or is
-    none, is left out: the words are what counts."""
+    none, is left out and told of: the words are what counts."""
     found: Images = {}
+    missing: list[str] = []
     for number, step in enumerate(steps_of(draft), 1):
         address = str(step.get("image") or "")
-        if not address.startswith("/assets/") or address in found:
+        if not address.startswith("/assets/") or address in (*found, *missing):
             continue
         try:
             held = ctx.asset(address)
             found[address] = _picture(held.path, os.path.join(ctx.scratch, f"picture-{number:03d}"))
         except PermanentFailure as fault:
+            missing.append(address)
             ctx.log(f"left out {address}: {fault.detail}")
-    return found
+    return found, missing
 
 
 def _picture(path: str, into: str) -> str:

@@ -25,7 +25,7 @@ STAGES = ("AUDIO_EXTRACTING", "TRANSCRIBING", "GENERATING", "REGENERATING", "EXP
 CLEANUP = Deadline(0, ("CANCELLED",))
 
 
-def _pipeline(name: str, stage: str, done: str, produces: str, limit_s: float) -> State:
+def _pipeline(name: str, stage: str, done: str, produces: str, along: str, limit_s: float) -> State:
     """A stage of the pipeline: every retry is an edge back to itself, and exhaustion is fatal."""
     return State(
         name,
@@ -34,6 +34,7 @@ def _pipeline(name: str, stage: str, done: str, produces: str, limit_s: float) -
         same="retry",
         done=done,
         produces=produces,
+        along=(along,),
         limit_s=limit_s,
         deadline=Deadline(limit_s),
         retry=Retry("self_edge", failed=("FAILED",), max=3, base_s=1, factor=2, cap_s=30),
@@ -60,7 +61,9 @@ STATES = (
     State("CREATED", "waiting", deadline=CLEANUP),
     State("UPLOADING", "waiting", deadline=CLEANUP),
     State("UPLOADED", "waiting"),
-    _pipeline("AUDIO_EXTRACTING", "howera.audio", "AUDIO_READY", "audio_uri", 30 * MINUTE_S),
+    _pipeline(
+        "AUDIO_EXTRACTING", "howera.audio", "AUDIO_READY", "audio_uri", "metrics", 30 * MINUTE_S
+    ),
     State(
         "AUDIO_READY",
         "waiting",
@@ -69,7 +72,12 @@ STATES = (
         onward={"*": "TRANSCRIBING"},
     ),
     _pipeline(
-        "TRANSCRIBING", "howera.transcribe", "TRANSCRIPT_READY", "transcript_uri", 30 * MINUTE_S
+        "TRANSCRIBING",
+        "howera.transcribe",
+        "TRANSCRIPT_READY",
+        "transcript_uri",
+        "metrics",
+        30 * MINUTE_S,
     ),
     State(
         "TRANSCRIPT_READY",
@@ -78,7 +86,7 @@ STATES = (
         checkpoint="transcript_uri",
         onward={"*": "GENERATING"},
     ),
-    _pipeline("GENERATING", "howera.draft", "DRAFT_READY", "draft_uri", 15 * MINUTE_S),
+    _pipeline("GENERATING", "howera.draft", "DRAFT_READY", "draft_uri", "draft", 15 * MINUTE_S),
     State(
         "DRAFT_READY",
         "waiting",
