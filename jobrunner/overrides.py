@@ -28,6 +28,7 @@ from jobrunner.core.workflow import (
     ANY,
     Deadline,
     JobType,
+    Lock,
     Notify,
     Quota,
     Retry,
@@ -49,6 +50,7 @@ def apply(workflow: Workflow, settings: WorkflowSettings) -> Workflow | tuple[st
         job_types=_priced(names, settings.prices),
         quota=_quota(workflow.quota, settings.quota),
         lease_s=workflow.lease_s if settings.lease is None else settings.lease,
+        locks=_lapsing(workflow.locks, settings.lease),
         settings=_merged(workflow.settings, settings.settings),
         notify=_notify(names, settings.notify),
     )
@@ -194,6 +196,13 @@ def _priced(names: Names, prices: Mapping[str, int]) -> tuple[JobType, ...]:
         replace(job_type, price=by_name.get(job_type.name, job_type.price))
         for job_type in names.workflow.job_types
     )
+
+
+def _lapsing(locks: tuple[Lock, ...], lease_s: float | None) -> tuple[Lock, ...]:
+    """A run that nobody takes on closes after the lease, where runs may rest at all."""
+    if lease_s is None:
+        return locks
+    return tuple(replace(lock, lapse_s=lease_s) if lock.lapse_s else lock for lock in locks)
 
 
 def _quota(quota: Quota, settings: QuotaSettings) -> Quota:

@@ -5,6 +5,7 @@ from typing import Any
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.world import World
 from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.money import price_of
 from jobrunner.core.workflow import EXTERNAL, Definition
 
 
@@ -36,8 +37,9 @@ async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[s
         facts["queue_position_exact"] = place.exact
         facts["running"] = len(dispatcher.running)
     balance = (await world.reader.credits(job.user_id)).balance
-    if job.kind == "settled" and job.cost > balance:
-        facts["credits_short"] = job.cost - balance
+    price = price_of(definition, job) if definition is not None else job.cost
+    if job.kind == "settled" and price > balance:
+        facts["credits_short"] = price - balance
     return facts
 
 

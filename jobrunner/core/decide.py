@@ -37,6 +37,7 @@ from jobrunner.core.messages import (
     Supersede,
     Told,
 )
+from jobrunner.core.money import price_of
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 
@@ -95,7 +96,7 @@ def needs_webhook(message: Message) -> tuple[str, str, str] | None:
 
 def needs_balance(definition: Definition, job: Snapshot, message: Message) -> bool:
     """Whether the decision may have to take credits: only then is the ledger read."""
-    if job.cost == 0:
+    if price_of(definition, job) == 0:
         return False
     taking = [edge for edge in definition.workflow.edges if edge.money in ("hold", "charge")]
     if isinstance(message, Do | Move | Edit | Arriving | Arrived):

@@ -5,8 +5,9 @@ from typing import Literal
 
 from jobrunner.core.decision import Grant, LedgerEntry
 from jobrunner.core.draft import Draft
+from jobrunner.core.job import Snapshot
 from jobrunner.core.queries import LedgerRow
-from jobrunner.core.workflow import Money
+from jobrunner.core.workflow import Definition, Money
 from jobrunner.errors import Refused
 
 Standing = Literal["none", "held", "captured", "released", "charged", "refunded"]
@@ -28,7 +29,10 @@ NEEDS: dict[Money, frozenset[Standing]] = {
 
 
 def move_money(draft: Draft, kind: Money | None) -> Refused | None:
-    """Adds the ledger entry that an edge declares; a cost of 0 moves nothing."""
+    """Adds the ledger entry that an edge declares; a cost of 0 moves nothing. What is held or
+    charged costs the price of today, and is settled at its own amount."""
+    if kind in ("hold", "charge"):
+        draft.set(cost=price_of(draft.definition, draft.job))
     job = draft.job
     if kind is None or job.cost == 0:
         return None
@@ -39,6 +43,11 @@ def move_money(draft: Draft, kind: Money | None) -> Refused | None:
     draft.log(f"credits.{AFTER[kind]}", amount=job.cost)
     draft.set(credits=AFTER[kind])
     return None
+
+
+def price_of(definition: Definition, job: Snapshot) -> int:
+    """What the next hold or charge takes."""
+    return definition.job_types[job.job_type].price
 
 
 def _too_little(draft: Draft) -> Refused | None:

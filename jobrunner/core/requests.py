@@ -28,6 +28,8 @@ from jobrunner.core.moves import go_on, illegal, step
 from jobrunner.core.workflow import EXTERNAL, Definition, Trigger
 from jobrunner.errors import Refused
 
+AHEAD_MAX_MS = 5 * 60 * 1000
+
 
 def move(
     definition: Definition, job: Snapshot, message: Move, facts: Facts, moment: Moment
@@ -36,7 +38,7 @@ def move(
     trigger = message.actor.role
     if refused := _body(definition, message):
         return refused
-    if message.event is not None and (known := _known_event(job, message, facts)):
+    if message.event is not None and (known := _known_event(job, message, facts, moment.now)):
         return known
     if refused := stale_version(job, message.expected_version):
         return refused
@@ -84,20 +86,28 @@ def _complete_report(definition: Definition, message: Move) -> Refused | None:
     return None
 
 
-def _known_event(job: Snapshot, message: Move, facts: Facts) -> NoOp | Refused | None:
+def _known_event(job: Snapshot, message: Move, facts: Facts, now: int) -> NoOp | Refused | None:
     event = message.event
     assert event is not None, "asked of a move that came as no event"
     if facts.event is not None:
         return _repeated_event(job, event, facts)
-    if job.last_event_at is not None and event.occurred_at < job.last_event_at:
+    latest = _latest_event_at(job, now)
+    if latest is not None and event.occurred_at < latest:
         return Refused(
             "CALLBACK_OUT_OF_ORDER",
             "this happened before the last callback that was accepted",
-            latest_applied_occurred_at=job.last_event_at,
+            latest_applied_occurred_at=latest,
             current_status=job.status,
             attempted_status=message.to,
         )
     return None
+
+
+def _latest_event_at(job: Snapshot, now: int) -> int | None:
+    """What the next event may not have happened before. An event further ahead than any may be was
+    accepted while this machine's clock stood ahead; it orders nothing."""
+    latest = job.last_event_at
+    return None if latest is None or latest > now + AHEAD_MAX_MS else latest
 
 
 def _repeated_event(job: Snapshot, event: Event, facts: Facts) -> NoOp | Refused:

@@ -8,6 +8,7 @@ import msgspec
 from jobrunner.actors import Answer
 from jobrunner.core.job import Asset
 from jobrunner.core.messages import Beat, Claim, Event, Move, Report
+from jobrunner.core.requests import AHEAD_MAX_MS
 from jobrunner.http.conditions import expected_version
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.finding import job_id_of
@@ -19,7 +20,6 @@ from jobrunner.http.views import Claimed, Claims
 from jobrunner.http.wire import Progress, Reported, StatusEvent, Transition, WorkWanted
 from jobrunner.ports import digest
 
-AHEAD_MAX_MS = 5 * 60 * 1000
 EVENT_ID_MAX = 128
 SINCE_THEN = ("attempt", "claim")
 NOT_SAID = ("event_id", "job_id", "target_status", "failure_reason")
