@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
 
 from jobrunner.cli import printing
 from jobrunner.cli.file import OPERATOR, clock, commit, file_or_none, ids
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = App(name="token", help="Who may speak to the service.")
 
-COLUMNS = ("id", "name", "role", "created_at", "expires_at", "revoked_at")
+COLUMNS = ("id", "name", "role", "workflows", "created_at", "expires_at", "revoked_at")
 
 
 def _user_id(_: Any, name: str) -> None:
@@ -35,6 +35,7 @@ async def create(
     role: Literal["user", "workflow", "admin"] = "user",
     credits: Annotated[int | None, Parameter(validator=not_negative)] = None,
     expires: str | None = None,
+    workflow: Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)] = None,
     asking: Asking = Asking(),
 ) -> None:
     """Make a token for NAME and print it, this once.
@@ -47,17 +48,23 @@ async def create(
         What a new account starts with, instead of [credits] initial.
     expires
         How long it is good for, like 90d or 12h; without it, until it is revoked.
+    workflow
+        With --role workflow: is for this one's jobs only; may be given several times.
     """
-    lifetime_s = seconds(expires, "--expires")
+    if workflow and role != "workflow":
+        raise CycloptsError(msg="--workflow says what a token of --role workflow is for")
+    lifetime_s, bound = seconds(expires, "--expires"), tuple(sorted(set(workflow or ())))
     async with file_or_none(asking) as store:
         if store is not None:
-            token = await _created(store, name, role, _initial(credits, asking), lifetime_s)
+            initial = _initial(credits, asking)
+            token = await _created(store, name, role, initial, lifetime_s, bound)
         else:
             from jobrunner.cli.service import service
 
             body: dict[str, Any] = {"name": name, "role": role}
             body |= {} if credits is None else {"credits": credits}
             body |= {} if lifetime_s is None else {"expires_in": lifetime_s}
+            body |= {"workflows": bound} if bound else {}
             async with service(asking) as running:
                 token = (await running.post("/admin/tokens", body))["token"]
     print(token)
@@ -124,11 +131,16 @@ async def revoke(which: str, /, *, asking: Asking = Asking()) -> None:
 
 
 async def _created(
-    store: "Store", name: str, role: str, initial: int, lifetime_s: int | None
+    store: "Store",
+    name: str,
+    role: str,
+    initial: int,
+    lifetime_s: int | None,
+    workflows: tuple[str, ...],
 ) -> str:
     token, now = ids.secret(), clock.now()
     sealed, end = digest(token.encode()), _end(now, lifetime_s)
-    made = NewToken(ids.fresh(), name, role, sealed, now, OPERATOR, end)
+    made = NewToken(ids.fresh(), name, role, sealed, now, OPERATOR, end, workflows=workflows)
     await commit(store, made)
     if role == "user":
         await commit(store, Grant(name, initial, "initial", OPERATOR, now, once=True))
@@ -150,6 +162,7 @@ async def _rotated(store: "Store", which: str, grace_s: int, lifetime_s: int | N
         _end(now, lifetime_s),
         tuple(one.id for one in old),
         now + grace_s * 1000,
+        old[0].workflows,
     )
     await commit(store, made)
     return token
@@ -168,6 +181,7 @@ def _row(token: Token) -> dict[str, Any]:
         "id": token.id,
         "name": token.name,
         "role": token.role,
+        "workflows": list(token.workflows),
         "created_at": printing.stamp(token.created_at),
         "expires_at": printing.stamp(token.expires_at),
         "revoked_at": printing.stamp(token.revoked_at),

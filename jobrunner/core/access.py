@@ -13,8 +13,9 @@ def unknown(job_id: str) -> Refused:
 
 
 def foreign(definition: Definition | None, job: Snapshot, actor: Actor) -> Refused | None:
-    """A stranger's job is not there, or, where the workflow says so, forbidden."""
-    if actor.role in INSIDERS or actor.name == job.user_id:
+    """A stranger's job is not there, or, where the workflow says so, forbidden. So is one of a
+    workflow that the caller's token is not for."""
+    if actor.serves(job.workflow) and (actor.role in INSIDERS or actor.name == job.user_id):
         return None
     if definition is not None and definition.workflow.foreign == 403:
         return Refused("FORBIDDEN", f"job {job.id} belongs to somebody else")

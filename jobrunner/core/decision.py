@@ -178,7 +178,8 @@ class Grant(Struct, frozen=True, tag=True):
 
 class NewToken(Struct, frozen=True, tag=True):
     """A token is stored as the SHA-256 of what was printed. Those that it ``replaces``, by id, end
-    at the latest at ``replaced_until``; refused with ``missing`` when one of them is gone."""
+    at the latest at ``replaced_until``; refused with ``missing`` when one of them is gone. With
+    ``workflows`` it is for their jobs only."""
 
     id: str
     name: str
@@ -189,6 +190,7 @@ class NewToken(Struct, frozen=True, tag=True):
     expires_at: int | None = None
     replaces: tuple[str, ...] = ()
     replaced_until: int = 0
+    workflows: tuple[str, ...] = ()
 
 
 class RevokeToken(Struct, frozen=True, tag=True):

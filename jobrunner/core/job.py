@@ -18,12 +18,18 @@ JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 class Actor(Struct, frozen=True):
     """Who is asking: a token's name with its role, or a part of the engine. ``token`` is the id of
-    the token, ``replaced`` are those of the tokens that it took the place of."""
+    the token, ``replaced`` are those of the tokens that it took the place of; ``workflows`` are the
+    only ones that it is for (none named: all)."""
 
     name: str
     role: Trigger
     token: str = ""
     replaced: tuple[str, ...] = ()
+    workflows: tuple[str, ...] = ()
+
+    def serves(self, workflow: str) -> bool:
+        """Jobs of other workflows are strangers' to this actor."""
+        return not self.workflows or workflow in self.workflows
 
     @property
     def badge(self) -> str:

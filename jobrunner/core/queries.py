@@ -18,7 +18,8 @@ PAGE = 1_000
 
 
 class Token(Struct, frozen=True):
-    """Who a bearer token stands for; ``id`` is public, the token itself is never stored."""
+    """Who a bearer token stands for; ``id`` is public, the token itself is never stored.
+    ``replaced`` are the tokens that it succeeded, directly or not."""
 
     id: str
     name: str
@@ -26,6 +27,8 @@ class Token(Struct, frozen=True):
     created_at: int
     expires_at: int | None = None
     revoked_at: int | None = None
+    workflows: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
 
 
 class Tombstone(Struct, frozen=True):
@@ -81,12 +84,14 @@ class News(Struct, frozen=True):
 
 
 class NewsQuestion(Struct, frozen=True):
-    """``user_id`` and ``workflow`` None: of anybody, of any. ``after`` is a sequence number."""
+    """``user_id`` and ``workflow`` None: of anybody, of any. ``after`` is a sequence number;
+    ``workflows`` are the only ones that the caller may hear of (none named: all)."""
 
     after: int
     user_id: str | None = None
     workflow: str | None = None
     limit: int = 100
+    workflows: tuple[str, ...] = ()
 
 
 class Place(Struct, frozen=True):
@@ -156,7 +161,8 @@ class AssetRow(Struct, frozen=True):
 
 
 class JobFilter(Struct, frozen=True):
-    """Which jobs a list shows. ``after`` is the internal key of the last one seen (a cursor)."""
+    """Which jobs a list shows. ``after`` is the internal key of the last one seen (a cursor);
+    ``workflows`` are the only ones whose jobs the caller may see (none named: all)."""
 
     user_id: str | None = None
     workflow: str | None = None
@@ -169,6 +175,7 @@ class JobFilter(Struct, frozen=True):
     oldest_first: bool = False
     stuck: bool = False
     paused: bool = False
+    workflows: tuple[str, ...] = ()
 
 
 class JobPage(Struct, frozen=True):
@@ -301,6 +308,10 @@ class Reader(OutboxReader, Protocol):
         ...
 
     async def asset(self, asset_id: str) -> AssetRow | None: ...
+
+    async def named_by(self, row: AssetRow, workflows: tuple[str, ...]) -> bool:
+        """Whether a job of the file's owner, of one of these workflows, names it."""
+        ...
 
     async def artifact(
         self, job_id: str, name: str, version: int | None

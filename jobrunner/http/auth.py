@@ -70,7 +70,8 @@ def _accepted(token: Token | None) -> tuple[Actor, int | None]:
         raise _unauthorized("the token was revoked; ask an admin for a new one")
     if token.role not in ("user", "workflow", "admin"):
         raise _unauthorized(f"the token has a role this version does not know: {token.role!r}")
-    actor = Actor(token.name, token.role, token.id)  # type: ignore[arg-type]
+    bound = token.workflows if token.role == "workflow" else ()
+    actor = Actor(token.name, token.role, token.id, token.replaced, bound)  # type: ignore[arg-type]
     return actor, token.expires_at
 
 

@@ -9,6 +9,7 @@ from jobrunner.actors import Answer
 from jobrunner.core.job import Asset
 from jobrunner.core.messages import Beat, Claim, Event, Move, Report
 from jobrunner.core.requests import AHEAD_MAX_MS
+from jobrunner.errors import Refused
 from jobrunner.http.conditions import expected_version
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.finding import job_id_of
@@ -34,6 +35,9 @@ async def claims(call: Call) -> Reply:
     """For a worker that looks for work, and is ready to wait for it."""
     body: WorkWanted = call.body
     workflow_named(call, body.workflow)
+    if not call.actor.serves(body.workflow):
+        known = ", ".join(call.actor.workflows)
+        raise Refused("FORBIDDEN", f"this token is not for {body.workflow!r}; it is for: {known}")
     statuses = (body.status,) if isinstance(body.status, str) else tuple(body.status or ())
     answers = await call.door.supervisor.claim(
         call.actor, body.workflow, statuses, body.job_type, body.max, body.wait

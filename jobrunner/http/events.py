@@ -107,8 +107,10 @@ async def _of_all(call: Call, query: EventsQuery, seen: int) -> AsyncIterator[by
     whose = call.actor.name if call.actor.role == "user" else query.user_id
     with door.supervisor.following(whose) as follower:
         while not door.supervisor.draining:
-            beats = [job for job in follower.take() if _wanted(query, job)]
-            news = await door.reader.news(NewsQuestion(seen, whose, query.workflow, PAGE))
+            beats = [job for job in follower.take() if _wanted(call, query, job)]
+            news = await door.reader.news(
+                NewsQuestion(seen, whose, query.workflow, PAGE, call.actor.workflows)
+            )
             said = [text async for text in _news(call, query, news.told)]
             said += [_event(_state(call, job, BRIEF), None) for job in beats]
             if said:
@@ -191,9 +193,13 @@ def _farewell(call: Call) -> bytes:
     return b"retry: %d\n\n" % (RETRY_MS + int(call.door.ids.jitter() * 4 * RETRY_MS))
 
 
-def _wanted(query: EventsQuery, job: Snapshot) -> bool:
+def _wanted(call: Call, query: EventsQuery, job: Snapshot) -> bool:
     fits = query.workflow is None or job.workflow == query.workflow
-    return fits and (not query.status or job.status in query.status)
+    return (
+        fits
+        and call.actor.serves(job.workflow)
+        and (not query.status or job.status in query.status)
+    )
 
 
 def _last_event_id(call: Call, asked: str | None) -> int | None:

@@ -60,9 +60,22 @@ async def own_asset(call: Call) -> AssetRow:
     Raises: Refused NOT_FOUND, also for a stranger's."""
     asset_id = call.path["id"]
     row = await call.door.reader.asset(asset_id)
-    if row is None or (call.actor.role == "user" and row.user_id != call.actor.name):
+    if row is None or not await _readable(call, row):
         raise Refused("NOT_FOUND", f"there is no asset {asset_id}")
     return row
+
+
+async def _readable(call: Call, row: AssetRow) -> bool:
+    """A user reads its own; a token for some workflows the files of their jobs, and those that such
+    a job names."""
+    if call.actor.role == "user":
+        return row.user_id == call.actor.name
+    if not call.actor.workflows:
+        return True
+    job = await call.door.reader.job(row.job_id) if row.job_id else None
+    if job is not None and call.actor.serves(job.workflow):
+        return True
+    return await call.door.reader.named_by(row, call.actor.workflows)
 
 
 async def content(call: Call) -> Reply:

@@ -237,6 +237,7 @@ def _filter(call: Call, query: JobsQuery) -> JobFilter:
         oldest_first=query.order == "oldest",
         stuck=query.stuck,
         paused=query.paused,
+        workflows=call.actor.workflows,
     )
 
 

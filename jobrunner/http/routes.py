@@ -358,6 +358,7 @@ OPERATING = (
         "A new token, shown this once",
         roles=ADMINS,
         body=wire.TokenOrder,
+        codes=("UNKNOWN_WORKFLOW",),
     ),
     _post(
         "/admin/tokens/{id}/rotate",

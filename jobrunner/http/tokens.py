@@ -9,6 +9,7 @@ from jobrunner.core.rotation import replaced
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.instants import instant_of, text_of, text_or_none
+from jobrunner.http.jobs import workflow_named
 from jobrunner.http.problems import invalid
 from jobrunner.http.rendering import reply
 from jobrunner.http.views import TokenEntry, Tokens
@@ -24,7 +25,7 @@ async def tokens(call: Call) -> Reply:
 async def new_token(call: Call) -> Reply:
     """The token itself is in this answer and nowhere else."""
     body: TokenOrder = call.body
-    entry = await _made(call, body.name, body.role, _end(call, body))
+    entry = await _made(call, body.name, body.role, _end(call, body), workflows=_bound(call, body))
     if body.role == "user":
         await _open_account(call, body)
     return reply(entry, 201)
@@ -40,7 +41,8 @@ async def rotate_token(call: Call) -> Reply:
     end = None if body.expires_in is None else now + body.expires_in * 1000
     until = now + body.grace * 1000
     ids = tuple(token.id for token in old)
-    return reply(await _made(call, old[0].name, old[0].role, end, ids, until), 201)
+    made = await _made(call, old[0].name, old[0].role, end, ids, until, old[0].workflows)
+    return reply(made, 201)
 
 
 async def revoke_token(call: Call) -> Reply:
@@ -58,15 +60,28 @@ async def _made(
     expires_at: int | None,
     replaces: tuple[str, ...] = (),
     until: int = 0,
+    workflows: tuple[str, ...] = (),
 ) -> TokenEntry:
     door, now = call.door, call.door.clock.now()
     secret, token_id = door.ids.secret(), door.ids.fresh()
     sealed, by = digest(secret.encode()), call.actor.name
     await door.supervisor.write(
-        NewToken(token_id, name, role, sealed, now, by, expires_at, replaces, until)
+        NewToken(token_id, name, role, sealed, now, by, expires_at, replaces, until, workflows)
     )
     door.keyring.forget()
-    return _token_entry(Token(token_id, name, role, now, expires_at), secret)
+    return _token_entry(Token(token_id, name, role, now, expires_at, workflows=workflows), secret)
+
+
+def _bound(call: Call, order: TokenOrder) -> tuple[str, ...]:
+    """Raises: Refused VALIDATION_ERROR, UNKNOWN_WORKFLOW."""
+    if order.workflows and order.role != "workflow":
+        detail = f"only a token of role workflow can be for some workflows; this is a {order.role}"
+        raise invalid(detail, ("$.workflows", detail))
+    definitions = call.door.supervisor.definitions
+    for name in order.workflows:
+        if name not in definitions.refused:
+            workflow_named(call, name)
+    return tuple(sorted(set(order.workflows)))
 
 
 def _end(call: Call, order: TokenOrder) -> int | None:
@@ -102,6 +117,7 @@ def _token_entry(token: Token, secret: str | UnsetType = UNSET) -> TokenEntry:
         id=token.id,
         name=token.name,
         role=token.role,
+        workflows=list(token.workflows),
         created_at=text_of(token.created_at),
         expires_at=text_or_none(token.expires_at),
         revoked_at=text_or_none(token.revoked_at),

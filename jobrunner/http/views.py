@@ -373,11 +373,12 @@ class DeadLetters(View, frozen=True, kw_only=True):
 
 
 class TokenEntry(View, frozen=True, kw_only=True):
-    """``token`` is shown once, when it is made."""
+    """``token`` is shown once, when it is made. ``workflows``: none means all."""
 
     id: str
     name: str
     role: str
+    workflows: list[str]
     created_at: str
     expires_at: str | None
     revoked_at: str | None

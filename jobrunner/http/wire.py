@@ -151,13 +151,15 @@ class GrantOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TokenOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``credits`` is what a new account starts with; without it, what the service is set to."""
+    """``credits`` is what a new account starts with; without it, what the service is set to.
+    ``workflows`` are the only ones that a token of role ``workflow`` is for; without it, all."""
 
     name: UserId
     role: Role
     expires_at: Instant | None = None
     expires_in: Lifetime | None = None
     credits: Annotated[int, Meta(ge=0, le=10**9)] | None = None
+    workflows: Annotated[list[Name], Meta(max_length=64)] = []
 
 
 class Rotation(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

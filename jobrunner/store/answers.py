@@ -98,6 +98,12 @@ def asset(db: Db, asset_id: str) -> AssetRow | None:
     return rows.asset_of(found) if found else None
 
 
+def named_by(db: Db, row: AssetRow, workflows: tuple[str, ...]) -> bool:
+    """Looks at the newest jobs of the file's owner: so many, and no more."""
+    asked = (row.user_id, rows.text(workflows), row.asset.id, MOST_JOBS)
+    return bool(db.execute(NAMED_BY, asked).fetchone()[0])
+
+
 def artifact(db: Db, job_id: str, name: str, version: int | None) -> ArtifactView | None:
     """Without a version, the current one."""
     of_name = "WHERE job = (SELECT id FROM jobs WHERE uid = ?) AND name = ?"
@@ -194,17 +200,41 @@ def dead_letters(db: Db, limit: int, after: int | None, hidden: bool) -> tuple[D
     return tuple(map(rows.dead_letter_of, found))
 
 
-TOKENS = "SELECT id, name, role, created_at, expires_at, revoked_at FROM tokens"
+MOST_JOBS = 10_000
+NAMED_BY = """
+    SELECT EXISTS (
+        SELECT 1 FROM (
+            SELECT id FROM jobs
+            WHERE user_id = ?1 AND workflow IN (SELECT value FROM json_each(?2))
+            ORDER BY id DESC LIMIT ?4) j
+        WHERE EXISTS (SELECT 1 FROM payloads p WHERE p.job = j.id AND instr(p.params, ?3))
+            OR EXISTS (SELECT 1 FROM artifacts a WHERE a.job = j.id AND instr(a.value, ?3)))
+"""
+TOKENS = "SELECT id, name, role, created_at, expires_at, revoked_at, workflows FROM tokens"
+SUCCEEDED = """
+    WITH RECURSIVE line (id) AS (
+        SELECT token FROM successions WHERE successor = ?
+        UNION SELECT s.token FROM line JOIN successions s ON s.successor = line.id)
+    SELECT id FROM line ORDER BY id
+"""
 
 
 def token(db: Db, digest: bytes) -> Token | None:
     """Also one that was revoked or has expired: whoever asks looks at its times."""
     found = db.execute(f"{TOKENS} WHERE digest = ?", (digest,)).fetchone()
-    return Token(*found) if found else None
+    if found is None:
+        return None
+    replaced = tuple(one for (one,) in db.execute(SUCCEEDED, (found[0],)))
+    return _token_of(found, replaced)
 
 
 def tokens(db: Db) -> tuple[Token, ...]:
-    return tuple(Token(*row) for row in db.execute(f"{TOKENS} ORDER BY created_at, id"))
+    return tuple(map(_token_of, db.execute(f"{TOKENS} ORDER BY created_at, id")))
+
+
+def _token_of(row: tuple[Any, ...], replaced: tuple[str, ...] = ()) -> Token:
+    workflows = tuple(rows.parsed(row[6]))
+    return Token(row[0], row[1], row[2], row[3], row[4], row[5], workflows, replaced)
 
 
 TIMERS = """

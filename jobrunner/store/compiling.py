@@ -322,12 +322,15 @@ def _granted(grant: Grant, initial_credits: int) -> Iterator[Row]:
 
 def _token(token: NewToken) -> Iterator[Row]:
     yield sql.TOKEN, (
-        token.id, token.name, token.role, token.digest, token.at, token.expires_at
+        token.id, token.name, token.role, token.digest, token.at, token.expires_at,
+        text(token.workflows)
     )  # fmt: skip
     for old in token.replaces:
         yield sql.TOKEN_ENDS, (token.replaced_until, old)
+        yield sql.SUCCESSION, (token.id, old)
     event = "token.rotated" if token.replaces else "token.created"
     more = {"replaces": list(token.replaces)} if token.replaces else {}
+    more |= {"workflows": list(token.workflows)} if token.workflows else {}
     yield _said(event, token, id=token.id, name=token.name, role=token.role, **more)
 
 

@@ -5,7 +5,7 @@ import sqlite3
 from typing import Any
 
 from jobrunner.core.queries import JobFilter, JobPage
-from jobrunner.store.rows import SELECT_BRIEF, brief_job
+from jobrunner.store.rows import SELECT_BRIEF, brief_job, text
 
 ROWS_MAX = 10_000
 
@@ -52,6 +52,9 @@ def _narrow(which: JobFilter) -> tuple[list[str], list[Any]]:
     conditions: list[tuple[str, tuple[Any, ...]]] = []
     if which.workflow is not None:
         conditions.append(("j.workflow = ?", (which.workflow,)))
+    if which.workflows:
+        of_them = "j.workflow IN (SELECT value FROM json_each(?))"
+        conditions.append((of_them, (text(which.workflows),)))
     if which.statuses:
         marks = ", ".join("?" * len(which.statuses))
         conditions.append((f"j.status IN ({marks})", which.statuses))

@@ -135,6 +135,9 @@ class StoreReader:
     async def asset(self, asset_id: str) -> AssetRow | None:
         return await self._ask(answers.asset, asset_id)
 
+    async def named_by(self, row: AssetRow, workflows: tuple[str, ...]) -> bool:
+        return await self._ask(answers.named_by, row, workflows)
+
     async def artifact(self, job_id: str, name: str, version: int | None) -> ArtifactView | None:
         return await self._ask(answers.artifact, job_id, name, version)
 

@@ -229,10 +229,12 @@ ASSET = Statement(
 ASSET_GONE = Statement("DELETE FROM assets WHERE uid = ? AND job IS NULL", missed="missing")
 TOKEN = Statement(
     """
-    INSERT INTO tokens (id, name, role, digest, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)
+    INSERT INTO tokens (id, name, role, digest, created_at, expires_at, workflows)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
     """,
     taken="exists",
 )
+SUCCESSION = Statement("INSERT INTO successions (successor, token) VALUES (?, ?)")
 TOKEN_REVOKED = Statement(
     "UPDATE tokens SET revoked_at = ?1 WHERE (id = ?2 OR name = ?2) AND revoked_at IS NULL",
     missed="missing",
@@ -366,7 +368,7 @@ IN_ORDER = (
     WEBHOOKS_EXPIRED, WEBHOOKS_FORGOTTEN, AWAITS_FORGOTTEN,
     ACCOUNT, ACCOUNT_NEW, LEDGER, GRANT_KEY, HISTORY, PAYLOAD, LOCK_FREED, LOCK, TIMER_GONE,
     TIMER, ATTEMPT, LINES, ARTIFACT_RETIRED, ARTIFACT, ASSET,
-    ASSET_GONE, CLEARING, CLEARED, TOKEN, TOKEN_REVOKED, TOKEN_ENDS, AUDIT, DEAD_LETTER,
+    ASSET_GONE, CLEARING, CLEARED, TOKEN, TOKEN_REVOKED, TOKEN_ENDS, SUCCESSION, AUDIT, DEAD_LETTER,
     HALT, UNHALT, BULK_OLD, BULK,
     BULK_ITEM, BULK_TURNED, TALLY,
     ENDPOINT, DELIVERY, TRIED, TRY, ENDPOINT_WELL, ENDPOINT_FAILS, ENDPOINT_DISABLED, HELD_BACK,

@@ -42,9 +42,15 @@ def news(db: Db, question: NewsQuestion) -> News:
     if looked is None:
         return News((), question.after)
     found = db.execute(
-        f"{TOLD} WHERE h.seq > ?1 AND h.seq <= ?2 AND (?3 IS NULL OR j.user_id = ?3) "
-        "AND (?4 IS NULL OR j.workflow = ?4) ORDER BY h.seq LIMIT ?5",
-        (question.after, looked, question.user_id, question.workflow, question.limit),
+        TOLD,
+        (
+            question.after,
+            looked,
+            question.user_id,
+            question.workflow,
+            question.limit,
+            rows.text(question.workflows),
+        ),
     )
     told = [Told(HistoryRow(*row[:12]), row[12], row[13], bool(row[14])) for row in found]
     if len(told) < question.limit:
@@ -66,6 +72,10 @@ TOLD = """
             SELECT 1 FROM history n
             WHERE n.job = h.job AND (n.version, n.hop) > (h.version, h.hop))
     FROM history h CROSS JOIN jobs j ON j.id = h.job
+    WHERE h.seq > ?1 AND h.seq <= ?2 AND (?3 IS NULL OR j.user_id = ?3)
+        AND (?4 IS NULL OR j.workflow = ?4)
+        AND (?6 = '[]' OR j.workflow IN (SELECT value FROM json_each(?6)))
+    ORDER BY h.seq LIMIT ?5
 """
 
 

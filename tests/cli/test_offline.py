@@ -160,6 +160,29 @@ def test_tokens_that_end_and_tokens_that_are_replaced(command: Command) -> None:
     assert command("token", "rotate", "nobody")[0] == 4
 
 
+def test_tokens_for_some_workflows(command: Command) -> None:
+    """Of role workflow alone; a table shows it, and a token in its place is for the same."""
+    narrow = (
+        "token",
+        "create",
+        "w",
+        "--role",
+        "workflow",
+        "--workflow",
+        "ss",
+        "--workflow",
+        "cutx",
+    )
+    assert command(*narrow)[0] == 0
+    assert command("token", "rotate", "w")[0] == 0
+    listed = json.loads(command("token", "list", "-o", "json")[1])
+    assert [one["workflows"] for one in listed] == [["cutx", "ss"]] * 2
+    assert "cutx" in command("token", "list")[1]
+    code, _, err = command("token", "create", "ann", "--workflow", "ss")
+    assert code == 2
+    assert "--role workflow" in err
+
+
 def test_tokens_and_credits_on_the_file(command: Command) -> None:
     code, token, _ = command("token", "create", "ann", "--credits", "7")
     assert code == 0

@@ -97,7 +97,7 @@ REFUSED = [
     ("a state of no known kind", "UPDATE states SET kind = 'odd'", "CHECK"),
     ("a state that jobs are in", "DELETE FROM states WHERE name = 'queued'", "FOREIGN KEY"),
     ("a tally below nothing", "UPDATE tally SET jobs = -1", "CHECK"),
-    ("an unknown role", "INSERT INTO tokens VALUES ('t', 'ada', 'god', x'00', 1, NULL, NULL)",
+    ("an unknown role", "INSERT INTO tokens VALUES ('t', 'ada', 'god', x'00', 1, NULL, NULL, '[]')",
      "CHECK"),
 ]  # fmt: skip
 

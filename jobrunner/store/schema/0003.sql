@@ -13,3 +13,13 @@ CREATE TABLE bindings (
     jobs       INTEGER NOT NULL DEFAULT 0 CHECK (jobs >= 0),
     PRIMARY KEY (definition, status, job_type)
 ) STRICT, WITHOUT ROWID;
+
+-- A token of role workflow may be for some workflows only (none named: for all). A token that takes
+-- the place of others succeeds them: what they had claimed is its own.
+ALTER TABLE tokens ADD COLUMN workflows TEXT NOT NULL DEFAULT '[]';
+
+CREATE TABLE successions (
+    successor TEXT NOT NULL REFERENCES tokens (id),
+    token     TEXT NOT NULL REFERENCES tokens (id),
+    PRIMARY KEY (successor, token)
+) STRICT, WITHOUT ROWID;
