@@ -78,7 +78,8 @@ class Auth(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """0 of a rate, of ``pending_writes``, of ``lag`` and of ``free_disk`` is no limit."""
+    """0 of a rate, of ``submissions``, of ``pending_writes``, of ``lag`` and of ``free_disk`` is
+    no limit; of ``patience`` it is none."""
 
     active_jobs: Count = 64
     queued_jobs: Count = 100_000
@@ -89,6 +90,8 @@ class Limits(Struct, frozen=True):
     connections: Count = 4096
     streams: Count = 1024
     streams_per_user: Count = 16
+    submissions: Amount = 64
+    patience: Duration = 0.1
     pending_writes: Amount = 64
     lag: Duration = 1
     free_disk: Space = 64 * 1024**2

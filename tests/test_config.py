@@ -142,6 +142,8 @@ KEYS: list[tuple[str, str, Any]] = [
     ("limits.streams", "10", 10),
     ("limits.streams_per_user", "2", 2),
     ("limits.pending_writes", "0", 0),
+    ("limits.submissions", "0", 0),
+    ("limits.patience", '"50ms"', 0.05),
     ("limits.lag", '"1s"', 1),
     ("limits.free_disk", '"1GiB"', 1024**3),
     ("resources.cpu", "4", 4),

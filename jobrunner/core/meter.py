@@ -66,6 +66,8 @@ class Readings(Struct, frozen=True, kw_only=True):
     actors: int = 0
     letters: int = 0
     writes_waiting: int = 0
+    submissions_inside: int = 0
+    submissions_waiting: int = 0
     loop_lag_s: float = 0
     streams: int = 0
     uploads: int = 0

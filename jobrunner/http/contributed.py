@@ -82,6 +82,7 @@ def _submitting(definition: Definition, route: Route) -> Handler:
         params = params_of(current, job_type, CANONICAL(said), "$")
         order = submission(call, current, job_type, params, key)
         answer = await call.door.supervisor.submit(order)
+        call.leave()
         return await _reply(call, current, route, await _ended(call, answer, route.wait_s))
 
     return submitted

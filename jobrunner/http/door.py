@@ -76,7 +76,7 @@ class Call(NamedTuple):
     """One request, after token and body were looked at. ``body`` and ``query`` are the endpoint's
     structs; ``raw`` the body as it came, for endpoints whose struct depends on the job; ``stream``
     the body before anybody has read it, for endpoints that take a file; ``address`` where the
-    client is."""
+    client is. Whoever only waits from here on calls ``leave``: its place is for others."""
 
     door: Door
     actor: Actor
@@ -88,6 +88,7 @@ class Call(NamedTuple):
     raw: bytes = b""
     stream: Any = None
     address: str = ""
+    leave: Callable[[], None] = lambda: None
 
 
 class Reply(Struct, frozen=True):

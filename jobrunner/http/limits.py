@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner.errors import Refused
+from jobrunner.http.admission import Admission
 from jobrunner.ports import Clock, Ids
 
 Weight = Literal["none", "reading", "moving", "making"]
@@ -28,7 +29,8 @@ PATIENCE: dict[Weight, int] = {"making": 1, "moving": 4, "reading": 4}
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """0 of a rate, of ``pending_writes``, of ``lag`` (seconds) and of ``free_disk`` is no limit."""
+    """0 of a rate, of ``submissions``, of ``pending_writes``, of ``lag`` (seconds) and of
+    ``free_disk`` is no limit; of ``patience`` (seconds) it is none."""
 
     requests_per_second: float = 0
     burst: int = 100
@@ -36,6 +38,8 @@ class Bounds(Struct, frozen=True, kw_only=True):
     connections: int = 4096
     streams: int = 1024
     streams_per_user: int = 16
+    submissions: int = 0
+    patience: float = 0
     pending_writes: int = 0
     lag: float = 0
     free_disk: int = 0
@@ -60,6 +64,8 @@ class Limits:
         self._of_address = Rate(clock, self.bounds.anonymous_per_second, self.bounds.burst)
         self._streams: dict[str, list[Callable[[], bool]]] = {}
         self._waiting = waiting
+        places, patience_s = self.bounds.submissions, self.bounds.patience
+        self.admission = Admission(clock, places, patience_s, self._backlogged)
         self._full_at = -FULL_EVERY_S
         self._full = 0
         self._lag_s = 0.0
@@ -84,9 +90,8 @@ class Limits:
             raise self.overloaded("requests wait too long for their turn")
         if weight == "reading":
             return
-        waiting = self._waiting()
-        if bounds.pending_writes and waiting >= bounds.pending_writes * patience:
-            raise self.overloaded(f"{waiting} writes wait for the disk already")
+        if weight == "moving" and self._backlogged(patience):
+            raise self.overloaded(f"{self._waiting()} writes wait for the disk already")
         if weight == "making" and self._room < bounds.free_disk:
             detail = "the disk is nearly full: the rest is for jobs that exist; make room"
             raise Refused("STORAGE_FULL", detail, retry_after_s=self._later_s())
@@ -150,6 +155,10 @@ class Limits:
     def lower_connections(self, most: int) -> None:
         """The system lets us have no more."""
         self.bounds = replace(self.bounds, connections=most)
+
+    def _backlogged(self, patience: int = 1) -> bool:
+        most = self.bounds.pending_writes * patience
+        return most > 0 and self._waiting() >= most
 
     def _take(self, rate: "Rate", key: Hashable, whose: str) -> None:
         wait_s = rate.take(key)

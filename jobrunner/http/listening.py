@@ -4,13 +4,14 @@ never became a request."""
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from aiohttp import web
 
 from jobrunner.errors import Misconfigured
 from jobrunner.http.door import Door, Reply
+from jobrunner.http.front import Desk, Front
 from jobrunner.http.problems import internal, invalid, phrase_of, problem
 
 HEADERS_MAX = 128
@@ -25,6 +26,7 @@ FIXED = {
     "Server": "jobrunner",
 }
 REQUEST_ID = web.RequestKey("correlation_id", str)
+SUBMISSIONS = web.AppKey("submissions", Mapping[bytes, tuple[str, str]])
 
 
 @contextlib.asynccontextmanager
@@ -43,7 +45,8 @@ async def open_site(
     )
     await runner.setup()
     try:
-        async with await _listen(Gate(runner, door), host, port, what) as server:
+        desk = Desk(door, app[SUBMISSIONS], FIXED)
+        async with await _listen(Gate(runner, door, desk), host, port, what) as server:
             address = server.sockets[0].getsockname()
             yield str(address[0]), int(address[1])
             server.close()
@@ -56,8 +59,9 @@ class Gate:
     """Makes what serves one connection. One too many is told so and closed, without a look at what
     it wants."""
 
-    def __init__(self, runner: web.AppRunner, door: Door) -> None:
+    def __init__(self, runner: web.AppRunner, door: Door, desk: Desk) -> None:
         assert runner.server is not None
+        self._desk = desk
         self._server = runner.server
         self._door = door
 
@@ -69,6 +73,7 @@ class Gate:
         return Connection(
             self._server,
             self._door,
+            self._desk,
             loop=asyncio.get_running_loop(),
             access_log=None,
             keepalive_timeout=self._door.settings.keepalive_s,
@@ -78,23 +83,23 @@ class Gate:
         )
 
 
-class Connection(web.RequestHandler):
+class Connection(Front):
     """As aiohttp serves it, but no body is ever unpacked: that would happen in the loop, before
     anybody knows who sends it and where to, at a thousand times what it weighs. What it cannot make
     a request of is refused in our words, and is no line of the log: everybody could fill it."""
 
     __slots__ = ("_door", "_head")
 
-    def __init__(self, server: web.Server, door: Door, **settings: Any) -> None:
-        super().__init__(server, **settings)
+    def __init__(self, server: web.Server, door: Door, desk: Desk, **settings: Any) -> None:
+        super().__init__(server, desk, **settings)
         self._door = door
         self._head = 0
 
-    def data_received(self, data: bytes) -> None:
+    def pass_on(self, data: bytes) -> None:
         """Headers have a bound each and in number; that is a mebibyte in all, and of each
         connection. Who is still heard of nothing but headers after less than that is refused."""
         waiter = self._waiter
-        super().data_received(data)
+        super().pass_on(data)
         if waiter is None or waiter.done():
             self._head = 0
             return
@@ -122,6 +127,7 @@ class Connection(web.RequestHandler):
         else:
             self._door.log("http.fault", level="error", error=repr(exc))
         self._door.meter.refused(refused.code)
+        self.leave()
         correlation_id = self._door.ids.fresh()
         reply = problem(refused, correlation_id)
         headers = FIXED | reply.headers | {"X-Request-Id": correlation_id}

@@ -34,6 +34,8 @@ async def readings(door: Door) -> Readings:
         actors=stats["actors"],
         letters=stats["letters"],
         writes_waiting=int(pressure["waiting"]),
+        submissions_inside=door.limits.admission.inside,
+        submissions_waiting=len(door.limits.admission),
         loop_lag_s=pressure["lag_s"],
         streams=int(pressure["streams"]),
         uploads=door.arrivals.under_way,

@@ -18,7 +18,8 @@ from jobrunner.errors import Refused, StorageFull
 from jobrunner.http.bodies import check_coding, convert, decode, read, too_large
 from jobrunner.http.door import Call, Door, Reply
 from jobrunner.http.endpoint import Endpoint
-from jobrunner.http.listening import FIXED, REQUEST_ID, open_site
+from jobrunner.http.front import Front
+from jobrunner.http.listening import FIXED, REQUEST_ID, SUBMISSIONS, open_site
 from jobrunner.http.metrics import is_local
 from jobrunner.http.origins import check_page, client_of
 from jobrunner.http.pouring import is_gone, pour_events
@@ -42,14 +43,18 @@ def make_app(door: Door, *, operators: bool = True) -> web.Application:
     """The application, with every route that this door has, or those that are not for operators."""
     app = web.Application(middlewares=[_frame(door)], client_max_size=door.settings.max_body)
     app.on_response_prepare.append(_sign)
+    submissions = dict[bytes, tuple[str, str]]()
     for endpoint in table_of(door):
         if endpoint.for_operators and not operators:
             continue
         handler = _serve(door, endpoint)
         expect = say_nothing_yet if endpoint.streams else None
         app.router.add_route(endpoint.method, endpoint.path, handler, expect_handler=expect)
+        if endpoint.weight == "making" and "{" not in endpoint.path:
+            submissions[" ".join(endpoint.door).encode()] = endpoint.door
         if endpoint.method == "GET":
             app.router.add_route("HEAD", endpoint.path, handler)
+    app[SUBMISSIONS] = submissions
     return app
 
 
@@ -107,6 +112,8 @@ def _frame(door: Door) -> Any:
             response = _response(problem(refused, correlation_id))
             if refused.status in UNREAD or _is_ambiguous(request):
                 response.force_close()
+        finally:
+            _front(request).leave()
         took_s = door.clock.monotonic() - began
         door.meter.answered(_route(request), _verb(request), response.status, took_s)
         return response
@@ -147,6 +154,8 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
             raw = await read(request, door.settings, plain=endpoint.plain)
         if endpoint.body is not None and not endpoint.plain:
             body = decode(raw if raw or not endpoint.empty else b"{}", decoder)
+        if endpoint.weight == "making":
+            await _front(request).come_in()
         call = Call(
             door,
             actor,
@@ -158,6 +167,7 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
             raw,
             Stream(request, door.settings, door.clock) if endpoint.streams else None,
             address,
+            leave=_front(request).leave,
         )
         reply = await endpoint.handler(call)
         if reply.events is not None and request.method == "GET":
@@ -169,6 +179,11 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
         return _response(reply)
 
     return served
+
+
+def _front(request: web.Request) -> Front:
+    assert isinstance(request.protocol, Front), "every connection has a front"
+    return request.protocol
 
 
 async def _actor(door: Door, endpoint: Endpoint, request: web.Request, address: str) -> Actor:

@@ -32,6 +32,8 @@ GAUGES = (
     ("actors", "Jobs that have an actor in memory", "actors"),
     ("letters", "Messages in the mailboxes of all actors", "letters"),
     ("writes_waiting", "Units of writing that wait for their turn", "writes_waiting"),
+    ("submissions_inside", "Submissions that are worked on", "submissions_inside"),
+    ("submissions_waiting", "Submissions that wait for their turn", "submissions_waiting"),
     ("loop_lag_current_seconds", "How late the loop was last", "loop_lag_s"),
     ("streams_open", "Event streams that clients read", "streams"),
     ("uploads_under_way", "Files that are coming in", "uploads"),
