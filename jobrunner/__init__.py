@@ -52,6 +52,7 @@ from jobrunner.stages.outcomes import (
 )
 from jobrunner.stages.questions import Fetched, Held, Patience, Reply
 from jobrunner.stages.sources import Heard, Source
+from jobrunner.stages.wholeness import cut_short
 
 __all__ = [
     "ANY",
@@ -104,6 +105,7 @@ __all__ = [
     "Upload",
     "Workflow",
     "companion",
+    "cut_short",
     "lent_environment",
     "openai_like",
     "replicate_like",

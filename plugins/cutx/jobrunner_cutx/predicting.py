@@ -9,9 +9,18 @@ where it lies there is noted first, so a download that fails is no reason to ord
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio.to_thread
 import msgspec
 
-from jobrunner import Context, Done, openai_like, replicate_like, stage
+from jobrunner import (
+    Context,
+    Done,
+    RetryableFailure,
+    cut_short,
+    openai_like,
+    replicate_like,
+    stage,
+)
 from jobrunner_cutx.accounts import account
 from jobrunner_cutx.params import StaticAd, Tts, UgcVideo
 
@@ -66,6 +75,9 @@ async def _made(ctx: Context[Any], types: tuple[str, ...], asset_type: str) -> D
         await ctx.checkpoint(prediction={"run_id": ctx.run_id, "id": prediction_id, "url": url})
     await ctx.progress(70, "bringing it home")
     found = await ctx.download(_at_home(ctx, url), "output", types=types)
+    if await anyio.to_thread.run_sync(cut_short, found.path, found.content_type):
+        text = f"of the {asset_type} that the provider made only a part came; it is fetched again"
+        raise RetryableFailure("DOWNLOAD_INCOMPLETE", text)
     name = f"{ctx.job_type}.{ENDINGS[found.content_type]}"
     asset = await ctx.save(name, found.path, asset_type=asset_type, artifact="output")
     result = {"asset_id": asset.id, "content_type": found.content_type, "file_size": found.size}

@@ -17,6 +17,7 @@ from jobrunner import (
     PermanentFailure,
     PlainContext,
     RetryableFailure,
+    cut_short,
     openai_like,
     replicate_like,
     stage,
@@ -177,10 +178,14 @@ def _fetch(ctx: Ctx, provider: str, url: str) -> dict[str, Any]:
 
 def _sound(picture: str | bytes) -> Shot:
     try:
-        return looked_at(picture)
+        shot = looked_at(picture)
     except NoPicture as error:
         text = f"what the provider sent as a picture is none: {error}"
         raise PermanentFailure("BAD_ANSWER", text) from error
+    if cut_short(picture, shot.content_type):
+        text = "of the picture that the provider sent only a part came"
+        raise PermanentFailure("BAD_ANSWER", text)
+    return shot
 
 
 def _told(provider: str, model: str, shot: Shot) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from jobrunner.testing.providers import (
     Endless,
     Fault,
     Hang,
+    Made,
     Nonsense,
     OpenAILike,
     Page,
@@ -338,6 +339,22 @@ async def test_a_prediction_without_a_file(output: Any) -> None:
     async with ReplicateLike(produce=lambda asked: output) as provider:
         failed = await run_stage_live(generate, HILL, settings=replicate(provider))
     assert said(failed) == ("failed", "BAD_ANSWER", False)
+
+
+@pytest.mark.parametrize("kind", ["gif", "png", "jpeg", "webp"])
+async def test_a_picture_that_ends_before_its_end(kind: str) -> None:
+    """The first frame of it may be there, or all but its last bytes."""
+    frames = [Image.effect_noise((64, 64), 60 + n).convert("RGB") for n in range(3)]
+    out = io.BytesIO()
+    frames[0].save(out, kind, **({"save_all": True, "append_images": frames[1:]}
+                                 if kind in ("gif", "webp") else {}))  # fmt: skip
+    whole = out.getvalue()
+    ending = {"jpeg": "jpg"}.get(kind, kind)
+    for content, outcome in ((whole[:-8], "failed"), (whole, "done")):
+        made = Made(content, f"image/{kind}", ending)
+        async with ReplicateLike(produce=lambda _, made=made: made) as provider:
+            tried = await run_stage_live(generate, HILL, settings=replicate(provider))
+        assert tried.outcome == outcome, tried.failure
 
 
 @pytest.mark.parametrize(
