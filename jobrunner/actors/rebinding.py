@@ -22,15 +22,20 @@ AT_ONCE = 512
 Tell = Callable[[str, Rebound], Awaitable[Answer | None]]
 
 
-async def rebind(world: World, tell: Tell) -> None:
-    """Brings every job to the bindings of today, and writes them down."""
+async def begin_rebinding(world: World) -> tuple[Binding, ...]:
+    """What is bound otherwise today, which is on the disk before any job hears of it."""
     known = await world.reader.bindings()
-    changed = differences(world.registry.declared(), known, world.clock.now())
     world.bindings = {one.spot: one for one in known}
-    if not changed:
-        return
+    changed = differences(world.registry.declared(), known, world.clock.now())
     if begun := tuple(one for one in changed if one.changed_at is not None):
         await _write(world, begun)
+    return changed
+
+
+async def rebind(world: World, changed: tuple[Binding, ...], tell: Tell) -> None:
+    """Brings every job there to the bindings of today, and writes down that it was done."""
+    if not changed:
+        return
     brought = await _bring(world, tuple(one.spot for one in changed), tell)
     settled = [replace(one, settled=True, jobs=brought[one.spot]) for one in changed]
     await _write(world, tuple(settled))

@@ -30,7 +30,7 @@ from jobrunner.actors.mailbox import Letter
 from jobrunner.actors.outside import Claims
 from jobrunner.actors.pausing import Pausing
 from jobrunner.actors.performer import Performer
-from jobrunner.actors.rebinding import rebind
+from jobrunner.actors.rebinding import begin_rebinding, rebind
 from jobrunner.actors.recovery import recover
 from jobrunner.actors.signing import Seals
 from jobrunner.actors.slots import Limits, Slots
@@ -243,9 +243,10 @@ class Supervisor:
             await clear_scratch(self._world)
             await self._world.pauses.load(self._world.reader)
             group.start_soon(sweep, self._world)
+            changed = await begin_rebinding(self._world)
             suspects = await recover(self._world, self._deliver)
             self._dispatcher.suspect(suspects)
-            await rebind(self._world, self._deliver)
+            await rebind(self._world, changed, self._deliver)
             group.start_soon(self._guard, self._timers.run)
             group.start_soon(self._guard, self.bulks.run)
             group.start_soon(self._guard, partial(self.deliveries.run, group))

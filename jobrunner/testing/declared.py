@@ -2,11 +2,12 @@
 a report to a state must say, how much money is needed."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
-from jobrunner.core.workflow import ANY, EXTERNAL, Command, Definition, Edge, State
+from jobrunner.core.workflow import ANY, EXTERNAL, Command, Definition, Edge, State, Workflow
 
 SIMULATED = "simulated"
 HOUR_S = 3600.0
@@ -15,17 +16,15 @@ HOUR_S = 3600.0
 def in_house(definition: Definition) -> Definition:
     """The same lifecycle with a stage of the simulation bound to every place where one can be. Such
     a stage may hang, so where the declaration sets no limit to an attempt, an hour is one."""
-    states = tuple(
-        replace(
-            state,
-            stage={ANY: f"{SIMULATED}.{state.name}"} if state.kind == "active" else state.stage,
-            on_demand=f"{SIMULATED}.{state.name}" if state.on_demand else "",
-            limit_s=state.limit_s or (HOUR_S if state.kind == "active" or state.on_demand else 0),
-        )
-        for state in definition.workflow.states
-    )
-    workflow = replace(definition.workflow, states=states)
+    workflow = bound_to_either(definition.workflow, lambda state: False)
     return Definition(workflow, definition.functions, definition.structs)
+
+
+def bound_to_either(workflow: Workflow, outside: Callable[[State], bool]) -> Workflow:
+    """A stage of the simulation bound to every place where one can be, or ``external``."""
+    return replace(
+        workflow, states=tuple(_bound(state, outside(state)) for state in workflow.states)
+    )
 
 
 def stages_of(definition: Definition) -> dict[str, list[State]]:
@@ -72,6 +71,21 @@ def failure_of(definition: Definition, source: str, draw: random.Random) -> dict
         "failed_stage": draw.choice(stages) if stages else source,
         "retryable": draw.random() < 0.7,
     }
+
+
+def is_place(state: State) -> bool:
+    """A stage can be bound there."""
+    return state.kind == "active" or bool(state.on_demand)
+
+
+def _bound(state: State, outside: bool) -> State:
+    name = EXTERNAL if outside else f"{SIMULATED}.{state.name}"
+    return replace(
+        state,
+        stage={ANY: name} if state.kind == "active" else state.stage,
+        on_demand=name if state.on_demand else "",
+        limit_s=state.limit_s or (HOUR_S if is_place(state) else 0),
+    )
 
 
 def declared(definition: Definition, source: str | None, target: str) -> bool:

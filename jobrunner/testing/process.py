@@ -23,6 +23,7 @@ from jobrunner.testing.world import Fate, SimClock, SimHop, SimIds, ports
 
 T = TypeVar("T")
 Note = Callable[..., None]
+Found = Callable[[], Registry]
 DOWN_S = (0.0, 0.1, 1.0, 5.0, 90.0)
 
 
@@ -46,10 +47,11 @@ class Life:
 
 
 class Process:
-    """``note`` is told everything that happens to it; ``on_end`` when a life is over."""
+    """``registry`` is what each life finds installed; ``note`` is told everything that happens to
+    it, ``on_end`` when a life is over."""
 
     def __init__(
-        self, loop: SimLoop, folder: Path, config: Config, registry: Registry, seed: int | str,
+        self, loop: SimLoop, folder: Path, config: Config, registry: Found, seed: int | str,
         fate: Fate, note: Note, log: Note,
     ) -> None:  # fmt: skip
         self.clock = SimClock(loop)
@@ -142,7 +144,7 @@ class Process:
         )
         writer.mortal = True
         try:
-            async with app.working(self._config, store, self._registry, bound, self._log) as (
+            async with app.working(self._config, store, self._registry(), bound, self._log) as (
                 supervisor,
                 _,
             ):

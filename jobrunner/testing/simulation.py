@@ -8,6 +8,7 @@ What must be true is asked of the file after every life, and at the end.
 import random
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,18 @@ import anyio
 from msgspec import Struct
 
 from jobrunner.config import Config, Credits, Limits, Server, Store
-from jobrunner.core.workflow import Definition
+from jobrunner.core.workflow import Definition, Workflow
 from jobrunner.stages import Registry
 from jobrunner.stages.api import Stage
 from jobrunner.testing import laws
 from jobrunner.testing.callers import Callers, Given
-from jobrunner.testing.declared import a_few_jobs, stages_of
+from jobrunner.testing.declared import (
+    a_few_jobs,
+    bound_to_either,
+    in_house,
+    is_place,
+    stages_of,
+)
 from jobrunner.testing.loop import Deadlock, Livelock, RealWorld, SimLoop, simulated
 from jobrunner.testing.process import Process
 from jobrunner.testing.scripted import SCENE, observed, scripted
@@ -91,6 +98,25 @@ class Kit:
         refused = self.registry.refused.get(definition.workflow.name, ())
         assert not refused, "the workflow is refused:\n" + "\n".join(refused)
 
+    @cached_property
+    def otherwise(self) -> tuple[Registry, ...]:
+        """The same declaration as operators may bind it: all in the house, all outside, and every
+        other state here or there. What the check refuses nobody could start with."""
+        names = [state.name for state in self.definition.workflow.states if is_place(state)]
+        aways = (set[str](), set(names), set(names[::2]), set(names[1::2]))
+        found = (self._bound(frozenset(away)) for away in aways)
+        return tuple(registry for registry in found if not registry.refused)
+
+    def _bound(self, away: frozenset[str]) -> Registry:
+        def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
+            return bound_to_either(workflow, lambda state: state.name in away), ()
+
+        registry = Registry(overlay)
+        for name in stages_of(in_house(self.definition)):
+            registry.add_stage(observed(scripted(name)))
+        registry.add(self.definition)
+        return registry
+
 
 def simulate(
     definition: Definition | Kit,
@@ -123,6 +149,7 @@ class Simulation:
         self.draw = random.Random(f"draw {seed}")
         self.witness = Witness()
         self.calm = faults == CALM
+        self._rebinds, self._bindings = faults.rebinds, random.Random(f"bindings {seed}")
         self._kit = kit
         self._seed = seed
         self._place = place
@@ -135,7 +162,7 @@ class Simulation:
         self._loop = loop
         SCENE.set(self)
         self._process = Process(
-            loop, self._place, self._config(), self._kit.registry, self._seed,
+            loop, self._place, self._config(), self._installed, self._seed,
             self._fate, self._note, self._log,
         )  # fmt: skip
         self._process.on_end = self._examine
@@ -153,6 +180,14 @@ class Simulation:
         if self.witness.faults:
             raise self.broken()
         return self._trace()
+
+    def _installed(self) -> Registry:
+        """What the life that begins now finds."""
+        if not self._rebinds:
+            return self._kit.registry
+        found = self._bindings.randrange(len(self._kit.otherwise))
+        self._note("is bound", bindings=found)
+        return self._kit.otherwise[found]
 
     def take_down(self, why: str) -> bool:
         if not self._fate.kills:

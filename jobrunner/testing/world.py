@@ -35,7 +35,8 @@ class Faults(Struct, frozen=True):
     """What may go wrong in one simulation. ``crashes`` and ``restarts`` are how many there are at
     the most; ``full`` and ``unknown`` the share of commits that find the disk full, or end with an
     error that leaves open what happened; ``slow`` of those that take seconds; ``jumps`` whether
-    the wall clock is set, forwards and backwards."""
+    the wall clock is set, forwards and backwards; ``rebinds`` whether stages are bound otherwise at
+    each start, to the house or to outside."""
 
     crashes: int = 4
     restarts: int = 1
@@ -43,6 +44,7 @@ class Faults(Struct, frozen=True):
     unknown: float = 0.003
     slow: float = 0.01
     jumps: bool = True
+    rebinds: bool = False
 
 
 CALM = Faults(crashes=0, restarts=0, full=0, unknown=0, slow=0, jumps=False)

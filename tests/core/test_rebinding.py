@@ -11,20 +11,20 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner.core.attempts import OUR_STAGE
-from jobrunner.core.binding import stage_behind
+from jobrunner.core.binding import differences, stage_behind
 from jobrunner.core.check import check
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision, NoOp
-from jobrunner.core.job import Attempt, Snapshot
-from jobrunner.core.messages import Moment, Rebound
+from jobrunner.core.job import Attempt, Failure, Snapshot
+from jobrunner.core.messages import Answered, Beat, Moment, Rebound
 from jobrunner.core.workflow import EXTERNAL, Definition
 from tests.core.explore import births_of, explore, plenty
 from tests.core.homeward import MOODS, homeward
 from tests.core.laws import lawful
 from tests.core.test_totality import PARAMS
 from tests.core.workshop import RELAY, WORKSHOP
-from tests.driving import bound, outside, varied
-from tests.standing import LIFECYCLES
+from tests.driving import WORKER, World, bound, code, outside, varied
+from tests.standing import CUTX, LIFECYCLES
 
 A_FEW = 120
 PLAIN = {"workshop": WORKSHOP, "relay": RELAY} | {
@@ -72,6 +72,8 @@ def test_every_job_comes_into_the_shape_of_today(name: str) -> None:
         after = said.after if isinstance(said, Decision) else job
         changed += after != job
         in_shape(today, after)
+        if job.attempt is not None and begun(job, job.attempt):
+            assert after.attempt == job.attempt, "somebody was at work on this"
         assert isinstance(rebound(today, after), NoOp), "a second time changes nothing"
         if isinstance(said, Decision) and not said.hops:
             assert (after.version, after.beat) == (job.version, job.beat + 1)
@@ -90,6 +92,79 @@ def test_there_and_back_fits_again(name: str) -> None:
         there = rebound(between, job)
         back = rebound(before, there.after) if isinstance(there, Decision) else there
         in_shape(before, back.after if isinstance(back, Decision) else job)
+
+
+def test_what_awaits_an_answer_ends_where_it_was_begun() -> None:
+    """Parked, and answered and in line again: the provider was asked, and is not asked twice. The
+    attempt after it is an outside worker's."""
+    world = World(bound(CUTX.definition))
+    job_id = world.born("static_ad", {"product_id": "lamp-7"})
+    world.start(job_id)
+    world.ended(job_id, "parked", awaits="prediction-1", await_s=60)
+    world.definition = outside(CUTX.definition)
+    assert code(world.tell(job_id, Rebound())) == "stays"
+    assert code(world.tell(job_id, Answered(WORKER, "prediction-1", {"url": "here"}))) == "noted"
+    assert code(world.tell(job_id, Rebound())) == "stays"
+    assert code(world.start(job_id)) == "noted"
+    attempt = world.jobs[job_id].attempt
+    assert attempt is not None
+    assert (attempt.holder, attempt.answers) == (OUR_STAGE, {"prediction-1": {"url": "here"}})
+    world.ended(job_id, "failed", Failure("NETWORK", "nobody answers"))
+    assert code(world.claim(job_id)) == "JOB_ALREADY_RUNNING"
+    world.fire(job_id, "backoff")
+    assert code(world.claim(job_id)) == "noted"
+    (lock,) = world.jobs[job_id].locks
+    assert lock.holder == "external", "the lock goes with the work"
+
+
+def test_what_a_worker_claimed_stays_the_workers_until_its_lease() -> None:
+    world = World(outside(CUTX.definition))
+    job_id = world.born("static_ad", {"product_id": "lamp-7"})
+    world.claim(job_id)
+    world.definition = bound(CUTX.definition)
+    assert code(world.tell(job_id, Rebound())) == "stays"
+    assert code(world.tell(job_id, Beat(WORKER, 50))) == "noted"
+    world.fire(job_id, "lease")
+    world.fire(job_id, "backoff")
+    assert world.jobs[job_id].line_at is not None, "the next attempt is the house's"
+
+
+def test_only_what_differs_is_looked_at() -> None:
+    """Nothing on a start that is like the last one; a place alone where only that was changed."""
+    before = bound(CUTX.definition)
+    known = [replace(one, settled=True) for one in differences([before], (), 5)]
+    assert differences([before], known, 6) == ()
+    ad = {f"processing.{name}": "test.stage" for name in before.job_types}
+    ad["processing.static_ad"] = EXTERNAL
+    states = tuple(
+        replace(state, stage={name.partition(".")[2]: stage for name, stage in ad.items()})
+        if state.name == "processing"
+        else state
+        for state in before.workflow.states
+    )
+    today = Definition(
+        replace(before.workflow, states=states), before.functions, before.structs, before.digest
+    )
+    changed = differences([today], known, 7)
+    assert {(one.status, one.job_type) for one in changed} == {
+        ("queued", "static_ad"),
+        ("processing", "static_ad"),
+    }
+    assert {(one.was, one.stage, one.settled, one.changed_at) for one in changed} == {
+        ("test.stage", EXTERNAL, False, 7)
+    }
+
+
+def test_a_change_that_was_not_finished_is_made_again_whatever_is_bound_now() -> None:
+    """The last start died in the middle: jobs stand in the one shape or in the other."""
+    before, between = bound(CUTX.definition), outside(CUTX.definition)
+    between = Definition(between.workflow, before.functions, before.structs, before.digest)
+    known = [replace(one, settled=True) for one in differences([before], (), 5)]
+    begun = differences([between], known, 6)
+    assert {one.spot for one in differences([between], begun, 7)} == {one.spot for one in begun}
+    back = differences([before], begun, 7)
+    assert {one.spot for one in back} == {one.spot for one in begun}
+    assert {(one.was, one.stage) for one in back} == {(EXTERNAL, "test.stage")}
 
 
 def rebound(today: Definition, job: Snapshot) -> Any:

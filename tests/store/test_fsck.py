@@ -43,7 +43,29 @@ async def furnish(folder: Path) -> None:
         assert await store.check() == ()
 
 
+def bound(status: str, stage: str) -> str:
+    """What that place was bound to at the last start."""
+    return (
+        f"INSERT INTO bindings SELECT id, '{status}', 'plain', '{stage}', 1, '', NULL, 0 "
+        "FROM definitions; "
+    )
+
+
 PLANTED = [
+    ("in line, bound to outside", bound("queued", "external"),
+     "in line for a slot, but is bound to external"),
+    ("in no line, bound to the house",
+     bound("queued", "toy.work") + "UPDATE jobs SET line_at = NULL WHERE id = 3",
+     "in no line, but is bound to toy.work"),
+    ("for another stage", bound("working", "toy.other") + "UPDATE attempts SET status = 'due', "
+     "attempt = json_remove(attempt, '$.started_at') WHERE job = 1",
+     "for another stage than toy.other"),
+    ("held outside, bound to the house",
+     bound("working", "toy.work") + "UPDATE attempts SET holder = 'worker' WHERE job = 1",
+     "somebody outside holds it unclaimed"),
+    ("not passed on", bound("resting", "toy.work") + "UPDATE attempts SET status = 'ended'; "
+     "UPDATE jobs SET status = 'resting', kind = 'waiting' WHERE id = 1",
+     "rests in resting, though its run is live"),
     ("balance", "UPDATE accounts SET balance = balance + 5", "account ada: balance 21"),
     ("held", "UPDATE accounts SET held = held - 1", "sums up to"),
     ("balance after", ("DROP TRIGGER ledger_does_not_change; "

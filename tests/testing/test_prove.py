@@ -23,6 +23,7 @@ from tests.core.workshop import RELAY, WORKSHOP
 from tests.testing.defects import DEFECTS, called_by_its_name
 
 ROOT = Path(__file__).resolve().parents[2]
+REBOUND = Faults(crashes=8, restarts=3, rebinds=True)
 NAMES = ("asset_pattern", "cutx", "hello", "howera", "image_generation", "ss")
 
 
@@ -37,6 +38,15 @@ def test_whatever_happens_it_ends(name: str, where: str, whatever_happens: Any) 
     """I13 I40 C15 C16 C38 P7 S36 H20 H21: through crashes, replays and full disks."""
     proof = whatever_happens(declared(name, where), seeds=range(6))
     assert proof.lives > proof.seeds, "nothing ever crashed"
+    assert not proof.aside
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_is_bound_otherwise_at_each_start_it_ends(name: str) -> None:
+    """P36: to the house and to outside, with a crash in the middle of it too."""
+    proof = prove(declared(name, "outside"), seeds=range(6), faults=REBOUND)
+    assert proof.lives > proof.seeds, "nothing ever crashed"
+    assert proof.stages, "nobody worked in the house"
     assert not proof.aside
 
 
