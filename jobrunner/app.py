@@ -23,7 +23,7 @@ from jobrunner.actors import Limits, Supervisor
 from jobrunner.actors.health import Health
 from jobrunner.actors.keyfile import key_file_beside, seals
 from jobrunner.actors.signing import Seals
-from jobrunner.beginning import first_token, introduce, remember
+from jobrunner.beginning import first_token, introduce, keep_secrets, remember
 from jobrunner.config import Config
 from jobrunner.core.meter import SILENT, Meter
 from jobrunner.core.workflow import Workflow
@@ -121,6 +121,7 @@ async def running(
     ports = ports or system_ports()
     definitions = registry or load_definitions(config)
     around = _surroundings(config, ports)
+    keep_secrets(config, definitions, around.redaction, log)
     around.hold(definitions.names())
     async with (
         _ungrouped(),

@@ -9,9 +9,11 @@ from jobrunner import overrides
 from jobrunner.config import Config
 from jobrunner.core.decision import Grant, NewToken, Remember
 from jobrunner.core.queries import Token
+from jobrunner.core.redaction import Redaction
 from jobrunner.core.workflow import Definition
 from jobrunner.ports import Clock, Files, Ids, digest
 from jobrunner.stages import Registry
+from jobrunner.stages.secrecy import secrets_of_settings
 from jobrunner.store import Store
 
 Log = Callable[..., None]
@@ -37,6 +39,21 @@ def introduce(config: Config, store: Store, registry: Registry, log: Log, versio
         log("workflow.refused", level="error", workflow=name, reasons=list(reasons))
     for fault in overrides.unknown_workflows(config, [*registry.names(), *registry.refused]):
         log("config.ignored", level="warning", detail=fault)
+
+
+def keep_secrets(config: Config, registry: Registry, redaction: Redaction, log: Log) -> None:
+    """What must be in no text of ours: the values of all secrets that the settings name."""
+    named = [*config.notify.secrets_env]
+    for name in registry.names():
+        definition = registry.current(name)
+        settings = definition.workflow.settings if definition is not None else {}
+        redaction.learn(secrets_of_settings(settings, os.environ))
+        named.append(config.workflow(name).notify.secret_env or "")
+    for source in registry.sources:
+        named += config.webhook(source).secrets_env
+    redaction.learn(one for name in named for one in os.environ.get(name, "").split())
+    if hear := getattr(log, "clean_with", None):
+        hear(redaction)
 
 
 async def remember(store: Store, registry: Registry, clock: Clock, log: Log) -> None:

@@ -94,12 +94,14 @@ class Refused(JobrunnerError):
 
 
 class StageFault(JobrunnerError):
-    """A plugin misbehaved; ``code`` says how and becomes the attempt's failure code."""
+    """A plugin misbehaved; ``code`` says how and becomes the attempt's failure code. ``detail`` is
+    our sentence, for everybody; ``excerpt`` what a stranger or a library said, for admins."""
 
-    def __init__(self, code: str, detail: str) -> None:
+    def __init__(self, code: str, detail: str, *, excerpt: str = "") -> None:
         super().__init__(f"{code}: {detail}")
         self.code = code
         self.detail = detail
+        self.excerpt = excerpt
 
 
 class Misconfigured(JobrunnerError):

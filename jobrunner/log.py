@@ -13,6 +13,7 @@ import asyncio
 import logging
 import sys
 from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -41,9 +42,13 @@ WITHHELD = frozenset(
     }
 )
 
+# Fields in which libraries, plugins and strangers speak.
+SAID = frozenset({"detail", "error", "line", "message", "traceback"})
+
 
 class Log:
-    """Call it with an event and its fields. The buffer is a deque: other threads may append."""
+    """Call it with an event and its fields. The buffer is a deque: other threads may append.
+    What takes secrets out of others' words is known as soon as the settings are read."""
 
     def __init__(self, stream: TextIO | None = None, clock: Clock | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -53,8 +58,12 @@ class Log:
         self._size = 0
         self._armed: asyncio.TimerHandle | None = None
         self._second = (-1, "")
+        self._clean: Callable[[str], str] = str
 
     def __call__(self, event: str, level: str = "info", **fields: Any) -> None:
+        for name in SAID.intersection(fields):
+            if isinstance(fields[name], str):
+                fields[name] = self._clean(fields[name])
         if not WITHHELD.isdisjoint(fields):
             fields |= dict.fromkeys(WITHHELD.intersection(fields), "withheld")
         line = self._encode({"ts": self._stamp(), "level": level, "event": event, **fields})
@@ -64,6 +73,10 @@ class Log:
             self.flush()
         elif self._armed is None:
             self._arm()
+
+    def clean_with(self, clean: Callable[[str], str]) -> None:
+        """What libraries, plugins and strangers say goes through this."""
+        self._clean = clean
 
     def flush(self) -> None:
         if self._armed is not None:

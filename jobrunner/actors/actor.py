@@ -33,6 +33,7 @@ from jobrunner.core.messages import (
     Start,
     WebhookFacts,
 )
+from jobrunner.core.redaction import redacted
 from jobrunner.core.webhooks import KEPT_MS
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import JobrunnerError, Refused
@@ -69,6 +70,7 @@ class JobActor:
                     letter.reply.set_result(answer)
 
     async def _receive(self, message: Message, tick: Tick | None) -> Answer:
+        message = redacted(message, self._world.surroundings.redaction)
         for _ in range(TRIES):
             job = self._job or await self._read()
             definition = self._definition(job, message)

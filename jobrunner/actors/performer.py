@@ -23,7 +23,7 @@ from jobrunner.errors import JobrunnerError, StorageError
 from jobrunner.stages import Stage, run_attempt
 from jobrunner.stages.in_loop import run_abandon
 from jobrunner.stages.params import Stale, decoded, kind_of
-from jobrunner.stages.verdict import failed, raised, said
+from jobrunner.stages.verdict import failed, places, raised, said
 
 GRACE_S = 5.0
 ABANDON_S = 10.0
@@ -118,7 +118,8 @@ class Performer:
         self._left.discard((job.id, attempt.serial))
         if lines := link.lines:
             with suppress(JobrunnerError):
-                kept = (*attempt.log, *lines)[-LOG_LINES_MAX:]
+                clean = self._world.surroundings.redaction
+                kept = (*attempt.log, *map(clean, lines))[-LOG_LINES_MAX:]
                 await self._write(Lines(job.id, attempt.serial, kept))
 
     async def _tried(self, job: Snapshot, attempt: Attempt, link: Link) -> Ended:
@@ -126,10 +127,11 @@ class Performer:
         try:
             ended = await self._run(job, attempt, link)
         except StorageError as fault:
-            ended = failed("STORAGE", said(fault), retryable=True)
+            text = "the store did not take what the stage wanted kept"
+            ended = failed("STORAGE", text, retryable=True, detail=said(fault))
         except Exception as fault:  # noqa: BLE001 - whatever it is, it is not the service's
             ended = raised(fault)
-        if ended.failure is not None and ended.failure.detail:
+        if ended.failure is not None and places(ended.failure.detail):
             self._crashed(job, attempt, ended.failure)
         return ended
 
@@ -173,7 +175,8 @@ class Performer:
         self._world.announce("stage.abandoned", job, level, **about)
 
     def _crashed(self, job: Snapshot, attempt: Attempt, failure: Failure) -> None:
-        """A stage raised what nobody foresaw: that is its author's to see, with the place."""
+        """A stage raised what nobody foresaw: that is its author's to see, with the place. What the
+        exception says stays with the attempt: it may be somebody's words."""
         self._world.announce(
             "stage.crashed",
             job,
@@ -182,5 +185,5 @@ class Performer:
             stage=attempt.stage,
             attempt=attempt.number,
             error=failure.message,
-            traceback=failure.detail,
+            traceback=places(failure.detail),
         )

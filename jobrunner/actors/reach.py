@@ -58,7 +58,8 @@ class Reach:
                 case Recall(name, version):
                     return Recalled(await self._recall(name, version))
         except StorageError as fault:
-            raise RetryableFailure("STORAGE", said(fault)) from fault
+            text = "a file could not be read: the disk says no"
+            raise RetryableFailure("STORAGE", text, excerpt=said(fault)) from fault
 
     async def _recall(self, name: str, version: int) -> Any:
         view = await self._world.reader.artifact(self._given.job_id, name, version)

@@ -6,6 +6,8 @@ state that was left) is a no-op with a name.
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from jobrunner.core.attempts import (
     OUR_STAGE,
     amend,
@@ -270,8 +272,7 @@ def _rejected(draft: Draft, message: Ended) -> Refused | None:
     target = draft.state.rejected
     if target:
         return _finish(draft, target, "rejected")
-    refusal = draft.failure
-    return fail(draft, Failure(refusal.code, refusal.message, retryable=False), "stage")
+    return fail(draft, replace(draft.failure, retryable=False), "stage")
 
 
 def _finish(draft: Draft, target: str, outcome: str) -> Refused | None:

@@ -177,7 +177,8 @@ async def attempts(call: Call) -> Reply:
     query: RowsQuery = call.query
     found = await call.door.reader.attempts(job.id, query.limit, key_of(query.cursor) or 0)
     following = cursor_of(found[-1].serial) if len(found) == query.limit else None
-    entries = [attempt_entry(attempt) for attempt in found]
+    whole = call.actor.role == "admin"
+    entries = [attempt_entry(attempt, whole) for attempt in found]
     return reply(Attempts(attempts=entries, next_cursor=following))
 
 

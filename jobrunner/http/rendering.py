@@ -119,8 +119,10 @@ def history_entry(row: HistoryRow) -> HistoryEntry:
     )
 
 
-def attempt_entry(attempt: Attempt) -> AttemptEntry:
+def attempt_entry(attempt: Attempt, whole: bool = False) -> AttemptEntry:
+    """``whole``: with what strangers and libraries said of its failure."""
     failure = attempt.failure or Failure("", "")
+    told = failure.detail.splitlines() if whole else []
     return AttemptEntry(
         state=attempt.state,
         stage=attempt.stage,
@@ -132,7 +134,7 @@ def attempt_entry(attempt: Attempt) -> AttemptEntry:
         failure_message=failure.message or None,
         started_at=text_or_none(attempt.started_at),
         ended_at=text_or_none(attempt.ended_at),
-        log=[*attempt.log, *failure.detail.splitlines()],
+        log=[*attempt.log, *told],
     )
 
 

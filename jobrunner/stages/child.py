@@ -184,7 +184,7 @@ def _sendable(question: Question) -> bytes:
     try:
         frame = framed(question)
     except (TypeError, ValueError) as error:
-        text = f"a stage in a process sends bytes, texts and forms of texts: {error}"
+        text = "a stage in a process sends bytes, texts and forms of texts"
         raise PermanentFailure(BAD_REQUEST, text) from error
     if len(frame) > FRAME_MAX:
         text = f"a stage in a process sends at most {FRAME_MAX} bytes, and this is {len(frame)}"

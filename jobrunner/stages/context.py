@@ -391,7 +391,7 @@ def stored(name: str, value: Any) -> Any:
         data = msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise PermanentFailure(
-            "CANNOT_KEEP", f"{name!r} does not fit into JSON: {error}"
+            "CANNOT_KEEP", f"{name!r} does not fit into JSON", excerpt=str(error)
         ) from error
     if len(data) > KEPT_MAX:
         raise PermanentFailure("CANNOT_KEEP", f"{name!r} is {len(data)} bytes; {KEPT_MAX} are kept")

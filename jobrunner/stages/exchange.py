@@ -225,7 +225,8 @@ def _url(text: str) -> URL:
     try:
         return URL(text)
     except ValueError as error:
-        raise PermanentFailure(REFUSED, f"this is no URL that can be asked: {error}") from error
+        text = "this is no URL that can be asked"
+        raise PermanentFailure(REFUSED, text, excerpt=str(error)) from error
 
 
 def _refuse(reason: str | None, url: URL | None = None) -> None:

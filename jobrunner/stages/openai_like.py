@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.stages.outcomes import PermanentFailure, Rejected
-from jobrunner.stages.providers import BAD_ANSWER, Answer, Asked, bearer, joined, read
+from jobrunner.stages.providers import BAD_ANSWER, Answer, Asked, bearer, joined, named, read
 
 SAFE_BLOCK = "SAFE_BLOCK"
 UNSAFE = {"content_policy_violation", "moderation_blocked", "content_filter", "safety"}
@@ -75,7 +75,8 @@ def text_in(answer: Answer) -> str:
         raise PermanentFailure(BAD_ANSWER, "the provider answered without a text")
     first = choices[0]
     if first.finish_reason == "content_filter" or first.message.refusal:
-        raise Rejected(SAFE_BLOCK, first.message.refusal or "the provider filtered its answer")
+        said = first.message.refusal or ""
+        raise Rejected(SAFE_BLOCK, "the provider filtered its answer", excerpt=said)
     if not (first.message.content or "").strip():
         raise PermanentFailure(BAD_ANSWER, "the provider answered with an empty text")
     return first.message.content or ""
@@ -148,9 +149,11 @@ def _read(answer: Answer, kind: Any) -> Any:
     """A refusal of the content and an empty purse have a status that others use for more."""
     code, text = _fault(answer)
     if code in UNSAFE:
-        raise Rejected(SAFE_BLOCK, f"the provider refused the content: {text or code}")
+        told = f"{named(answer, 'the provider')} refused the content: {code}"
+        raise Rejected(SAFE_BLOCK, told, excerpt=text)
     if code in BROKE:
-        raise PermanentFailure("PROVIDER_QUOTA", f"the provider wants to be paid first: {text}")
+        told = f"{named(answer, 'the provider')} wants to be paid first"
+        raise PermanentFailure("PROVIDER_QUOTA", told, excerpt=text)
     return read(answer, kind, "the provider")
 
 

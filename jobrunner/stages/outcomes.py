@@ -8,6 +8,9 @@ says no, ours or the provider's.
 Of what a stage lets pass, the host knows these, and they are retryable: ``TimeoutError`` (TIMEOUT),
 ``ConnectionError`` (NETWORK), and an ``OSError`` of a full, busy or failing disk (STORAGE). What is
 none of these is a bug of the stage and permanent (STAGE_CRASHED), as is its death.
+
+What a failure says is shown to the job's owner. What somebody else said, as the body of an error or
+the text of an exception, is its ``excerpt``, which admins find with the attempt.
 """
 
 from typing import Any
@@ -50,8 +53,10 @@ Outcome = Done | Partial | AwaitCallback
 class RetryableFailure(StageFault):
     """It may work next time: network, timeout, storage, rate limit (``retry_after_s``)."""
 
-    def __init__(self, code: str, detail: str, retry_after_s: float = 0) -> None:
-        super().__init__(code, detail)
+    def __init__(
+        self, code: str, detail: str, retry_after_s: float = 0, *, excerpt: str = ""
+    ) -> None:
+        super().__init__(code, detail, excerpt=excerpt)
         self.retry_after_s = retry_after_s
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +23,8 @@ T = TypeVar("T")
 
 
 class Answer(Protocol):
-    """What came back, whole; the names of its headers are in lower case."""
+    """What came back, whole; the names of its headers are in lower case. Where it has a ``url``,
+    failures name its host."""
 
     @property
     def status(self) -> int: ...
@@ -69,30 +71,39 @@ def read(answer: Answer, kind: type[T], who: str) -> T:
     try:
         return msgspec.json.decode(answer.body, type=kind)
     except msgspec.DecodeError as error:
-        text = f"{who} answered {answer.status} with something else than promised: {error}"
-        raise PermanentFailure(BAD_ANSWER, text + excerpt(answer.body)) from error
+        text = f"{named(answer, who)} answered {answer.status} with something else than promised"
+        told = f"{error}: {excerpt(answer.body)}"
+        raise PermanentFailure(BAD_ANSWER, text, excerpt=told) from error
 
 
 def raise_for(answer: Answer, who: str) -> None:
     """Raises: as ``read``, for every status that is no success."""
-    refuse_status(who, answer.status, answer.headers, answer.body)
+    refuse_status(named(answer, who), answer.status, answer.headers, answer.body)
 
 
 def refuse_status(who: str, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
+    """The sentence is ours: what somebody answers to an error may repeat what he was sent, keys and
+    prompts too. It goes with the attempt."""
     if 200 <= status < 300:
         return
-    text = f"{who} answered {status}{excerpt(body)}"
+    text, told = f"{who} answered {status}", excerpt(body)
     if status == 429:
-        raise RetryableFailure("RATE_LIMITED", text, retry_after_s(headers))
+        raise RetryableFailure("RATE_LIMITED", text, retry_after_s(headers), excerpt=told)
     if status in (408, 425) or status >= 500:
-        raise RetryableFailure("REMOTE_FAILED", text, retry_after_s(headers))
-    raise PermanentFailure("REMOTE_REFUSED", text)
+        raise RetryableFailure("REMOTE_FAILED", text, retry_after_s(headers), excerpt=told)
+    raise PermanentFailure("REMOTE_REFUSED", text, excerpt=told)
+
+
+def named(answer: Answer, who: str) -> str:
+    """Who answered, and at which host."""
+    host = urlsplit(str(getattr(answer, "url", "") or "")).hostname
+    return f"{who} at {host}" if host else who
 
 
 def excerpt(body: bytes) -> str:
     """A stranger's words, short and on one line."""
     text = " ".join(body[: 4 * EXCERPT_MAX].decode(errors="replace").split())[:EXCERPT_MAX]
-    return f": {''.join(letter for letter in text if letter.isprintable())}" if text else ""
+    return "".join(letter for letter in text if letter.isprintable())
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float:

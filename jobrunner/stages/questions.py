@@ -131,11 +131,14 @@ class Problem(Struct, frozen=True, tag=True):
     code: str
     detail: str
     retry_after_s: float = 0
+    excerpt: str = ""
 
     def fault(self) -> StageFault:
+        said = {"excerpt": self.excerpt}
         if self.kind == "retryable":
-            return RetryableFailure(self.code, self.detail, self.retry_after_s)
-        return (Rejected if self.kind == "rejected" else PermanentFailure)(self.code, self.detail)
+            return RetryableFailure(self.code, self.detail, self.retry_after_s, **said)
+        kind = Rejected if self.kind == "rejected" else PermanentFailure
+        return kind(self.code, self.detail, **said)
 
 
 Question = Exchange | Download | Find | Browse | Recall
@@ -144,9 +147,10 @@ Answer = Reply | Fetched | Held | Found | Recalled
 
 def problem_of(fault: StageFault) -> Problem:
     if isinstance(fault, RetryableFailure):
-        return Problem("retryable", fault.code, fault.detail, fault.retry_after_s)
+        patience_s = fault.retry_after_s
+        return Problem("retryable", fault.code, fault.detail, patience_s, fault.excerpt)
     kind = "rejected" if isinstance(fault, Rejected) else "permanent"
-    return Problem(kind, fault.code, fault.detail)
+    return Problem(kind, fault.code, fault.detail, excerpt=fault.excerpt)
 
 
 class Options(TypedDict, total=False):
@@ -236,4 +240,5 @@ def _encoded(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise PermanentFailure(BAD_REQUEST, f"this does not fit into JSON: {error}") from error
+        text = "what is to be sent does not fit into JSON"
+        raise PermanentFailure(BAD_REQUEST, text, excerpt=str(error)) from error

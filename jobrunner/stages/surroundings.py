@@ -5,9 +5,11 @@ come in, and what the companions of their workflows have opened.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from jobrunner.core.redaction import Redaction
 from jobrunner.stages.companions import Opened
 from jobrunner.stages.outlets import Outlets
 from jobrunner.stages.room import Room
+from jobrunner.stages.secrecy import secrets_of_settings
 
 
 class Surroundings:
@@ -17,6 +19,7 @@ class Surroundings:
     def __init__(self, outlets: Outlets | None = None, room: Room | None = None) -> None:
         self.outlets = outlets or Outlets()
         self.room = room or Room()
+        self.redaction = Redaction()
         self.base_url = ""
         self.local_url = ""
         self.on_release: Callable[[], None] = lambda: None
@@ -34,6 +37,8 @@ class Surroundings:
         return workflow in self._held
 
     def opened(self, workflow: str, opened: Opened) -> None:
+        self.redaction.learn(secrets_of_settings(opened.settings, {}))
+        self.redaction.learn(one for some in opened.secrets.values() for one in some)
         self._opened[workflow] = opened
 
     def closed(self, workflow: str) -> None:

@@ -3,6 +3,7 @@ stored. The only place where what a stranger returned or raised is looked at.
 """
 
 import errno
+import os
 import re
 import traceback
 from collections.abc import Iterable
@@ -32,6 +33,7 @@ REPORT_MAX = 4 * 1024 * 1024
 NESTED_MAX = 64
 STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN, errno.EBUSY, errno.ESTALE}
 ARTIFACT = re.compile(r"[a-z][a-z0-9_]{0,63}")
+TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(?=:|\Z)")
 CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 Saved = Iterable[tuple[Asset, str]]
@@ -46,7 +48,7 @@ def returned(outcome: object, saved: Saved = ()) -> Ended:
             return _checked(msgspec.json.decode(data, type=Ended))
         text = f"what the stage returned is too much: {len(data)} bytes, or too deep"
     except (TypeError, ValueError, RecursionError) as error:
-        text = f"what the stage returned cannot be stored: {said(error)}"
+        return crashed("what the stage returned cannot be stored: it is no JSON", said(error))
     return crashed(text)
 
 
@@ -62,8 +64,9 @@ def raised(fault: BaseException) -> Ended:
     if isinstance(fault, MemoryError):
         return failed("MEMORY_LIMIT", "the stage took more memory than it may")
     if isinstance(fault, OSError) and (known := _known(fault)):
-        return failed(known, said(fault), retryable=known != "FILE_LIMIT", detail=_trace(fault))
-    text = f"{type(fault).__name__}: {said(fault)}"
+        text = f"the stage ran into {type(fault).__name__}{_reason(fault)}"
+        return failed(known, text, retryable=known != "FILE_LIMIT", detail=_trace(fault))
+    text = f"the stage raised {type(fault).__name__}; admins find where among the attempts"
     return crashed(text, _trace(fault))
 
 
@@ -89,6 +92,19 @@ def plain(text: object, longest: int = TEXT_MAX) -> str:
     whole = text if isinstance(text, str) else repr(type(text))
     whole = whole.encode("utf-8", "replace").decode().replace("\0", "")
     return whole if len(whole) <= longest else f"…{whole[-longest + 1 :]}"
+
+
+def places(trace: str) -> str:
+    """A traceback without what its exceptions say; empty for what is none."""
+    kept: list[str] = []
+    before = ""
+    for line in trace.splitlines():
+        if line.startswith(("Traceback (", "  File ")):
+            kept.append(line)
+        elif before.startswith("    ") and (raised_there := TYPE.match(line)):
+            kept.append(raised_there[0])
+        before = line
+    return "\n".join(kept) if len(kept) > 1 else ""
 
 
 def _outcome(outcome: object, saved: Saved) -> Ended:
@@ -144,6 +160,7 @@ def _failure(fault: StageFault, retryable: bool) -> Failure:
         plain(fault.detail),
         retryable=retryable,
         retry_after_s=after if sane else 0,
+        detail=plain(getattr(fault, "excerpt", ""), DETAIL_MAX),
     )
 
 
@@ -156,6 +173,11 @@ def _known(fault: OSError) -> str:
     if fault.errno == errno.EFBIG:
         return "FILE_LIMIT"
     return "STORAGE" if fault.errno in STORAGE else ""
+
+
+def _reason(fault: OSError) -> str:
+    """The system's own words for it, without the path or the address that it is about."""
+    return f": {os.strerror(fault.errno)}" if isinstance(fault.errno, int) else ""
 
 
 def _trace(fault: BaseException) -> str:

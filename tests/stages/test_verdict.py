@@ -16,7 +16,7 @@ from jobrunner import (
     RetryableFailure,
 )
 from jobrunner.stages.outcomes import Parked
-from jobrunner.stages.verdict import for_attempt, raised, returned
+from jobrunner.stages.verdict import for_attempt, places, raised, returned
 
 
 class Silent(Exception):
@@ -117,8 +117,42 @@ def test_a_bug_leaves_its_traceback() -> None:
         stage()
     failure = raised(caught.value).failure
     assert failure is not None
-    assert failure.message == "ZeroDivisionError: a bug"
+    assert (
+        failure.message
+        == "the stage raised ZeroDivisionError; admins find where among the attempts"
+    )
     assert "in stage" in failure.detail
+    assert failure.detail.endswith("ZeroDivisionError: a bug\n")
+
+
+def test_places_of_a_traceback_are_told_without_its_words() -> None:
+    """What an exception says may be somebody's prompt, over several lines."""
+
+    def stage() -> None:
+        try:
+            raise KeyError("a hippogriff\nTraceback: no\n  File: a hippogriff\nhippogriff: none")
+        except KeyError as error:
+            raise ValueError("another hippogriff") from error
+
+    with pytest.raises(ValueError, match="another") as caught:
+        stage()
+    failure = raised(caught.value).failure
+    assert failure is not None
+    assert "hippogriff" in failure.detail
+    told = places(failure.detail)
+    assert told.startswith("Traceback")
+    assert "in stage" in told
+    assert told.endswith("\nValueError")
+    assert "KeyError" in told
+    assert "hippogriff" not in told.replace(__file__, "")
+    assert places("the provider said: no") == ""
+
+
+def test_what_the_disk_says_is_told_without_the_path() -> None:
+    failure = raised(OSError(errno.ENOSPC, "no room", "/srv/secret/place")).failure
+    assert failure is not None
+    assert failure.message == "the stage ran into OSError: No space left on device"
+    assert "/srv/secret/place" in failure.detail
 
 
 def test_parking_is_no_failure() -> None:

@@ -113,8 +113,7 @@ def _costs_only_this(text: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        said = f"{error}".split(" <", maxsplit=1)[0][:200] or type(error).__name__
-        raise PermanentFailure("NO_IMAGE", f"{text}: {said}") from error
+        raise PermanentFailure("NO_IMAGE", text, excerpt=str(error)) from error
 
 
 def _too_large(size: str) -> PermanentFailure:

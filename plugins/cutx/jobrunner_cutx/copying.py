@@ -52,7 +52,8 @@ def read(answer: str) -> list[copywriter.Variant]:
     try:
         variants = msgspec.json.decode(bare.encode(), type=Written).variants
     except msgspec.DecodeError as error:
-        raise PermanentFailure("BAD_ANSWER", f"the writer left the format: {error}") from error
+        text = "the writer left the format"
+        raise PermanentFailure("BAD_ANSWER", text, excerpt=str(error)) from error
     if not all(one.headline.strip() and one.text.strip() for one in variants):
         raise PermanentFailure("BAD_ANSWER", "the writer left a variant empty")
     return variants

@@ -98,8 +98,8 @@ def segments_of(ctx: PlainContext) -> list[Segment]:
     try:
         return msgspec.json.decode(data, type=_Transcript).segments
     except msgspec.DecodeError as error:
-        text = f"the transcript is not in this stage's format: {error}"
-        raise PermanentFailure("CORRUPT_INPUT", text) from error
+        text = "the transcript is not in this stage's format"
+        raise PermanentFailure("CORRUPT_INPUT", text, excerpt=str(error)) from error
 
 
 def extracted(segments: list[Segment]) -> list[Step]:
@@ -240,8 +240,8 @@ def read_written(answer: str, seconds: float) -> Written:
     try:
         written = msgspec.json.decode(bare.encode(), type=Written, strict=False)
     except msgspec.DecodeError as error:
-        text = f"the model did not keep to the format: {error}"
-        raise PermanentFailure("BAD_ANSWER", text) from error
+        text = "the model did not keep to the format"
+        raise PermanentFailure("BAD_ANSWER", text, excerpt=str(error)) from error
     for step in written.steps:
         if not math.isfinite(step.start_s) or not math.isfinite(step.end_s):
             raise PermanentFailure("BAD_ANSWER", f"the model gave no time for {step.title!r}")

@@ -59,7 +59,8 @@ def document(draft: Draft, images: Images, folder: str) -> str:
     try:
         typst.compile(source, output=target, root=folder)
     except typst.TypstError as error:
-        raise PermanentFailure("TYPESETTING", f"the draft cannot be typeset: {error}") from error
+        text = "the draft cannot be typeset; MD_ZIP exports it as it is"
+        raise PermanentFailure("TYPESETTING", text, excerpt=str(error)) from error
     return target
 
 
@@ -117,7 +118,7 @@ def _picture(path: str, into: str) -> str:
             kept.save(f"{into}.{ending}")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise PermanentFailure(
-            "NO_PICTURE", f"it is no picture that can be read: {error}"
+            "NO_PICTURE", "it is no picture that can be read", excerpt=str(error)
         ) from error
     return f"{into}.{ending}"
 

@@ -180,8 +180,8 @@ def _sound(picture: str | bytes) -> Shot:
     try:
         shot = looked_at(picture)
     except NoPicture as error:
-        text = f"what the provider sent as a picture is none: {error}"
-        raise PermanentFailure("BAD_ANSWER", text) from error
+        text = "what the provider sent as a picture is none"
+        raise PermanentFailure("BAD_ANSWER", text, excerpt=str(error)) from error
     if cut_short(picture, shot.content_type):
         text = "of the picture that the provider sent only a part came"
         raise PermanentFailure("BAD_ANSWER", text)
