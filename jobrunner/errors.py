@@ -3,6 +3,7 @@
     JobrunnerError
       Refused         the caller asked for something that cannot be: told once, nothing written
       StageFault      a plugin misbehaved: it costs one attempt, or its own workflow
+      PluginFault     a function of a workflow failed, or is gone: nothing was decided
       Misconfigured   the operator must change a file or a setting before the service starts
       Unreachable     the operator must start the service, or say where it listens
     StorageError    the operator must look at the disk
@@ -102,6 +103,28 @@ class StageFault(JobrunnerError):
         self.code = code
         self.detail = detail
         self.excerpt = excerpt
+
+
+class PluginFault(JobrunnerError):
+    """A function that a workflow names raised, answered something else than it may, or is not
+    there today (``missing``). Nothing was decided; what it raised is the cause of this."""
+
+    def __init__(self, workflow: str, function: str, detail: str, *, missing: bool = False) -> None:
+        super().__init__(f"{function} of workflow {workflow} {detail}")
+        self.workflow = workflow
+        self.function = function
+        self.missing = missing
+
+    def refusal(self) -> Refused:
+        """As it is told to whoever asked."""
+        if self.missing:
+            text = f"workflow {self.workflow} needs {self.function}, which its plugin lacks today"
+            return Refused("WORKFLOW_UNAVAILABLE", text, missing=[self.function])
+        text = (
+            f"{self.function} of workflow {self.workflow} failed, and nothing was changed; "
+            "the operator's log has the details"
+        )
+        return Refused("WORKFLOW_UNAVAILABLE", text)
 
 
 class Misconfigured(JobrunnerError):

@@ -14,6 +14,7 @@ from jobrunner.core.access import foreign, unknown
 from jobrunner.core.bulk import Tick
 from jobrunner.core.decide import (
     Verdict,
+    beset,
     decide,
     needs_balance,
     needs_event,
@@ -23,24 +24,27 @@ from jobrunner.core.decide import (
 from jobrunner.core.decision import Clash, Decision, NoOp
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import (
+    Advance,
     Ended,
     Facts,
     Fired,
     Message,
+    Rebound,
     Recovered,
     SeenEvent,
     SetAside,
     Start,
+    Supersede,
     WebhookFacts,
 )
 from jobrunner.core.redaction import redacted
 from jobrunner.core.webhooks import KEPT_MS
 from jobrunner.core.workflow import Definition
-from jobrunner.errors import JobrunnerError, Refused
+from jobrunner.errors import JobrunnerError, PluginFault, Refused
 from jobrunner.stages.params import Stale, params_of
 
 TRIES = 4
-FROM_INSIDE = (Start, Ended, Fired, Recovered, SetAside)
+FROM_INSIDE = (Start, Ended, Fired, Recovered, SetAside, Advance, Supersede, Rebound)
 
 
 class JobActor:
@@ -111,7 +115,14 @@ class JobActor:
 
     async def _decide(self, definition: Definition, job: Snapshot, message: Message) -> Verdict:
         facts = self._world.pauses.known_to(await self._facts(definition, job, message), job)
-        return decide(definition, job, message, facts, self._world.moment())
+        moment = self._world.moment()
+        try:
+            return decide(definition, job, message, facts, moment)
+        except PluginFault as fault:
+            refused = self._world.faulted(fault, job)
+            if isinstance(message, FROM_INSIDE):
+                return beset(definition, job, message, facts, moment, fault)
+            return refused
 
     async def _facts(self, definition: Definition, job: Snapshot, message: Message) -> Facts:
         """Only what this message may turn on is read."""

@@ -4,13 +4,14 @@ from msgspec.structs import replace
 
 from jobrunner.actors.answer import Answer, ours
 from jobrunner.actors.world import World
+from jobrunner.core.answers import Verdict
 from jobrunner.core.birth import born, derived_parts, keys_of
 from jobrunner.core.bulk import Tick
 from jobrunner.core.decision import Clash, KeyRow, NoOp
 from jobrunner.core.messages import Facts, Submit
 from jobrunner.core.queries import DoorQuestion
 from jobrunner.core.workflow import Definition
-from jobrunner.errors import Refused
+from jobrunner.errors import PluginFault, Refused
 from jobrunner.ports import digest
 
 TRIES = 5
@@ -23,12 +24,10 @@ async def submit(world: World, submission: Submit, tick: Tick | None = None) -> 
         raise Refused("UNKNOWN_WORKFLOW", f"there is no workflow {submission.workflow!r}")
     began_at, began = world.clock.now(), world.clock.monotonic()
     for _ in range(TRIES):
-        moment = world.moment()
-        parts = derived_parts(definition, submission, moment.now)
-        keys = keys_of(parts, submission, _hex)
-        facts = await _facts(world, definition, submission, keys, moment.now)
-        kept = tuple(key for key in keys if key is not None)
-        verdict = born(definition, submission, facts, moment, kept)
+        try:
+            verdict = await _decided(world, definition, submission)
+        except PluginFault as fault:
+            raise world.faulted(fault, correlation_id=submission.correlation_id) from fault
         if isinstance(verdict, Refused):
             raise _denied(world, submission, verdict)
         if isinstance(verdict, NoOp):
@@ -43,6 +42,15 @@ async def submit(world: World, submission: Submit, tick: Tick | None = None) -> 
             world.meter.submitted(outcome.snapshot, span)
             return Answer(outcome.snapshot, verdict.answer, 201)
     raise Refused("OVERLOADED", "too much happens around this key or account; try again")
+
+
+async def _decided(world: World, definition: Definition, submission: Submit) -> Verdict:
+    moment = world.moment()
+    parts = derived_parts(definition, submission, moment.now)
+    keys = keys_of(parts, submission, _hex)
+    facts = await _facts(world, definition, submission, keys, moment.now)
+    kept = tuple(key for key in keys if key is not None)
+    return born(definition, submission, facts, moment, kept)
 
 
 async def _facts(

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from jobrunner.core.messages import Ended, Moment
 from jobrunner.core.meter import SILENT, Meter, Span
 from jobrunner.core.queries import Reader
 from jobrunner.core.workflow import EXTERNAL
+from jobrunner.errors import PluginFault, Refused
 from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages import Registry
 from jobrunner.stages.shelf import Checked
@@ -107,6 +109,23 @@ class World:
             "correlation_id": job.correlation_id,
         }
         self._log(event, level=level, **about | fields)
+
+    def faulted(self, fault: PluginFault, job: Snapshot | None = None, **about: Any) -> Refused:
+        """A function of a plugin failed: told to the log in full, and as a refusal to whoever has
+        asked. One that is only missing was told at the start."""
+        if not fault.missing:
+            cause = fault.__cause__ or fault
+            fields = {
+                "workflow": fault.workflow,
+                "function": fault.function,
+                "detail": str(fault),
+                "traceback": "".join(traceback.format_exception(cause)),
+            }
+            if job is not None:
+                self.announce("plugin.fault", job, "error", **fields, **about)
+            else:
+                self.say("plugin.fault", level="error", **fields, **about)
+        return fault.refusal()
 
     def say(self, event: str, level: str = "info", **fields: Any) -> None:
         """A line that is about no job in particular."""

@@ -11,9 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from jobrunner.core.ask import Ask
+from jobrunner.core.consulting import derived, permitted
 from jobrunner.core.decision import Decision, KeyRow, LogEvent, NoOp, QuotaAssert
 from jobrunner.core.draft import Draft
-from jobrunner.core.guards import consult
 from jobrunner.core.inside import supersede
 from jobrunner.core.job import Run, Snapshot
 from jobrunner.core.messages import Facts, Known, Moment, Submit, Supersede
@@ -48,8 +48,7 @@ def derived_parts(definition: Definition, submit: Submit, now: int) -> list[Any]
     recipe = definition.workflow.recipe
     if recipe.derive is None or (submit.key is not None and recipe.client == "instead"):
         return None
-    parts: list[Any] = consult(recipe.derive, _ask(definition, submit, Facts(), now))
-    return parts
+    return derived(recipe.derive, _ask(definition, submit, Facts(), now))
 
 
 def keys_of(parts: list[Any] | None, submit: Submit, digest: Digest) -> tuple[KeyRow | None, ...]:
@@ -89,8 +88,7 @@ def _door(definition: Definition, submit: Submit, facts: Facts) -> Refused | Non
     if submit.overloaded:
         return Refused("OVERLOADED", "too many jobs are due now; try again later")
     for guard in definition.workflow.birth.guards:
-        refused: Refused | None = consult(guard.call, _ask(definition, submit, facts, 0))
-        if refused is not None:
+        if refused := permitted(guard.call, _ask(definition, submit, facts, 0)):
             return refused
     return _over_quota(definition.workflow.quota, facts)
 

@@ -21,9 +21,9 @@ from jobrunner.core.attempts import open_attempt
 from jobrunner.core.blame import named
 from jobrunner.core.brought import fitting
 from jobrunner.core.claiming import lost
+from jobrunner.core.consulting import acted, added, permitted, recognised
 from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.draft import Draft
-from jobrunner.core.guards import consult
 from jobrunner.core.job import Failure, Run, Snapshot
 from jobrunner.core.messages import Do, Edit, Facts, Moment, Report
 from jobrunner.core.money import move_money
@@ -46,8 +46,9 @@ def command(
         return forbidden(f"command {declared.name!r} is for {', '.join(declared.roles)}")
     draft = begin(definition, job, message, facts, moment, declared.name)
     draft.fields = message.fields
-    if declared.identity is not None and (known := consult(declared.identity, question(draft))):
-        return _replayed(draft, known)
+    if declared.identity is not None:
+        if known := recognised(declared.identity, question(draft)):
+            return _replayed(draft, known)
     if refused := stale_version(job, message.expected_version):
         return refused
     if job.status in declared.satisfied or _is_demanded(job, declared):
@@ -77,10 +78,10 @@ def edit(
     draft = begin(definition, job, message, facts, moment, "edit")
     _write(draft, message)
     if editable.action is not None:
-        acted = consult(editable.action, question(draft))
-        if isinstance(acted, Refused):
-            return acted
-        add_artifacts(draft, fitting(draft, acted.report).artifacts)
+        act = added(editable.action, question(draft))
+        if isinstance(act, Refused):
+            return act
+        add_artifacts(draft, fitting(draft, act.report).artifacts)
     draft.decided = True
     if refused := walk(draft, editable.walks[job.status], "user") or go_on(draft):
         return refused
@@ -96,8 +97,7 @@ def _write(draft: Draft, message: Edit) -> None:
 
 def _carry_out(draft: Draft, declared: Command) -> Verdict:
     for guard in declared.guards:
-        if refused := consult(guard.call, question(draft)):
-            assert isinstance(refused, Refused), f"guard {guard.call.name} answered {refused!r}"
+        if refused := permitted(guard.call, question(draft)):
             return refused
     if _as(draft, declared) == "workflow" and (refused := lost(draft.job, draft.actor, Report())):
         return refused
@@ -118,8 +118,7 @@ def _carry_out(draft: Draft, declared: Command) -> Verdict:
 def _act(draft: Draft, declared: Command) -> Act | Replay | Refused:
     if declared.action is None:
         return Act()
-    acted: Act | Replay | Refused = consult(declared.action, question(draft))
-    return acted
+    return acted(declared.action, question(draft))
 
 
 def _begin(draft: Draft, declared: Command, act: Act) -> None:

@@ -8,6 +8,7 @@ from jobrunner.core import commands, inside, outside, parking, pausing, requests
 from jobrunner.core.access import foreign
 from jobrunner.core.answers import Verdict
 from jobrunner.core.birth import born, derived_parts, keys_of
+from jobrunner.core.inside import beset
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import (
     Advance,
@@ -113,6 +114,7 @@ def needs_files(job: Snapshot, message: Message) -> bool:
 __all__ = [
     "Refused",
     "Verdict",
+    "beset",
     "born",
     "decide",
     "derived_parts",

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from jobrunner.core.ask import Ask
-from jobrunner.core.workflow import Call
 from jobrunner.errors import Refused
 
 
@@ -54,12 +53,3 @@ BUILT_IN: dict[str, Callable[..., Any]] = {
     "artifact_of_run": artifact_of_run,
     "verified": verified,
 }
-
-
-def consult(call: Call, ask: Ask) -> Any:
-    """The answer of a registered function, the workflow's own before ours."""
-    function = ask.definition.functions.get(call.name) or BUILT_IN[call.name]
-    answer = function(ask, **call.args)
-    if isinstance(answer, Refused):
-        answer.status = ask.definition.workflow.codes.get(answer.code, answer.status)
-    return answer

@@ -5,6 +5,7 @@ state that was left) is a no-op with a name.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -30,6 +31,7 @@ from jobrunner.core.messages import (
     Ended,
     Facts,
     Fired,
+    Message,
     Moment,
     Rebound,
     Recovered,
@@ -45,7 +47,7 @@ from jobrunner.core.rebinding import bring
 from jobrunner.core.reports import apply_report
 from jobrunner.core.webhooks import await_webhook
 from jobrunner.core.workflow import EXTERNAL, Definition
-from jobrunner.errors import Refused
+from jobrunner.errors import PluginFault, Refused
 
 Verdict = Decision | NoOp | Refused
 DEATHS_MAX = 3
@@ -214,24 +216,43 @@ def aside(draft: Draft, refused: Refused) -> Decision:
     """The engine's own step was refused: no edge is invented, a person is asked. An attempt that
     is over stays over: what it brought is kept, and another one waits for the release."""
     assert draft.before is not None
-    fresh = Draft(
-        draft.definition,
-        draft.before,
-        draft.before,
-        ENGINE,
-        draft.facts,
-        draft.moment,
-        draft.message,
-        "engine",
-    )
-    if isinstance(draft.message, Ended):
-        apply_report(fresh, draft.message.report)
-        _afresh(fresh, draft.message.outcome, draft.message.failure)
-    elif isinstance(draft.message, Recovered):
-        _interrupt(fresh)
-    elif isinstance(draft.message, Rebound):
-        bring(fresh)
+    before, facts, moment = draft.before, draft.facts, draft.moment
+    fresh = _as_it_was(draft.definition, before, draft.message, facts, moment)
     return _put_aside(fresh, f"{refused.code}: {refused.detail}")
+
+
+def beset(
+    definition: Definition,
+    job: Snapshot,
+    message: Message,
+    facts: Facts,
+    moment: Moment,
+    fault: PluginFault,
+) -> Verdict:
+    """The engine's own step met a function that failed: the job is put aside. While one is only
+    missing the job stays where it is, and goes on when the plugin brings it again."""
+    draft = _as_it_was(definition, job, message, facts, moment)
+    if not fault.missing:
+        return _put_aside(draft, str(fault))
+    return draft.tear_out() if draft.job != job else NoOp("waits_for_its_plugin", job)
+
+
+def _as_it_was(
+    definition: Definition, job: Snapshot, message: Any, facts: Facts, moment: Moment
+) -> Draft:
+    """Before the step that could not be taken, but with an attempt that is over being over."""
+    draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine")
+    if isinstance(message, Ended):
+        try:
+            apply_report(draft, message.report)
+        except PluginFault:
+            pass  # what sifts it has failed: nothing of it counts
+        _afresh(draft, message.outcome, message.failure)
+    elif isinstance(message, Recovered):
+        _interrupt(draft)
+    elif isinstance(message, Rebound):
+        bring(draft)
+    return draft
 
 
 def _put_aside(draft: Draft, why: str) -> Decision:

@@ -8,9 +8,9 @@ job further in the same commit.
 from jobrunner.core.ask import Ask
 from jobrunner.core.attempts import end, lock_for, open_attempt, quit_attempt
 from jobrunner.core.blame import named
+from jobrunner.core.consulting import permitted
 from jobrunner.core.decision import AuditRecord, DeadLetter, Hop
 from jobrunner.core.draft import Draft
-from jobrunner.core.guards import consult
 from jobrunner.core.job import Failure, Run
 from jobrunner.core.money import move_money
 from jobrunner.core.workflow import Edge, Guard, State, Trigger
@@ -105,8 +105,7 @@ def _ask(draft: Draft, guard: Guard, target: str, trigger: Trigger) -> Refused |
         return None
     if guard.otherwise and draft.diverted:
         return None
-    refused: Refused | None = consult(guard.call, question(draft, target))
-    return refused
+    return permitted(guard.call, question(draft, target))
 
 
 def _diverts(draft: Draft, guard: Guard) -> bool:

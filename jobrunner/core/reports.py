@@ -6,8 +6,8 @@ It is taken in before the edge is walked, so that guards look at the job as it w
 from typing import Any
 
 from jobrunner.core.brought import fitting
+from jobrunner.core.consulting import sifted
 from jobrunner.core.draft import Draft
-from jobrunner.core.guards import consult
 from jobrunner.core.job import Artifact, Asset
 from jobrunner.core.messages import Report
 from jobrunner.core.moves import question
@@ -46,8 +46,7 @@ def _sifted(draft: Draft, report: Report) -> Report:
     sift = draft.state.sift
     if sift is None:
         return report
-    kept: Report = consult(sift, question(draft))
-    return kept
+    return sifted(sift, question(draft))
 
 
 def add_artifacts(

@@ -15,9 +15,9 @@ from typing import Any
 from jobrunner.core.access import foreign
 from jobrunner.core.answers import Verdict, answered, begin, forbidden, satisfied, stale_version
 from jobrunner.core.ask import Act
+from jobrunner.core.consulting import added, permitted
 from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.draft import Draft
-from jobrunner.core.guards import consult
 from jobrunner.core.job import Actor, Asset, Snapshot
 from jobrunner.core.messages import Arrived, Arriving, Facts, Moment, Report
 from jobrunner.core.moves import go_on, question, walk
@@ -134,8 +134,7 @@ def _barred(draft: Draft, upload: Upload) -> Refused | None:
             upload.locked, detail, status=known.get(upload.locked, 0), current_status=job.status
         )
     for guard in upload.guards:
-        if refused := consult(guard.call, question(draft)):
-            assert isinstance(refused, Refused), f"guard {guard.call.name} answered {refused!r}"
+        if refused := permitted(guard.call, question(draft)):
             return refused
     return None
 
@@ -155,10 +154,9 @@ def _take(draft: Draft, upload: Upload, asset: Asset) -> Refused | None:
     if upload.fingerprint:
         values[upload.fingerprint] = asset.sha256
     draft.report = Report(artifacts=values, assets=(asset,))
-    act = Act() if upload.action is None else consult(upload.action, question(draft))
+    act = Act() if upload.action is None else added(upload.action, question(draft))
     if isinstance(act, Refused):
         return act
-    assert isinstance(act, Act), f"the action of upload {upload.name} answered {act!r}"
     apply_report(draft, Report(artifacts={**values, **act.report.artifacts}, assets=(asset,)))
     entry = {"id": asset.id, "url": asset.url, "file_size": asset.file_size, "sha256": asset.sha256}
     marks = {LAST: {**_last(draft.job), upload.name: entry}, **act.marks}

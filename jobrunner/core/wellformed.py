@@ -50,7 +50,6 @@ WITHIN: dict[tuple[type, str], tuple[float, float]] = {
     (Retry, "jitter"): (0, 1),
     (Lock, "lapse_s"): SECONDS,
     (Command, "status_from"): SUCCESS,
-    (Upload, "max_bytes"): AMOUNT,
     (Recipe, "max_length"): (1, 255),
     (Quota, "open_jobs"): AMOUNT,
     (Quota, "per_minute"): AMOUNT,
@@ -74,18 +73,12 @@ SHAPED: dict[tuple[type, str], re.Pattern[str]] = {
     (Command, "aliases"): PATH,
     (Editable, "name"): ARTIFACT,
     (Editable, "locked"): NAME,
-    (Upload, "name"): NAME,
-    (Upload, "artifact"): ARTIFACT,
-    (Upload, "fingerprint"): ARTIFACT,
-    (Upload, "asset_type"): NAME,
     (Upload, "locked"): NAME,
     (JobType, "name"): NAME,
     (Call, "name"): NAME,
     (Audit, "event"): EVENT,
 }
-MAY_BE_EMPTY = {(State, "checkpoint"), (State, "produces"), (Upload, "artifact")} | {
-    (Upload, "fingerprint")
-}
+MAY_BE_EMPTY = {(State, "checkpoint"), (State, "produces")}
 INTEGER_MAX = 2**53
 DEPTH_MAX = 32
 SHOWN_MAX = 60

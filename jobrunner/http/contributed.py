@@ -7,9 +7,10 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.actors import Answer
+from jobrunner.core.consulting import call_function, sendable
 from jobrunner.core.messages import Do
 from jobrunner.core.workflow import Definition, Route
-from jobrunner.errors import Refused
+from jobrunner.errors import PluginFault, Refused
 from jobrunner.http.bodies import decode
 from jobrunner.http.commands import command_at
 from jobrunner.http.conditions import etag, expected_version
@@ -25,6 +26,7 @@ from jobrunner.http.views import Job
 from jobrunner.http.wire import NoFields
 
 SETTLED = ("settled", "final")
+READ = tuple[dict[str, Any], str | None]
 
 
 def endpoints_of(definitions: Iterable[Definition]) -> Iterator[Endpoint]:
@@ -78,7 +80,7 @@ def _submitting(definition: Definition, route: Route) -> Handler:
         current = call.door.supervisor.definitions.current(definition.workflow.name)
         assert current is not None, f"{definition.workflow.name} was loaded when its route was made"
         job_type = route.job_type or current.workflow.job_types[0].name
-        said, key = _read(current, route, call.body)
+        said, key = _read(call, current, route, call.body)
         params = params_of(current, job_type, CANONICAL(said), "$")
         order = submission(call, current, job_type, params, key)
         answer = await call.door.supervisor.submit(order)
@@ -94,7 +96,7 @@ def _commanding(route: Route) -> Handler:
         if route not in definition.workflow.routes:
             detail = f"{definition.workflow.name} has no command at {route.path}"
             raise Refused("UNKNOWN_COMMAND", detail)
-        fields, reason, version = _fields(definition, route, call.raw)
+        fields, reason, version = _fields(call, definition, route)
         expected = expected_version(call, version)
         message = Do(call.actor, route.command, fields, expected, reason)
         answer = await call.door.supervisor.ask(job.id, message)
@@ -103,24 +105,30 @@ def _commanding(route: Route) -> Handler:
     return commanded
 
 
-def _read(definition: Definition, route: Route, body: Struct) -> tuple[dict[str, Any], str | None]:
+def _read(
+    call: Call, definition: Definition, route: Route, body: Struct
+) -> tuple[dict[str, Any], str | None]:
     """The params, and the client's key if its body has one."""
     said: dict[str, Any] = msgspec.to_builtins(body)
-    if route.read:
-        params, key = definition.functions[route.read](said)
-        return params, key
-    return said, said.pop("idempotency_key", None)
+    if not route.read:
+        return said, said.pop("idempotency_key", None)
+    try:
+        answer = call_function(definition, route.read, said)
+        read: tuple[dict[str, Any], str | None] = sendable(definition, route.read, answer, READ)
+    except PluginFault as fault:
+        raise call.door.supervisor.faulted(fault) from fault
+    return read
 
 
 def _fields(
-    definition: Definition, route: Route, raw: bytes
+    call: Call, definition: Definition, route: Route
 ) -> tuple[dict[str, Any], str | None, int | None]:
     """A command's fields, straight or by way of the route's own body."""
     command = definition.commands[route.command]
     if not route.body:
-        return command_fields(definition, command, raw)
-    body = decode(raw or b"{}", msgspec.json.Decoder(definition.structs[route.body]))
-    said, _ = _read(definition, route, body)
+        return command_fields(definition, command, call.raw)
+    body = decode(call.raw or b"{}", msgspec.json.Decoder(definition.structs[route.body]))
+    said, _ = _read(call, definition, route, body)
     return command_fields(definition, command, CANONICAL(said))
 
 
@@ -138,10 +146,25 @@ async def _reply(call: Call, definition: Definition, route: Route, answer: Answe
     body = msgspec.structs.asdict(job_view(call, answer.job))
     body |= {**linked(call, timed(answer.fields)), "replayed": answer.replayed}
     if route.answer:
-        purse = await call.door.reader.credits(answer.job.user_id)
-        body |= linked(call, timed(definition.functions[route.answer](answer.job, answer, purse)))
+        body |= linked(call, timed(await _said(call, definition, route.answer, answer)))
     headers = {"ETag": etag(answer.job), "Location": link(call, f"/jobs/{answer.job.id}")}
     return Reply(answer.status if route.command else route.status, encode(body), headers)
+
+
+async def _said(call: Call, definition: Definition, name: str, answer: Answer) -> dict[str, Any]:
+    """What the route has to say. What was asked for is done by now, so a function that fails here
+    takes back nothing: the job is answered without it."""
+    purse = await call.door.reader.credits(answer.job.user_id)
+    try:
+        try:
+            said = call_function(definition, name, answer.job, answer, purse)
+        except Refused as refused:
+            said = refused
+        told: dict[str, Any] = sendable(definition, name, said, dict[str, Any])
+    except PluginFault as fault:
+        call.door.supervisor.faulted(fault, answer.job)
+        return {}
+    return told
 
 
 def _operation(path: str) -> str:

@@ -19,7 +19,7 @@ from jobrunner.core.job import Asset, Snapshot
 from jobrunner.core.messages import Arrived, Arriving
 from jobrunner.core.uploads import admitted, safe_name
 from jobrunner.core.workflow import Definition, Upload
-from jobrunner.errors import OutcomeUnknown, Refused
+from jobrunner.errors import OutcomeUnknown, PluginFault, Refused
 from jobrunner.http.bodies import too_large
 from jobrunner.http.conditions import expected_version
 from jobrunner.http.door import Call, Reply
@@ -75,7 +75,10 @@ async def shelve(call: Call) -> Reply:
 def admit(call: Call, job: Snapshot, definition: Definition, name: str, media_type: str) -> Upload:
     """Raises: Refused, for everything that is known without the file."""
     now = call.door.clock.now()
-    found = admitted(definition, job, call.actor, name, media_type, now)
+    try:
+        found = admitted(definition, job, call.actor, name, media_type, now)
+    except PluginFault as fault:
+        raise call.door.supervisor.faulted(fault, job) from fault
     if isinstance(found, Refused):
         raise found
     return found

@@ -31,7 +31,7 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
     """No parameters."""
 
 
-def broken(job: Any, answer: Any, purse: Any) -> dict[str, Any]:
+def broken(call: Any, job: Any) -> Any:
     raise KeyError("the secret ingredient")
 
 
@@ -40,7 +40,7 @@ def refusing(body: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
 
 
 def odd() -> Definition:
-    """A workflow with two doors: one that fails, and one that refuses in its own words."""
+    """A workflow with two doors: one is plain, and one refuses in its own words."""
     return Definition(
         Workflow(
             name="odd",
@@ -51,6 +51,7 @@ def odd() -> Definition:
                 State(
                     "working",
                     "active",
+                    stage={"*": "external"},
                     done="done",
                     deadline=Deadline(60, ("failed",)),
                     retry=Retry("inside", failed=("failed",)),
@@ -66,12 +67,12 @@ def odd() -> Definition:
             job_types=(JobType("odd", params="nothing"),),
             locks=(Lock("job", guarded=("working",)),),
             routes=(
-                Route("POST", "/odd/bug", job_type="odd", body="nothing", answer="broken"),
+                Route("POST", "/odd/bug", job_type="odd", body="nothing"),
                 Route("POST", "/odd/no", job_type="odd", body="nothing", read="refusing"),
             ),
             codes={"TOO_ODD": 418},
         ),
-        functions={"broken": broken, "refusing": refusing},
+        functions={"refusing": refusing},
         structs={"nothing": Nothing},
     )
 
@@ -160,8 +161,11 @@ async def test_a_workflow_that_was_refused_at_start(tmp_path: Path) -> None:
         assert listed["refused"] == [{"name": "ss", "faults": ["its check failed"]}]
 
 
-async def test_a_bug_is_told_to_the_log_alone(tmp_path: Path) -> None:
+async def test_a_bug_is_told_to_the_log_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(tmp_path, registry=with_odd(), faults=1) as house:
+        monkeypatch.setattr("jobrunner.http.contributed.job_view", broken)
         house.ada.contract = None
         said = await house.ada.post("/odd/bug", {}, X_Request_Id="find-me")
         assert (said.status, said.code) == (500, "INTERNAL")
