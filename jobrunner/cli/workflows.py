@@ -37,9 +37,13 @@ def show(name: str, /, *, where: Where = Where()) -> None:
 @app.command
 def check(name: str | None = None, /, *, where: Where = Where()) -> int:
     """Prove that every job ends and all money is settled, whatever happens; or show how not."""
-    registry = _registry(where)
+    from jobrunner.cli.rebinding import rebound
+
+    config = where.load()
+    registry = installed(config)
     names = [name] if name else sorted({*registry.names(), *registry.refused})
-    return max([_checked(registry, one) for one in names], default=0)
+    lines = rebound(config, registry)
+    return max([_checked(registry, one, lines.get(one, [])) for one in names], default=0)
 
 
 @app.command
@@ -89,7 +93,8 @@ def _unknown(registry: "Registry", name: str) -> Refused:
     return Refused("NOT_FOUND", f"{name}: {why}", status=404)
 
 
-def _checked(registry: "Registry", name: str) -> int:
+def _checked(registry: "Registry", name: str, notes: list[str]) -> int:
+    """``notes`` are no faults."""
     definition = registry.current(name)
     if definition is None and name not in registry.refused:
         raise _unknown(registry, name)
@@ -97,7 +102,7 @@ def _checked(registry: "Registry", name: str) -> int:
     lines = [*registry.refused.get(name, ())]
     for fault in found:
         lines += [f"{fault.rule}: {fault.text}", *(f"    {step}" for step in fault.trace)]
-    print(f"{name}: " + ("\n  ".join(["refused", *lines]) if lines else "ok"))
+    print("\n  ".join([f"{name}: {'refused' if lines else 'ok'}", *lines, *notes]))
     return 1 if lines else 0
 
 

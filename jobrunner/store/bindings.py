@@ -3,10 +3,15 @@ brought to another binding."""
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from jobrunner.core.binding import Bind, Binding, Resting, Spot
 from jobrunner.store import statements as sql
+from jobrunner.store.answers import declarations
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Statement
 
@@ -23,12 +28,13 @@ RESTING = """
         UNION SELECT id FROM jobs WHERE paused = 1
         UNION SELECT job FROM attempts WHERE status = 'running'
         UNION SELECT job FROM timers)
-    SELECT j.id, j.uid, d.digest, j.status, j.job_type
+    SELECT {what}
     FROM found CROSS JOIN jobs j ON j.id = found.row JOIN definitions d ON d.id = j.definition
     WHERE j.id > ?1 AND json_array(d.digest, j.status, j.job_type) IN
         (SELECT value FROM json_each(?2))
-    ORDER BY j.id LIMIT ?3
 """
+ONE_BY_ONE = RESTING.format(what="j.id, j.uid, d.digest, j.status, j.job_type")
+BY_SPOT = RESTING.format(what="d.digest, j.status, j.job_type, count(*)")
 
 
 def binding_rows(unit: Bind) -> Iterator[Row]:
@@ -52,6 +58,35 @@ def bindings(db: Db) -> tuple[Binding, ...]:
 
 def resting(db: Db, places: tuple[Spot, ...], after: int, limit: int) -> tuple[Resting, ...]:
     """Jobs in these places, by their key, the first after ``after``."""
-    wanted = text([text(place) for place in places])
-    found = db.execute(RESTING, (after, wanted, limit))
+    found = db.execute(f"{ONE_BY_ONE} ORDER BY j.id LIMIT ?3", (after, _listed(places), limit))
     return tuple(Resting(row[0], row[1], row[2:]) for row in found)
+
+
+class Stored(Struct, frozen=True):
+    """What a file says of declarations (name, digest, data) and of their bindings; ``jobs`` counts
+    those that rest where a binding matters."""
+
+    declarations: tuple[tuple[str, str, bytes], ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    jobs: dict[Spot, int] = {}
+
+
+def stored_bindings(path: str) -> Stored:
+    """Read beside a service or without one; nothing of a file that is not there, or is older."""
+    if not Path(path).exists():
+        return Stored()
+    try:
+        with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)) as db:
+            db.execute("PRAGMA wal_autocheckpoint = 0")
+            known = bindings(db)
+            counted = db.execute(
+                f"{BY_SPOT} GROUP BY 1, 2, 3", (0, _listed(tuple(one.spot for one in known)))
+            )
+            jobs = {row[:3]: row[3] for row in counted}
+            return Stored(declarations(db), known, jobs)
+    except sqlite3.Error:
+        return Stored()
+
+
+def _listed(places: tuple[Spot, ...]) -> str:
+    return text([text(place) for place in places])

@@ -2,6 +2,8 @@
 lifecycles, from outside to the house and from the house to outside, with a job in every state and
 in every way in which one can rest there."""
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -46,12 +48,25 @@ async def home(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Place]:
 
 async def live(home: Place, bindings: str, turns: int = 200) -> None:
     """The next life, with these bindings; so many attempts may run in it."""
+    configure(home, bindings, turns)
+    await home.start()
+
+
+def configure(home: Place, bindings: str, turns: int) -> None:
     head, _, quota = home.config.partition("[workflows.image-generation]")
     limits = f"active_jobs = {turns}\nfree_disk = 0\n"
     before = head.partition("[limits]")[0] + "[limits]\n" + limits
     quota = "[workflows.image-generation]\nquota = { open_jobs = 0, per_minute = 0 }\n"
     home.configure(before + PATIENT.format(turns=turns).lstrip() + quota + bindings)
-    await home.start()
+
+
+def checked(home: Place, bindings: str) -> str:
+    """What ``workflow check`` says of these bindings."""
+    configure(home, bindings, 1)
+    (home.folder / "config.toml").write_text(home.config)
+    command = [sys.executable, "-m", "jobrunner", "workflow", "check", "--config", "config.toml"]
+    done = subprocess.run(command, cwd=home.folder, capture_output=True, text=True, check=True)
+    return done.stdout
 
 
 async def stand(home: Place, workflow: str, state: str, **more: Any) -> str:
@@ -267,6 +282,10 @@ async def test_from_the_house_to_outside(home: Place) -> None:
     assert "a free slot in this service" in await last_in_line(home, jobs)
     await home.kill()
 
+    said = checked(home, OUTSIDE)
+    ahead = "trial.stand at the last start, external from the next one on"
+    assert f"processing of generation: {ahead} (2 jobs there)" in said
+    assert f"TRANSCRIBING of video: {ahead} (1 job there)" in said
     await live(home, OUTSIDE)
     assert home.faults() == ()
     for name, job_id in (jobs | by_hand).items():
@@ -281,6 +300,8 @@ async def test_from_the_house_to_outside(home: Place) -> None:
     await home.stop()
     assert home.faults() == ()
 
+    said = checked(home, OUTSIDE)
+    assert "TRANSCRIBING of video: external, trial.stand before (1 job brought along)" in said
     await live(home, OUTSIDE)
     assert home.log("binding.changed") == [], "nothing is different from the last start"
 
