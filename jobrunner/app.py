@@ -8,9 +8,9 @@ closes last to new work, running stages get their time, and the writer closes la
 import importlib.metadata
 import os
 import site
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from ipaddress import ip_network
 from typing import Any
 
@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from jobrunner import overrides
 from jobrunner.actors import Limits, Supervisor
+from jobrunner.actors.crew import Crew
 from jobrunner.actors.health import Health
 from jobrunner.actors.keyfile import key_file_beside, seals
 from jobrunner.actors.signing import Seals
@@ -27,7 +28,9 @@ from jobrunner.beginning import first_token, introduce, keep_secrets, remember
 from jobrunner.config import Config
 from jobrunner.core.meter import SILENT, Meter
 from jobrunner.core.workflow import Workflow
+from jobrunner.ending import LATE_S, Ending, ungrouped
 from jobrunner.errors import JobrunnerError, OutcomeUnknown
+from jobrunner.log import Log as Subscriber
 from jobrunner.ports import (
     Clock,
     Ids,
@@ -37,7 +40,6 @@ from jobrunner.ports import (
     SystemFiles,
     SystemIds,
     SystemSignals,
-    end_process,
 )
 from jobrunner.stages import Registry
 from jobrunner.stages.arrivals import Arrivals
@@ -48,7 +50,6 @@ from jobrunner.stages.surroundings import Surroundings
 from jobrunner.store import Store, open_store
 
 Log = Callable[..., None]
-LATE_S = 20.0
 LAST_TRACES_S = 5.0
 
 
@@ -89,26 +90,25 @@ def system_ports() -> Ports:
     )
 
 
-async def serve(config: Config, log: Log) -> None:
+async def serve(config: Config, log: Subscriber) -> None:
     """Run until a signal says stop, then drain. Raises what made it impossible to start, or
     OutcomeUnknown when only a new start can tell what is on disk."""
     ports = system_ports()
-    async with ports.signals.stops() as stops, running(config, log, ports) as service:
-        _greet(service)
-        async with anyio.create_task_group() as group:
-
-            async def until_failed() -> None:
-                await service.supervisor.failed.wait()
-                ports.children.watchdog(LATE_S, _give_up_waiting)
-                group.cancel_scope.cancel()
-
-            group.start_soon(until_failed)
-            await anext(aiter(stops))
-            log("service.stopping")
-            ports.children.watchdog(config.server.drain_seconds + LATE_S, _give_up_waiting)
+    ending = Ending(log, ports.children, ports.clock)
+    within_s = config.server.drain_seconds + LATE_S
+    with ending.told():
+        async with ungrouped(), ports.signals.stops() as stops, anyio.create_task_group() as group:
+            group.start_soon(ending.watch)
+            group.start_soon(ending.listen, stops, within_s)
+            async with running(config, log, ports) as service:
+                try:
+                    _greet(service)
+                    await ending.over(service.supervisor)
+                finally:
+                    ending.begin("a part of the service failed", within_s)
             group.cancel_scope.cancel()
-    if service.supervisor.unknown is not None:
-        raise service.supervisor.unknown
+        if service.supervisor.unknown is not None:
+            raise service.supervisor.unknown
 
 
 @asynccontextmanager
@@ -124,7 +124,7 @@ async def running(
     keep_secrets(config, definitions, around.redaction, log)
     around.hold(definitions.names())
     async with (
-        _ungrouped(),
+        ungrouped(),
         _observed(config, ports) as meter,
         _opened(config, ports, meter) as store,
         aclosing(around.outlets),
@@ -143,8 +143,10 @@ async def running(
                 _accompanied(config, definitions, around, ports.clock, log),
                 anyio.create_task_group() as group,
             ):
-                group.start_soon(health.watch, log)
-                group.start_soon(door.arrivals.watch, log)
+                crew = Crew(group, ports.clock, log, supervisor.give_up)
+                crew.keep(health.watch)
+                crew.keep(partial(health.look, log))
+                crew.keep(partial(door.arrivals.watch, log))
                 log("service.ready", url=url, epoch=store.epoch)
                 try:
                     rooms = supervisor, store, definitions
@@ -222,20 +224,6 @@ def _url(host: str, port: int) -> str:
 def _reached(host: str) -> str:
     """By which address this machine reaches itself there."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
-
-
-@asynccontextmanager
-async def _ungrouped() -> AsyncIterator[None]:
-    """One error of ours, however many task groups it has passed through, stays what it was."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
-        if isinstance(error, JobrunnerError):
-            raise error from group
-        raise
 
 
 @asynccontextmanager
@@ -425,12 +413,6 @@ def _greet(service: Service) -> None:
     if service.first_token is not None:
         print(f"admin token, shown this once: {service.first_token}")
         print("(kept in admin.token beside the database)", flush=True)
-
-
-def _give_up_waiting() -> None:
-    """What was acknowledged is on disk, and what was interrupted goes on at the next start."""
-    print("a stage would not stop; ending the process without it", file=sys.stderr)
-    end_process(1)
 
 
 __all__ = [

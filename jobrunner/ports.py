@@ -15,7 +15,6 @@ import resource
 import secrets
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -23,6 +22,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
+
+from jobrunner.watchdog import SystemWatchdog
 
 if TYPE_CHECKING:
     from aiohttp import BaseConnector
@@ -352,29 +353,6 @@ class SystemChild:
                 self._process.send_signal(number)
 
 
-class SystemWatchdog:
-    """A thread that acts when nobody ticked for a while: it alone sees a loop that hangs."""
-
-    def __init__(self, silence_s: float, on_silence: Callable[[], None]) -> None:
-        self._silence_s = silence_s
-        self._on_silence = on_silence
-        self._seen = time.monotonic()
-        self._closed = threading.Event()
-        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
-
-    def tick(self) -> None:
-        self._seen = time.monotonic()
-
-    def close(self) -> None:
-        self._closed.set()
-
-    def _watch(self) -> None:
-        while not self._closed.wait(self._silence_s / 4):
-            if time.monotonic() - self._seen > self._silence_s:
-                self._on_silence()
-                return
-
-
 class SystemConnector:
     """No two addresses of one name are tried at once: the first that is forbidden ends it."""
 
@@ -422,12 +400,6 @@ def raise_open_files(wanted: int) -> int:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return soft
-
-
-def end_process(code: int) -> None:
-    """At once, without cleaning up: the disk is right, the memory is not to be trusted."""
-    sys.stderr.flush()
-    os._exit(code)
 
 
 class SystemSignals:

@@ -58,6 +58,11 @@ class JobActor:
         """Somebody else's commit changed this job: read it again before the next decision."""
         self._job = None
 
+    def abandon(self) -> None:
+        """Nobody works here any more, and who waits is told so."""
+        while letter := self.mailbox.take():
+            _settle(letter, torn())
+
     async def work(self) -> None:
         """Until the mailbox is empty. A bug ends it: the letter at hand is answered with it."""
         while letter := self.mailbox.take():
@@ -66,8 +71,11 @@ class JobActor:
             except JobrunnerError as known:
                 self._job = None
                 _settle(letter, known)
-            except BaseException as bug:
+            except Exception as bug:
                 _settle(letter, bug)
+                raise
+            except BaseException:
+                _settle(letter, torn())
                 raise
             else:
                 if not letter.reply.done():
@@ -176,6 +184,12 @@ class JobActor:
         return refused
 
 
+def torn() -> Refused:
+    """For who waited when this actor was ended. An error of ours, never the cancellation itself: in
+    another task that would be taken for that one's own, and pass on without a word."""
+    return Refused("OUTCOME_UNKNOWN", "the service ended before it could answer; ask again")
+
+
 def _or_aside(definition: Definition, job: Snapshot, message: Message) -> Message:
     """No attempt begins on parameters that its stage could not read."""
     if isinstance(message, Start) and not job.stuck:
@@ -186,7 +200,7 @@ def _or_aside(definition: Definition, job: Snapshot, message: Message) -> Messag
     return message
 
 
-def _settle(letter: Letter, error: BaseException) -> None:
+def _settle(letter: Letter, error: Exception) -> None:
     if not letter.reply.done():
         letter.reply.set_exception(error)
         letter.reply.exception()

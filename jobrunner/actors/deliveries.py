@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from jobrunner.actors.answer import Committed
+from jobrunner.actors.crew import Crew
 from jobrunner.actors.lanes import Lanes
 from jobrunner.actors.signing import Seals, sealed
 from jobrunner.actors.world import World
@@ -74,7 +75,7 @@ class Deliveries:
         """Why a client may not be told there; None when it may."""
         return self._world.surroundings.outlets.misfit_url(url)
 
-    async def run(self, group: TaskGroup) -> None:
+    async def run(self, group: Crew | TaskGroup) -> None:
         """``group`` is where tries are made: they go on when this must be started again."""
         while True:
             self._nudge.clear()
@@ -93,7 +94,7 @@ class Deliveries:
                 self._nudge.clear()
                 await self._nudge.wait()
 
-    async def _start(self, group: TaskGroup) -> bool:
+    async def _start(self, group: Crew | TaskGroup) -> bool:
         """Whatever is due and has room; True when there may be more."""
         if not self.open or self._lanes.room <= 0:
             return False

@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import anyio
-from anyio.abc import TaskGroup
 
+from jobrunner.actors.crew import Crew
 from jobrunner.actors.recovery import CLEARED_AFTER_S
 from jobrunner.actors.slots import Slots
 from jobrunner.actors.world import World
@@ -97,7 +97,7 @@ class Dispatcher:
         """Something that was paused, or waited for, goes on."""
         self._nudge.set()
 
-    async def run(self, group: TaskGroup) -> None:
+    async def run(self, group: Crew) -> None:
         """``group`` is where jobs are asked: who is asked stays so when this is started again."""
         self.backlog = await self._world.reader.line_length()
         self._users = Counter(dict(await self._world.reader.line_users()))
@@ -107,7 +107,7 @@ class Dispatcher:
             await self._serve(group)
             await self._rest()
 
-    async def _serve(self, group: TaskGroup) -> None:
+    async def _serve(self, group: Crew) -> None:
         """Fill the free slots; what does not fit stays where it is, in the table."""
         while self.open and self._slots.free:
             self._answered.clear()

@@ -1,31 +1,46 @@
-"""Whether the service is well: what ``/readyz`` tells, and the tick by which this process lives."""
+"""Whether the service is well: what ``/readyz`` tells, and when it is so unwell that it must go."""
 
-import faulthandler
-import sys
 from collections.abc import Mapping
 from typing import Protocol
 
 from jobrunner.actors.answer import Announce
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.errors import OutcomeUnknown, StorageError
-from jobrunner.ports import Children, Clock, end_process
+from jobrunner.ports import Children, Clock
 
 TICK_S = 1.0
+LOOK_EVERY_S = 8.0
 SEEN_EVERY_S = 30.0
-SILENCE_S = 10.0
 LAG_MAX_S = 2.0
+UNREADABLE_MAX_S = 16.0
+UNSEEN_MAX_S = 25.0
 STRAYS_MAX = 4
 
 
+class Condition(Protocol):
+    """How the file is: each a sentence, empty when all is well."""
+
+    @property
+    def lost(self) -> str: ...
+
+    @property
+    def unreadable(self) -> str: ...
+
+    @property
+    def fault(self) -> str: ...
+
+
 class Living(Protocol):
-    """The store, as far as it is asked for a sign of life."""
+    """The store, as far as it is asked how it is."""
 
     async def touch(self) -> None: ...
 
+    async def condition(self) -> Condition: ...
+
 
 class Health:
-    """The loop's lag is measured by how late a nap ends; the writer answers a no-op now and then. A
-    thread outside the loop ends the process when the loop does not tick at all."""
+    """The loop's lag is measured by how late a nap ends; the file is looked at now and then, and
+    the writer proves now and then that it can write."""
 
     def __init__(
         self, store: Living, supervisor: Supervisor, clock: Clock, children: Children
@@ -35,7 +50,10 @@ class Health:
         self._clock = clock
         self._children = children
         self._lag_s = 0.0
-        self._store_fault = ""
+        self._file_fault = ""
+        self._write_fault = ""
+        now = clock.monotonic()
+        self._looked_at, self._readable_at, self._touched_at = now, now, now
 
     async def __call__(self) -> Mapping[str, str]:
         faults = {}
@@ -43,40 +61,51 @@ class Health:
             faults["drain"] = "the service is stopping"
         if self._lag_s > LAG_MAX_S:
             faults["loop"] = f"the event loop lags {self._lag_s:.1f} s behind"
-        if self._store_fault:
-            faults["store"] = self._store_fault
+        if fault := self._file_fault or self._write_fault or self._silence():
+            faults["store"] = fault
         if self._children.strays >= STRAYS_MAX:
             faults["threads"] = "stages in threads go on though their time is over; restart"
         return faults
 
-    async def watch(self, log: Announce) -> None:
-        dog = self._children.watchdog(SILENCE_S, _bark)
-        try:
-            seen_at = self._clock.monotonic()
-            while True:
-                before = self._clock.monotonic()
-                await self._clock.sleep(TICK_S)
-                self._lag_s = max(self._clock.monotonic() - before - TICK_S, 0)
-                dog.tick()
-                if self._clock.monotonic() - seen_at >= SEEN_EVERY_S:
-                    seen_at = self._clock.monotonic()
-                    await self._touch(log)
-        finally:
-            dog.close()
+    async def watch(self) -> None:
+        while True:
+            before = self._clock.monotonic()
+            await self._clock.sleep(TICK_S)
+            self._lag_s = max(self._clock.monotonic() - before - TICK_S, 0)
+
+    async def look(self, log: Announce) -> None:
+        """Not in the task that measures the lag: a disk may take its time."""
+        while True:
+            await self._clock.sleep(LOOK_EVERY_S)
+            await self._look(log)
+            if self._clock.monotonic() - self._touched_at >= SEEN_EVERY_S:
+                await self._touch(log)
+
+    def _silence(self) -> str:
+        silent_s = self._clock.monotonic() - self._looked_at
+        return f"the disk has not answered for {silent_s:.0f} s" if silent_s > UNSEEN_MAX_S else ""
+
+    async def _look(self, log: Announce) -> None:
+        condition = await self._store.condition()
+        now = self._looked_at = self._clock.monotonic()
+        if condition.fault != self._file_fault:
+            level = "error" if condition.fault else "info"
+            log("storage.looked_at", level=level, detail=condition.fault or "all is well again")
+        self._file_fault = condition.fault
+        if not condition.unreadable:
+            self._readable_at = now
+        if condition.lost:
+            self._supervisor.give_up(OutcomeUnknown(condition.lost))
+        elif now - self._readable_at >= UNREADABLE_MAX_S:
+            self._supervisor.give_up(OutcomeUnknown(condition.unreadable))
 
     async def _touch(self, log: Announce) -> None:
+        self._touched_at = self._clock.monotonic()
         try:
             await self._store.touch()
-            self._store_fault = ""
+            self._write_fault = ""
         except StorageError as error:
-            self._store_fault = str(error)
+            self._write_fault = str(error)
             if isinstance(error, OutcomeUnknown):
                 self._supervisor.give_up(error)
             log("storage.fault", level="error", detail=str(error))
-
-
-def _bark() -> None:
-    """The loop hangs: say where, and start again from disk."""
-    sys.stderr.write("the event loop did not tick for 10 s; ending the process\n")
-    faulthandler.dump_traceback(all_threads=True)
-    end_process(70)

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import anyio
-from anyio.abc import TaskGroup
 
 from jobrunner.actors.brief import given
+from jobrunner.actors.crew import Crew
 from jobrunner.actors.link import Link, Report, Tell
 from jobrunner.actors.reach import Reach
 from jobrunner.actors.world import World
@@ -34,9 +34,7 @@ class Performer:
     """``tell`` delivers an outcome and never gives up; ``report`` delivers progress; ``write``
     stores what is about no job's state."""
 
-    def __init__(
-        self, world: World, group: TaskGroup, tell: Tell, report: Report, write: Write
-    ) -> None:
+    def __init__(self, world: World, group: Crew, tell: Tell, report: Report, write: Write) -> None:
         self._world = world
         self._group = group
         self._tell = tell
@@ -80,9 +78,14 @@ class Performer:
             scope.cancel()
         with anyio.move_on_after(GRACE_S):
             await self._until_empty()
-        for job_id, (serial, _, link) in list(self._running.items()):
-            with anyio.move_on_after(GRACE_S):
-                await self._tell(job_id, link.close(Ended(serial, "interrupted")))
+        with anyio.move_on_after(GRACE_S):
+            async with anyio.create_task_group() as group:
+                for job_id, (serial, _, link) in list(self._running.items()):
+                    ended = link.close(Ended(serial, "interrupted"))
+                    group.start_soon(self._note, job_id, ended)
+
+    async def _note(self, job_id: str, ended: Ended) -> None:
+        await self._tell(job_id, ended)
 
     async def _until_empty(self) -> None:
         while self._running:

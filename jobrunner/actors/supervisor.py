@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from jobrunner.actors import door
 from jobrunner.actors.actor import JobActor
 from jobrunner.actors.answer import Announce, Answer, Writer, ours
 from jobrunner.actors.bulk import Bulks
+from jobrunner.actors.crew import Crew
 from jobrunner.actors.deliveries import Deliveries
 from jobrunner.actors.dispatcher import Dispatcher, Taken
 from jobrunner.actors.explain import explain
@@ -96,7 +96,7 @@ class Supervisor:
         self.faulted = self._world.faulted  # what a failed function of a plugin is to who asked
         self._actors: dict[str, JobActor] = {}
         self._crashes: dict[str, deque[float]] = {}
-        self._group: TaskGroup | None = None
+        self._group: Crew | None = None
         self._timers = Timers(self._world, self._fire)
         slots = Slots(limits or Limits(), resources or {})
         self.bulks = Bulks(self._world, self.ask, self.forget, self.submit, slots.limits)
@@ -237,8 +237,8 @@ class Supervisor:
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Supervisor"]:
         """Recover what died, then serve; on leaving take no new work and let stages finish."""
-        async with anyio.create_task_group() as group:
-            self._group = group
+        async with anyio.create_task_group() as tasks:
+            group = self._group = Crew(tasks, self._world.clock, self._world.say, self.give_up)
             self._performer = Performer(self._world, group, self._deliver, self._report, self.write)
             self._performer.on_end = self._dispatcher.ended
             await clear_scratch(self._world)
@@ -248,18 +248,17 @@ class Supervisor:
             suspects = await recover(self._world, self._deliver)
             self._dispatcher.suspect(suspects)
             await rebind(self._world, changed, self._deliver)
-            group.start_soon(self._guard, self._timers.run)
-            group.start_soon(self._guard, self.bulks.run)
-            group.start_soon(self._guard, partial(self.deliveries.run, group))
-            forgetting = partial(forget_webhooks, self._world, self._keys_s)
-            group.start_soon(self._guard, forgetting)
-            group.start_soon(self._guard, partial(self._dispatcher.run, group))
+            group.keep(self._timers.run)
+            group.keep(self.bulks.run)
+            group.keep(partial(self.deliveries.run, group))
+            group.keep(partial(forget_webhooks, self._world, self._keys_s))
+            group.keep(partial(self._dispatcher.run, group))
             try:
                 yield self
             finally:
                 with anyio.CancelScope(shield=True):
                     await self.drain()
-                group.cancel_scope.cancel()
+                tasks.cancel_scope.cancel()
 
     async def drain(self) -> None:
         """No new work; running stages get their time; what is left is interrupted and goes on at
@@ -273,21 +272,11 @@ class Supervisor:
             while self._actors:
                 await self._world.clock.sleep(0.01)
 
-    async def _guard(self, serve: Any) -> None:
-        """A service of this room that fails is logged and started again."""
-        while True:
-            try:
-                await serve()
-            except OutcomeUnknown as error:
-                self.give_up(error)
-                return
-            except StorageError as fault:
-                self._world.say("storage.fault", level="error", detail=str(fault))
-            await self._world.clock.sleep(AGAIN_S)
-
     def give_up(self, error: OutcomeUnknown) -> None:
         """Nobody knows what is on disk: stop, and start again from there."""
-        self.unknown = error
+        if self.unknown is None:
+            self._world.say("storage.lost", level="error", detail=str(error))
+            self.unknown = error
         self.failed.set()
 
     async def _known(self, doing: Awaitable[T]) -> T:
@@ -333,6 +322,7 @@ class Supervisor:
                     await self._crashed(actor, bug)
         finally:
             del self._actors[actor.job_id]
+            actor.abandon()
 
     async def _crashed(self, actor: JobActor, bug: Exception) -> None:
         actor.forget()

@@ -13,6 +13,7 @@ import anyio
 import msgspec
 from aiohttp import web
 
+from jobrunner.actors.crew import Crew
 from jobrunner.core.job import Actor
 from jobrunner.errors import Refused, StorageFull
 from jobrunner.http.bodies import check_coding, convert, decode, read, too_large
@@ -71,10 +72,7 @@ async def open_sites(
     if most < door.limits.bounds.connections:
         door.limits.lower_connections(max(most, CONNECTIONS_MIN))
         door.log("limits.lowered", level="warning", connections=door.limits.bounds.connections)
-    async with AsyncExitStack() as stack:
-        group = await stack.enter_async_context(anyio.create_task_group())
-        stack.callback(group.cancel_scope.cancel)
-        group.start_soon(door.limits.watch)
+    async with _watched(door), AsyncExitStack() as stack:
         apart = None
         if admin_host:
             operators = make_app(door)
@@ -83,6 +81,20 @@ async def open_sites(
             )
         everybody = make_app(door, operators=not admin_host)
         yield await stack.enter_async_context(open_site(everybody, door, host, port)), apart
+
+
+@asynccontextmanager
+async def _watched(door: Door) -> AsyncIterator[None]:
+    """Somebody looks how late everything is. Not on a stack with other things: a group of tasks
+    raises again what it was ended by, a stack then makes that the cause of itself, and whoever
+    walks along the causes never comes to an end."""
+    async with anyio.create_task_group() as group:
+        crew = Crew(group, door.clock, door.log, door.supervisor.give_up)
+        crew.keep(door.limits.watch)
+        try:
+            yield
+        finally:
+            group.cancel_scope.cancel()
 
 
 async def _sign(request: web.Request, response: web.StreamResponse) -> None:

@@ -75,7 +75,7 @@ def write_batch(
     try:
         verdicts = _write(connection, epoch, batch)
         commit(connection)
-    except sqlite3.Error as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, nobody may be told "written"
         return _none_written(connection, error, batch)
     return verdicts
 
@@ -186,7 +186,7 @@ def _from_the_disk(error: Exception) -> bool:
 
 
 def _none_written(
-    connection: sqlite3.Connection, error: sqlite3.Error, batch: Sequence[Work]
+    connection: sqlite3.Connection, error: Exception, batch: Sequence[Work]
 ) -> list[Verdict]:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     plain_no = code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY} and _rolled_back(connection)
@@ -206,7 +206,7 @@ def _rolled_back(connection: sqlite3.Connection) -> bool:
     return True
 
 
-def _explained(error: sqlite3.Error, code: int) -> str:
+def _explained(error: Exception, code: int) -> str:
     if code == sqlite3.SQLITE_FULL:
         return f"nothing was written: {error}; free some space on the disk of the store"
     if code == sqlite3.SQLITE_BUSY:

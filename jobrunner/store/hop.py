@@ -6,9 +6,11 @@ transaction that nobody owned. So a whole transaction goes over as one function,
 private method that aiosqlite has for it; this file is the only place that knows its name.
 """
 
+import os
 import sqlite3
 from collections.abc import Callable
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import aiosqlite
 import anyio
@@ -27,9 +29,13 @@ class Handle(aiosqlite.Connection):
         return answer
 
 
-async def open_handle(path: str) -> Handle:
-    """Raises sqlite3.Error. Shielded: a cancelled connect would leak the native handle."""
-    handle = Handle(lambda: sqlite3.connect(path, isolation_level=None), iter_chunk_size=64)
+async def open_handle(path: str, *, make: bool = False) -> Handle:
+    """On a file that is there, unless one is to be made: whoever only looks makes none. Shielded: a
+    cancelled connect would leak the native handle.
+
+    Raises: sqlite3.Error
+    """
+    handle = Handle(lambda: _connected(path, make), iter_chunk_size=64)
     with anyio.CancelScope(shield=True):
         try:
             await handle
@@ -38,3 +44,8 @@ async def open_handle(path: str) -> Handle:
             handle._thread.join()
             raise
     return handle
+
+
+def _connected(path: str, make: bool) -> sqlite3.Connection:
+    place = f"file:{quote(os.path.abspath(path))}?mode={'rwc' if make else 'rw'}"
+    return sqlite3.connect(place, uri=True, isolation_level=None)

@@ -6,6 +6,7 @@ of it; whoever builds a decision on it lets the writer check it again.
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from jobrunner.core.binding import Binding, Resting, Spot
@@ -43,9 +44,11 @@ from jobrunner.errors import StorageError
 from jobrunner.ports import Hop
 from jobrunner.store import acts, answers, bindings, gauging, hearing, outbox, telling
 from jobrunner.store.listing import jobs, matching
+from jobrunner.store.probing import pulse
 from jobrunner.store.rounds import Rounds
 
 ROUND_QUESTIONS = 64
+FAILURES_KEPT = 1000
 
 T = TypeVar("T")
 Question = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -53,13 +56,24 @@ Question = tuple[Callable[..., Any], tuple[Any, ...]]
 
 def answer_all(connection: sqlite3.Connection, asked: list[Question]) -> list[Any]:
     """Runs on the reader's thread: one read transaction. An error is the answer to its question
-    alone."""
-    connection.execute("BEGIN")
+    alone; one of the transaction itself is everybody's."""
     try:
-        return [_answer(connection, *question) for question in asked]
-    finally:
+        _ended(connection)
+        connection.execute("BEGIN")
+        answers = [_answer(connection, *question) for question in asked]
+    except sqlite3.Error as error:
+        return [StorageError(f"nothing could be read: {error}") for _ in asked]
+    _ended(connection)
+    return answers
+
+
+def _ended(connection: sqlite3.Connection) -> None:
+    """Nothing was written, so it is all the same how a transaction ends. One that a failing disk
+    does not let end now is ended before the next."""
+    for how in ("COMMIT", "ROLLBACK"):
         if connection.in_transaction:
-            connection.execute("COMMIT")
+            with suppress(sqlite3.Error):
+                connection.execute(how)
 
 
 def _answer(
@@ -77,13 +91,26 @@ class StoreReader:
     def __init__(self, hop: Hop, initial_credits: int) -> None:
         self._hop = hop
         self._initial_credits = initial_credits
+        self._failed: list[str] = []
         self._rounds: Rounds[Question, Any] = Rounds(self._answer_all, ROUND_QUESTIONS)
 
     async def close(self) -> None:
         await self._rounds.close()
 
+    def failures(self) -> str:
+        """What could not be answered since this was asked last; nothing when all was."""
+        failed, self._failed = self._failed, []
+        return f"{len(failed)} questions could not be answered, as: {failed[-1]}" if failed else ""
+
     async def _answer_all(self, asked: list[Question]) -> list[Any]:
-        return await self._hop(answer_all, asked)
+        answers = await self._hop(answer_all, asked)
+        self._failed += [str(answer) for answer in answers if isinstance(answer, StorageError)]
+        del self._failed[:-FAILURES_KEPT]
+        return answers
+
+    async def pulse(self) -> int:
+        """The newest epoch in the file, read like everything else."""
+        return await self._ask(pulse)
 
     async def _ask(self, question: Callable[..., T], *arguments: Any) -> T:
         answer = await self._rounds.ask((question, arguments))

@@ -21,9 +21,23 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
+def unanswered() -> StorageError:
+    return StorageError("the store was closed before it answered")
+
+
 class Rounds(Generic[Q, A]):
-    def __init__(self, serve: Callable[[list[Q]], Awaitable[list[A]]], most: int) -> None:
+    """``lost`` is what somebody is told whose round was ended from outside: an error, since a
+    cancellation that is not one's own would end whoever waits, without a word to those who wait
+    for it."""
+
+    def __init__(
+        self,
+        serve: Callable[[list[Q]], Awaitable[list[A]]],
+        most: int,
+        lost: Callable[[], Exception] = unanswered,
+    ) -> None:
         self._serve = serve
+        self._lost = lost
         self._most = most
         self._waiting: deque[tuple[Q, asyncio.Future[A]]] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -59,7 +73,7 @@ class Rounds(Generic[Q, A]):
         finally:
             self._task = None
             while self._waiting:
-                self._waiting.popleft()[1].cancel()
+                self._give_up(self._waiting.popleft()[1])
 
     async def _round(self, taken: list[tuple[Q, asyncio.Future[A]]]) -> None:
         try:
@@ -71,8 +85,12 @@ class Rounds(Generic[Q, A]):
             return
         except BaseException:
             for _, future in taken:
-                future.cancel()
+                self._give_up(future)
             raise
         for (_, future), answer in zip(taken, answers, strict=True):
             if not future.done():
                 future.set_result(answer)
+
+    def _give_up(self, future: "asyncio.Future[A]") -> None:
+        if not future.done():
+            future.set_exception(self._lost())

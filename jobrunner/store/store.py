@@ -6,13 +6,15 @@ from contextlib import AsyncExitStack
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.meter import SILENT, Meter
 from jobrunner.core.queries import Reader
-from jobrunner.errors import Misconfigured
+from jobrunner.errors import Misconfigured, StorageError
 from jobrunner.ports import Clock, Hop
 from jobrunner.store.batch import Committed
 from jobrunner.store.fsck import check
 from jobrunner.store.hop import open_handle
 from jobrunner.store.opening import ProcessLock, lock_process, prepare_reader, prepare_writer
+from jobrunner.store.probing import Condition, probed
 from jobrunner.store.reader import StoreReader
+from jobrunner.store.whereabouts import Whereabouts
 from jobrunner.store.writer import Writer
 
 
@@ -28,8 +30,10 @@ class Store:
         reader: StoreReader,
         lock: ProcessLock,
         handles: AsyncExitStack,
+        whereabouts: Whereabouts,
     ) -> None:
         self.path = path
+        self._whereabouts = whereabouts
         self.epoch = epoch
         self.reader: Reader = reader
         self._reader = reader
@@ -56,6 +60,20 @@ class Store:
         Raises: StorageFull, OutcomeUnknown
         """
         await self._writer.touch(self._clock.now())
+
+    async def condition(self) -> Condition:
+        """How the file is now, for those who work on it and for a new start."""
+        if lost := self._whereabouts.lost():
+            return Condition(lost=lost)
+        try:
+            newest = await self._reader.pulse()
+        except (StorageError, TypeError) as error:
+            return Condition(unreadable=f"{self.path} cannot be read: {error}")
+        if newest != self.epoch:
+            return Condition(lost=f"{self.path} has been taken over by a later start ({newest})")
+        found = await probed(self.path)
+        failures = self._reader.failures()
+        return found if found.fault else Condition(damaged=failures)
 
     async def check(self) -> tuple[str, ...]:
         """Everything that is wrong with the file, as sentences. On a handle of its own, so that
@@ -92,11 +110,14 @@ async def open_store(
         handles.callback(lock.release)
         write = writer_hop or await _handle(path, handles)
         epoch, first_row = await write(prepare_writer, path, clock.now())
+        whereabouts = Whereabouts(path)
+        whereabouts.take()
         read = reader_hop or await _handle(path, handles)
         await read(prepare_reader, path)
-        writer = Writer(write, epoch, first_row, initial_credits, clock, meter)
+        writer = Writer(write, epoch, first_row, initial_credits, clock, meter, whereabouts)
         reader = StoreReader(read, initial_credits)
-        return Store(path, clock, epoch, writer, reader, lock, handles.pop_all())
+        kept = handles.pop_all()
+        return Store(path, clock, epoch, writer, reader, lock, kept, whereabouts)
 
 
 async def _handle(path: str, handles: AsyncExitStack) -> Hop:

@@ -18,9 +18,11 @@ from jobrunner.store.batch import Committed, Verdict, commit, write_batch
 from jobrunner.store.compiling import Work, compiled
 from jobrunner.store.rounds import Rounds
 from jobrunner.store.statements import ENDED, SEEN
+from jobrunner.store.whereabouts import Whereabouts
 
 BATCH_UNITS = 512
 LINE_UNITS = 4096
+NOWHERE = Whereabouts("")
 
 
 class Writer:
@@ -32,8 +34,10 @@ class Writer:
         initial_credits: int,
         clock: Clock,
         meter: Meter = SILENT,
+        whereabouts: Whereabouts = NOWHERE,
     ) -> None:
         self._hop = hop
+        self._whereabouts = whereabouts
         self._clock = clock
         self._meter = meter
         self._commit_s = 0.0
@@ -41,7 +45,7 @@ class Writer:
         self._fresh_rows = count(first_row)
         self._initial_credits = initial_credits
         self._room = anyio.Semaphore(LINE_UNITS, fast_acquire=True)
-        self._rounds: Rounds[Work, Verdict] = Rounds(self._commit_all, BATCH_UNITS)
+        self._rounds: Rounds[Work, Verdict] = Rounds(self._commit_all, BATCH_UNITS, _unanswered)
         self._lost = ""
 
     async def commit(self, unit: Unit) -> Committed | Clash:
@@ -81,14 +85,28 @@ class Writer:
         if self._lost:
             return [OutcomeUnknown(f"no more is written since: {self._lost}") for _ in batch]
         began = self._clock.monotonic()
-        verdicts: list[Verdict] = await self._hop(write_batch, self._epoch, batch, self._timed)
+        verdicts = await self._written(batch)
         self._meter.committed(len(batch), self._clock.monotonic() - began, self._commit_s)
         lost = (verdict for verdict in verdicts if isinstance(verdict, OutcomeUnknown))
         self._lost = str(next(lost, ""))
         return verdicts
 
-    def _timed(self, connection: sqlite3.Connection) -> None:
-        """Runs on the writer's thread, of which there is one."""
+    async def _written(self, batch: list[Work]) -> list[Verdict]:
+        try:
+            found: list[Verdict] = await self._hop(write_batch, self._epoch, batch, self._commit)
+        except Exception as error:  # noqa: BLE001 - the thread did not say what it did
+            return [OutcomeUnknown(f"nobody knows what was written: {error!r}") for _ in batch]
+        return found
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        """Runs on the writer's thread, of which there is one. What a new start would not find is
+        not written."""
         began = self._clock.monotonic()
         commit(connection)
         self._commit_s = self._clock.monotonic() - began
+        if lost := self._whereabouts.lost():
+            raise OutcomeUnknown(lost)
+
+
+def _unanswered() -> OutcomeUnknown:
+    return OutcomeUnknown("the service ended before the disk had answered")

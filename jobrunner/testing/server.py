@@ -113,7 +113,7 @@ async def _comparison(kind: str, folder: str) -> AsyncIterator[Address]:
     ports, registry = app.system_ports(), app.load_definitions(_config(folder))
     handle = None
     if kind == "R":
-        handle = await open_handle(f"{folder}/one-row.db")
+        handle = await open_handle(f"{folder}/one-row.db", make=True)
         await handle(_prepare)
     supervisor: Any = NoStore(registry, handle, ports.clock)
     reader: Any = NoReader()

@@ -22,7 +22,9 @@ DATABASE = {"sqlite3", "aiosqlite"}
 # Room or module of the package → the rooms it may import from, besides its own.
 MAY_IMPORT = {
     "errors": set(),
-    "ports": {"errors"},
+    "watchdog": set(),
+    "ports": {"errors", "watchdog"},
+    "ending": {"errors", "log", "ports", "watchdog"},
     "core": {"errors"},
     "environment": set(),
     "config": {"environment", "errors"},
@@ -37,7 +39,7 @@ MAY_IMPORT = {
     "": {"core", "errors", "stages"},
     "telemetry": {"core", "errors"},
     "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
-    | {"beginning", "overrides", "telemetry"},
+    | {"beginning", "ending", "overrides", "telemetry"},
 }
 ALL_ROOMS = set(MAY_IMPORT) | {"app"}
 MAY_IMPORT |= {"cli": ALL_ROOMS, "testing": ALL_ROOMS, "__main__": {"cli"}}
@@ -104,11 +106,24 @@ def reserved_modules(path: PurePosixPath, text: str) -> list[str]:
     """Who may touch the world, the database, the server's side of HTTP. Testing makes worlds."""
     room = room_of(path)
     keepers = [(WORLD, "ports"), (DATABASE, "store"), ({"aiohttp.web"}, "http")]
+    room = "ports" if room == "watchdog" else room  # a part of it, in a file of its own
     return [
         f"{path}:{line}: only {keeper} imports {name}"
         for line, name in imports(ast.parse(text))
         for names, keeper in keepers
         if room not in (keeper, "testing") and (name in names or name.split(".")[0] in names)
+    ]
+
+
+def stacked(path: PurePosixPath, text: str) -> list[str]:
+    """A group of tasks raises again what it was ended by; a stack of contexts then makes that error
+    its own cause, and whoever walks along the causes never comes to an end."""
+    return [
+        f"{path}:{node.lineno}: a group of tasks on a stack of contexts; give it an async with"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).endswith("enter_async_context")
+        and "create_task_group" in ast.unparse(node)
     ]
 
 

@@ -67,7 +67,7 @@ def limit_pages(connection: sqlite3.Connection, more: int) -> int:
 async def test_a_full_disk_is_a_plain_no(tmp_path: Path, room: int) -> None:
     """R17: wherever in a batch the room ends, nothing is lost or invented, reads go on, and the
     service needs no restart when there is room again."""
-    handle = await open_handle(str(tmp_path / "jobs.db"))
+    handle = await open_handle(str(tmp_path / "jobs.db"), make=True)
     try:
         async with opened(tmp_path, writer_hop=handle) as store:
             await stored(store, keyed(1, "old"))

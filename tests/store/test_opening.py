@@ -12,7 +12,7 @@ import pytest
 from jobrunner.errors import Misconfigured
 from jobrunner.ports import SystemClock
 from jobrunner.store import Store, open_store
-from jobrunner.store.hop import open_handle
+from jobrunner.store.hop import Handle, open_handle
 from jobrunner.store.migrations import latest, migrate, statements, take_step
 from jobrunner.store.opening import READER, WRITER, prepare_reader, prepare_writer, settings_of
 from tests.store.factory import DECLARED, NOON, job, opened, plain_hop, raw
@@ -34,7 +34,7 @@ async def refusal(folder: Path) -> str:
 async def test_every_setting_is_what_was_asked_for(tmp_path: Path) -> None:
     """R1: WAL and FULL, on the handles that are really used."""
     path = str(tmp_path / "jobs.db")
-    writer, reader = await open_handle(path), None
+    writer, reader = await open_handle(path, make=True), None
     try:
         await writer(prepare_writer, path, NOON)
         reader = await open_handle(path)
@@ -61,7 +61,8 @@ async def test_every_setting_is_what_was_asked_for(tmp_path: Path) -> None:
 async def test_a_setting_that_does_not_take_refuses_the_start(tmp_path: Path) -> None:
     """A database in memory has no WAL, and says so only when it is read back."""
     path = ":memory:"
-    writer = await open_handle(path)
+    writer = Handle(lambda: sqlite3.connect(path, isolation_level=None), iter_chunk_size=64)
+    await writer
     try:
         with pytest.raises(Misconfigured, match="did not take journal_mode = 'wal'"):
             await writer(prepare_writer, path, NOON)

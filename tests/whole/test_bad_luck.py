@@ -116,7 +116,7 @@ class Spoilt:
 
 @asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[Handle]:
-    handle = await open_handle(str(path))
+    handle = await open_handle(str(path), make=True)
     try:
         yield handle
     finally:

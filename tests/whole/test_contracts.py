@@ -489,7 +489,7 @@ async def test_what_is_not_written_is_an_error_and_not_there(tmp_path: Path) -> 
     long = "x" * 2000
     order = {**BATCH, "params": {"inputs": [long] * 50}, "idempotency_key": "again"}
     files = [{"asset_type": "image", "url": f"https://cdn.example/{long}{n}"} for n in range(50)]
-    writer = await open_handle(str(tmp_path / "jobs.db"))
+    writer = await open_handle(str(tmp_path / "jobs.db"), make=True)
     try:
         async with living(tmp_path, writer_hop=writer) as place:
             job = await batch(place)

@@ -1,0 +1,64 @@
+"""Tasks of which none can end the others, nor the service.
+
+In a plain group of tasks the first error that nobody foresaw cancels all of them: a disk that did
+not answer for a second would stop everything, and nobody would have said why. Here such an error
+is one line of the log. What must go on for good is started again after a moment.
+"""
+
+import traceback
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from anyio.abc import TaskGroup
+
+from jobrunner.errors import OutcomeUnknown, StorageError
+from jobrunner.ports import Clock
+
+AGAIN_S = 1.0
+Say = Callable[..., None]
+Serve = Callable[[], Awaitable[object]]
+GiveUp = Callable[[OutcomeUnknown], None]
+
+
+class Crew:
+    """``give_up`` is told when only a new start can tell what is on disk."""
+
+    def __init__(self, group: TaskGroup, clock: Clock, say: Say, give_up: GiveUp) -> None:
+        self._group = group
+        self._clock = clock
+        self._say = say
+        self._give_up = give_up
+
+    def start_soon(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        """Once."""
+        self._group.start_soon(self._try, partial(function, *arguments), name=_name(function))
+
+    def keep(self, serve: Serve) -> None:
+        """For good."""
+        self._group.start_soon(self._again, serve, name=_name(serve))
+
+    async def _again(self, serve: Serve) -> None:
+        while await self._try(serve):
+            await self._clock.sleep(AGAIN_S)
+
+    async def _try(self, function: Serve) -> bool:
+        """Whether to try again makes sense."""
+        try:
+            await function()
+        except OutcomeUnknown as error:
+            self._give_up(error)
+            return False
+        except StorageError as fault:
+            self._say("storage.fault", level="error", detail=str(fault))
+        except Exception as bug:  # noqa: BLE001 - it costs this task, and is told in full
+            text = "".join(traceback.format_exception(bug))
+            about = {"task": _name(function), "error": repr(bug), "traceback": text}
+            self._say("service.fault", level="error", **about)
+        return True
+
+
+def _name(function: Any) -> str:
+    while isinstance(function, partial):
+        function = function.func
+    return str(getattr(function, "__qualname__", function))

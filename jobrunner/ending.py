@@ -1,0 +1,122 @@
+"""Every way out of the process says why in the log, and has a time limit.
+
+A service that does not work and will not go is worse than a dead one: it keeps the lock, and
+nobody can take its place. So a thread that needs no loop counts the seconds, from the moment at
+which something says stop, or at which the loop no longer turns; and what it has to say goes to
+the log in one line, past every buffer, before the process is gone.
+"""
+
+import asyncio
+import signal
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Protocol
+
+import anyio
+
+from jobrunner.errors import JobrunnerError, OutcomeUnknown
+from jobrunner.log import Log
+from jobrunner.ports import Children, Clock
+from jobrunner.watchdog import end_process, stack_of_loop
+
+TICK_S = 1.0
+SILENCE_S = 10.0
+LATE_S = 20.0
+LATE, HUNG = 1, 70
+End = Callable[[int, bytes], None]
+
+
+class Losing(Protocol):
+    """Something that can find that nobody knows what is on disk: then ``failed`` is set."""
+
+    unknown: OutcomeUnknown | None
+
+    @property
+    def failed(self) -> asyncio.Event: ...
+
+
+class Ending:
+    """``end`` ends the process at once, with so many bytes of last words."""
+
+    def __init__(self, log: Log, children: Children, clock: Clock, end: End = end_process) -> None:
+        self._log = log
+        self._children = children
+        self._clock = clock
+        self._end = end
+        self._reason = ""
+        self.asked = anyio.Event()
+
+    def begin(self, reason: str, within_s: float) -> None:
+        """It is on its way out, for the first reason that was given, and gone when time is up."""
+        if self._reason:
+            return
+        self._reason = reason
+        self._log("service.stopping", reason=reason, within_s=within_s)
+        self._children.watchdog(within_s, self._overdue)
+
+    async def listen(self, stops: AsyncIterator[signal.Signals], within_s: float) -> None:
+        """The first request to stop lets work come to its end; the second is an order."""
+        told = signal.Signals(await anext(stops)).name
+        self.begin(f"told to stop ({told})", within_s)
+        self.asked.set()
+        number = signal.Signals(await anext(stops))
+        reason = f"told to stop a second time ({number.name}), while: {self._reason}"
+        self._cut(128 + number, reason)
+
+    async def over(self, service: Losing) -> None:
+        """Until somebody said stop, or the store is lost."""
+        async with anyio.create_task_group() as group:
+
+            async def until_failed() -> None:
+                await service.failed.wait()
+                self.begin(str(service.unknown), LATE_S)
+                group.cancel_scope.cancel()
+
+            group.start_soon(until_failed)
+            await self.asked.wait()
+            group.cancel_scope.cancel()
+
+    async def watch(self) -> None:
+        """Ticks for as long as the loop turns. The dog outlives it: what is left then is quick."""
+        dog = self._children.watchdog(SILENCE_S, self._hung)
+        while True:
+            dog.tick()
+            await self._clock.sleep(TICK_S)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What is raised in here ends the process, and the log says so."""
+        try:
+            yield
+        except BaseException as error:
+            known = isinstance(error, JobrunnerError)
+            text = "" if known else "".join(traceback.format_exception(error))
+            about = {"reason": str(error) or repr(error), "traceback": text}
+            self._log("service.failed", level="error", **about)
+            raise
+
+    def _overdue(self) -> None:
+        """What was acknowledged is on disk, and what was interrupted goes on at the next start."""
+        self._cut(LATE, f"it did not come to its end in time: {self._reason}")
+
+    def _hung(self) -> None:
+        self._cut(HUNG, f"the event loop did not turn for {SILENCE_S:.0f} s")
+
+    def _cut(self, code: int, reason: str) -> None:
+        about = {"reason": reason, "code": code, "stack": stack_of_loop()}
+        self._end(code, self._log.last("service.cut", **about))
+
+
+@asynccontextmanager
+async def ungrouped() -> AsyncIterator[None]:
+    """One error of ours, however many task groups it has passed through, stays what it was."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        if isinstance(error, JobrunnerError):
+            raise error from group
+        raise

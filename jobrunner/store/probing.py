@@ -1,0 +1,94 @@
+"""How the file is, asked of the file: beside the work, and through a handle of its own.
+
+The handles that work keep pages in memory, and may answer from there for a long time after the
+disk has lost them. A new handle has nothing in memory: what it cannot read, a new start could not
+read either.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+
+from msgspec import Struct
+
+from jobrunner.store.hop import open_handle
+from jobrunner.store.opening import APPLICATION_ID
+
+SMALL_BYTES = 16 * 1024 * 1024
+NOT_OURS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+class Condition(Struct, frozen=True):
+    """Each a sentence, empty when all is well. ``lost``: what is written now is found by nobody.
+    ``unreadable``: nothing can be read, and a new start could not read it either. ``damaged``:
+    something cannot be read, or cannot be looked at."""
+
+    lost: str = ""
+    unreadable: str = ""
+    damaged: str = ""
+
+    @property
+    def fault(self) -> str:
+        return self.lost or self.unreadable or self.damaged
+
+
+def pulse(connection: sqlite3.Connection) -> int:
+    """The newest epoch. Asked of the handle that answers everybody's questions."""
+    connection.execute("SELECT * FROM jobs ORDER BY id DESC LIMIT 1").fetchone()
+    return int(connection.execute("SELECT max(epoch) FROM lives").fetchone()[0])
+
+
+async def probed(path: str) -> Condition:
+    """How the file looks to somebody who comes now."""
+    try:
+        handle = await open_handle(path)
+    except sqlite3.Error as error:
+        return Condition(damaged=f"{path} cannot be opened now: {error}")
+    try:
+        return await handle(look_over, path)
+    finally:
+        with suppress(sqlite3.Error):
+            await handle.close()
+
+
+def look_over(connection: sqlite3.Connection, path: str) -> Condition:
+    """Runs on the handle's thread. Of each table both ends; all of a file that is small."""
+    try:
+        owner = connection.execute("PRAGMA application_id").fetchone()[0]
+        pulse(connection)
+    except (sqlite3.Error, TypeError) as error:
+        return _unreadable(path, error)
+    if owner != APPLICATION_ID:
+        return Condition(unreadable=f"{path} is no database of this program any more")
+    try:
+        faults = list(_ends_of_tables(connection)) or list(_whole(connection))
+    except sqlite3.Error as error:
+        faults = [str(error)]
+    return Condition(damaged=f"{path}: {faults[0]}" if faults else "")
+
+
+def _unreadable(path: str, error: Exception) -> Condition:
+    """Too many open files, or somebody else's lock, say nothing about what is on the disk."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in NOT_OURS:
+        return Condition(damaged=f"{path} cannot be looked at now: {error}")
+    return Condition(unreadable=f"{path} cannot be read: {error}")
+
+
+def _ends_of_tables(connection: sqlite3.Connection) -> Iterator[str]:
+    tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    for (name,) in connection.execute(tables).fetchall():
+        for order in ("ASC", "DESC"):
+            try:
+                connection.execute(f'SELECT * FROM "{name}" ORDER BY 1 {order} LIMIT 1').fetchone()  # noqa: S608 - a name of the schema
+            except sqlite3.Error as error:
+                yield f"table {name} cannot be read: {error}"
+
+
+def _whole(connection: sqlite3.Connection) -> Iterator[str]:
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    size = pages * connection.execute("PRAGMA page_size").fetchone()[0]
+    if size <= SMALL_BYTES:
+        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            yield str(found).strip().replace("\n", "; ")
