@@ -79,6 +79,6 @@ async def take(house: House, owner: Caller, job_id: str, step: Step) -> Said:
         case Transition(to, report):
             return await house.admin.post(f"/jobs/{job_id}/transitions", {"to": to, **report})
         case Take():
-            return await house.admin.post(f"/jobs/{job_id}/claim")
+            return await house.worker.post(f"/jobs/{job_id}/claim")
         case Post():
             raise AssertionError("a job is made once")
