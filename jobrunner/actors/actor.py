@@ -21,7 +21,7 @@ from jobrunner.core.decide import (
     needs_files,
     needs_webhook,
 )
-from jobrunner.core.decision import Clash, Decision, NoOp
+from jobrunner.core.decision import Clash, Decision, NoOp, Unreadable
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import (
     Advance,
@@ -85,6 +85,8 @@ class JobActor:
         message = redacted(message, self._world.surroundings.redaction)
         for _ in range(TRIES):
             job = self._job or await self._read()
+            if job.unreadable:
+                raise await self._unreadable(job, message)
             definition = self._definition(job, message)
             message = _or_aside(definition, job, message)
             verdict = await self._decide(definition, job, message)
@@ -100,6 +102,8 @@ class JobActor:
     async def foresee(self, message: Message) -> tuple[Snapshot, Verdict]:
         """What would follow, with nothing written."""
         job = await self._read()
+        if job.unreadable:
+            raise await self._unreadable(job, message)
         definition = self._definition(job, message)
         return job, await self._decide(definition, job, _or_aside(definition, job, message))
 
@@ -110,12 +114,27 @@ class JobActor:
         self._job = job
         return job
 
+    async def _unreadable(self, job: Snapshot, message: Message) -> Refused:
+        """It is put aside in its row, once, so that nobody comes by for it again."""
+        self._denied_to_strangers(job, message)
+        stuck = job.stuck or ""
+        outcome = ours(await self._world.store.commit(Unreadable(job.id, stuck)))
+        if not isinstance(outcome, Clash):
+            self._world.announce("job.unreadable", job, "error", detail=job.unreadable)
+            if job.line_at is not None:
+                self._world.on_line(-1, job.user_id)
+        return Refused("JOB_LOCKED", f"the job is put aside: {stuck}", stuck=stuck)
+
+    def _denied_to_strangers(self, job: Snapshot, message: Message) -> None:
+        actor: Actor | None = getattr(message, "actor", None)
+        if actor is not None:
+            if refused := foreign(self._world.registry.of(job), job, actor):
+                raise refused
+
     def _definition(self, job: Snapshot, message: Message) -> Definition:
         definition = self._world.registry.of(job)
         if definition is None:
-            actor: Actor | None = getattr(message, "actor", None)
-            if actor is not None and (refused := foreign(None, job, actor)):
-                raise refused
+            self._denied_to_strangers(job, message)
             raise Refused(
                 "WORKFLOW_UNAVAILABLE", f"workflow {job.workflow} of this job is not loaded now"
             )

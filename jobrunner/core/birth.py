@@ -117,7 +117,8 @@ def _make(
     keys: tuple[KeyRow, ...],
     freed: list[Snapshot],
 ) -> Decision | Refused:
-    also = tuple(_superseded(definition, old, submit, moment) for old in freed)
+    ended = [_superseded(definition, old, submit, moment) for old in freed]
+    also = tuple(decided for decided in ended if decided is not None)
     draft = _newborn(definition, submit, _richer(facts, also), moment)
     draft.also = also
     draft.keys = tuple(
@@ -179,7 +180,12 @@ def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Momen
     return Draft(definition, None, job, submit.actor, facts, moment, submit, "birth")
 
 
-def _superseded(definition: Definition, old: Snapshot, submit: Submit, moment: Moment) -> Decision:
+def _superseded(
+    definition: Definition, old: Snapshot, submit: Submit, moment: Moment
+) -> Decision | None:
+    """Of a job that has ended for good nothing is left to do: it only loses its key."""
+    if old.kind == "final":
+        return None
     decided = supersede(definition, old, Supersede(submit.job_id), Facts(), moment)
     assert isinstance(decided, Decision), f"superseding {old.id}: {decided!r}"
     return decided

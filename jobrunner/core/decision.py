@@ -237,6 +237,13 @@ class Unshelve(Struct, frozen=True, tag=True):
     actor: str
 
 
+class Unreadable(Struct, frozen=True, tag=True):
+    """What is stored of a job cannot be read: it is put aside, and nothing else is touched."""
+
+    job_id: str
+    why: str
+
+
 class Cleared(Struct, frozen=True, tag=True):
     """The files of a deleted job, or of a deleted asset, are off the disk."""
 
@@ -334,6 +341,7 @@ Unit = (
     Lines
     | Shelve
     | Unshelve
+    | Unreadable
     | Cleared
     | Decision
     | Grant

@@ -176,6 +176,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     ``forked_from`` is the job that this one does again, from a later place on.
     ``traceparent`` is where in a trace its submission hangs, when that said so.
     ``asset_url`` is where the newest asset is; at a good end it becomes the ``result_url``.
+    ``unreadable`` says what of its row could not be read; the rest of it is there all the same.
     ``credits`` is how the money of the current run stands.
     """
 
@@ -233,6 +234,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     traceparent: str | None = None
     deaths: int = 0
     marks: dict[str, Any] = {}
+    unreadable: str = ""
 
     @property
     def run_id(self) -> str:

@@ -141,6 +141,8 @@ def all_ways(chart: Chart) -> Iterator[Way]:
                     "lapse", status, (), ("timer",), f"no sign of life for {lock.lapse_s:g} s"
                 )
     for status in chart.workflow.recipe.freed:
+        if chart.states[status].kind == "final":
+            continue
         path = chart.workflow.recipe.supersede
         yield Way(
             "supersede",

@@ -30,6 +30,7 @@ def misshapen(chart: Chart) -> Iterator[Fault]:
     yield from _on_demand(chart)
     yield from _otherwise(chart.workflow)
     yield from _folder(chart.workflow)
+    yield from _freed(chart)
     for command in chart.workflow.commands:
         yield from _command(chart, command)
     for editable in chart.workflow.editables:
@@ -177,6 +178,19 @@ def _folder(workflow: Workflow) -> Iterator[Fault]:
             "without a dot in front",
             (f"workflow {workflow.name}", "here: its files have no place to lie in"),
         )
+
+
+def _freed(chart: Chart) -> Iterator[Fault]:
+    """Whoever loses its key to a newer job ends with it; who has ended for good need not walk."""
+    recipe = chart.workflow.recipe
+    for name in recipe.freed if not recipe.supersede else ():
+        if chart.states[name].kind != "final":
+            yield Fault(
+                "shape",
+                f"recipe.freed names {name}, which is {chart.states[name].kind}, and supersede is "
+                "empty; name the path by which the old job ends",
+                chart.trace(name, f"here: two jobs have one key, and this one stays in {name}"),
+            )
 
 
 # ---------------------------------------------------------------- commands and editables

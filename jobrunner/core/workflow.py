@@ -244,7 +244,8 @@ class Recipe(Declared, frozen=True):
     derive       the registered function that lists the parts of a derived key; None: none
     client       what a client's own key is: the ``only`` one, used ``instead`` of the derived one,
                  or ``additional`` to it
-    freed        statuses in which a key is free again; the old job then walks ``supersede``
+    freed        statuses in which a key is free again; the old job then walks ``supersede``,
+                 unless it has ended for good
     """
 
     derive: Call | None = None

@@ -43,8 +43,7 @@ def job(db: Db, job_id: str) -> Snapshot | None:
     if found is None:
         return None
     current = db.execute(f"{rows.SELECT_ARTIFACT} WHERE job = ? AND current = 1", (found[9],))
-    artifacts = (rows.artifact_of(row) for row in current)
-    return rows.whole_job(found, {artifact.name: artifact for artifact in artifacts})
+    return rows.whole_job(found, current)
 
 
 def tombstone(db: Db, job_id: str) -> Tombstone | None:
@@ -60,7 +59,7 @@ def attempts(db: Db, job_id: str, limit: int, after: int) -> tuple[Attempt, ...]
         "WHERE j.uid = ? AND a.serial > ? ORDER BY a.serial LIMIT ?",
         (job_id, after, limit),
     )
-    return tuple(rows.attempt_of(stored) for (stored,) in found)
+    return tuple(filter(None, (rows.attempt_of(stored) for (stored,) in found)))
 
 
 def assets(db: Db, job_id: str) -> tuple[AssetRow, ...]:

@@ -35,6 +35,7 @@ from jobrunner.core.decision import (
     Tried,
     Unhalt,
     Unit,
+    Unreadable,
     Unshelve,
 )
 from jobrunner.core.job import Asset, Attempt, Snapshot
@@ -368,6 +369,11 @@ def _unshelved(unit: Unshelve) -> Work:
     return Work([gone, (sql.CLEARING, (unit.folder, unit.at))], alone=True)
 
 
+def _unreadable(unit: Unreadable) -> Work:
+    out = (sql.JOB_OUT_OF_LINE, (unit.job_id,))
+    return Work([out, (sql.JOB_UNREADABLE, (unit.why, unit.job_id))], alone=True)
+
+
 def _lines(unit: Lines) -> Work:
     log = msgspec.json.encode(unit.lines).decode()
     return Work([(sql.LINES, (log, unit.job_id, unit.serial))], touched=(unit.job_id,))
@@ -388,6 +394,7 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     Forget: lambda unit: Work(list(_forgotten(unit)), alone=True, touched=(unit.job.id,)),
     Shelve: lambda unit: Work([_asset(unit.asset, None, unit.user_id)]),
     Unshelve: _unshelved,
+    Unreadable: _unreadable,
     Cleared: lambda unit: Work([(sql.CLEARED, (unit.folder,))]),
     StoreWebhook: lambda unit: Work(list(stored_rows(unit)), touched=(unit.webhook.name,)),
     ForgetWebhooks: lambda unit: Work(list(forgotten_rows(unit)), alone=True),

@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from jobrunner.errors import Misconfigured
@@ -365,10 +364,9 @@ def _meaning(connection: sqlite3.Connection) -> Iterator[str]:
 def _snapshots(connection: sqlite3.Connection) -> Iterator[str]:
     """The texts decode, and the tables derived from them say the same."""
     for found in connection.execute(rows.SELECT_WHOLE):
-        try:
-            job = rows.whole_job(found, {})
-        except msgspec.MsgspecError as error:
-            yield f"job {found[0]}: what is stored of it cannot be read: {error}"
+        job = rows.whole_job(found, ())
+        if job.unreadable:
+            yield f"job {job.id}: what is stored of it cannot be read: {job.unreadable}"
             continue
         if {(timer.purpose, timer.due_at) for timer in job.timers} != _timers(connection, job.row):
             yield f"job {job.id}: its timers differ from the table of timers"

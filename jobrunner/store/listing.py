@@ -1,5 +1,5 @@
 """Pages of jobs. A page looks at a bounded number of rows, whatever is asked for; so it may hold
-fewer jobs than it could and still say where to go on."""
+fewer jobs than it could and still say where to go on. A job that cannot be read is passed over."""
 
 import sqlite3
 from typing import Any
@@ -20,8 +20,9 @@ def jobs(db: sqlite3.Connection, which: JobFilter) -> JobPage:
         f"{SELECT_BRIEF} {_where([*walk, *narrow])} {_order(which)} LIMIT ? OFFSET ?",
         (*walked, *narrowed, which.limit + 1, which.offset),
     ).fetchall()
-    page = tuple(map(brief_job, found[: which.limit]))
-    return JobPage(page, page[-1].row if len(found) > which.limit else edge)
+    looked = tuple(map(brief_job, found[: which.limit]))
+    page = tuple(job for job in looked if not job.unreadable)
+    return JobPage(page, looked[-1].row if len(found) > which.limit else edge)
 
 
 def matching(db: sqlite3.Connection, which: JobFilter) -> tuple[tuple[int, str], ...]:

@@ -7,8 +7,9 @@ are is worked out from the struct itself: a field added to ``Snapshot`` is store
 changing here.
 """
 
+from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -16,12 +17,13 @@ from msgspec import structs
 from jobrunner.core.job import Artifact, Asset, Attempt, Snapshot
 from jobrunner.core.queries import AssetRow, AuditRow, DeadLetterRow
 
+T = TypeVar("T")
 HOT = (
     "id", "workflow", "digest", "job_type", "user_id", "status", "kind", "created_at",
     "updated_at", "row", "version", "beat", "progress", "priority", "line_at", "stuck", "credits",
     "cost",
 )  # fmt: skip
-APART = ("params", "result", "labels", "artifacts")
+APART = ("params", "result", "labels", "artifacts", "unreadable")
 
 SELECT_JOB = """
     SELECT j.uid, j.workflow, d.digest, j.job_type, j.user_id, j.status, j.kind, j.created_at,
@@ -72,24 +74,47 @@ def payload_row(job: Snapshot) -> tuple[str | None, str | None, str | None]:
 
 def brief_job(row: tuple[Any, ...]) -> Snapshot:
     """A job as lists show it: without params, result and artifacts."""
-    return _job(row, {})
+    return _job(row)
 
 
-def whole_job(row: tuple[Any, ...], artifacts: dict[str, Artifact]) -> Snapshot:
-    payload: dict[str, Any] = {"result": parsed(row[21]), "artifacts": artifacts}
-    if row[20] is not None:
-        payload["params"] = parsed(row[20])
-    return _job(row, payload)
+def whole_job(row: tuple[Any, ...], artifacts: Iterable[tuple[Any, ...]]) -> Snapshot:
+    """``artifacts`` are the rows of the current ones."""
+    return _job(row, (("params", row[20]), ("result", row[21])), artifacts)
 
 
-def _job(row: tuple[Any, ...], payload: dict[str, Any]) -> Snapshot:
-    hot = dict(zip(HOT, row, strict=False))
-    rest = dict(zip(REST, _rest_values(_rest_decoder.decode(row[18])), strict=True))
-    return Snapshot(**hot, **rest, labels=parsed(row[19]) or {}, **payload)
+def _job(
+    row: tuple[Any, ...],
+    payload: tuple[tuple[str, str | None], ...] = (),
+    artifacts: Iterable[tuple[Any, ...]] = (),
+) -> Snapshot:
+    """What cannot be read is left out, and the job is stuck: it has an owner all the same."""
+    faults: list[str] = []
+    said = dict(zip(HOT, row, strict=False))
+    if (rest := _tried("rest", _rest_decoder.decode, row[18], faults)) is not None:
+        said |= zip(REST, _rest_values(rest), strict=True)
+    for name, stored in (("labels", row[19]), *payload):
+        if stored is not None:
+            value = _tried(name, msgspec.json.decode, stored, faults)
+            said |= {} if value is None else {name: value}
+    found = [_tried("artifact", artifact_of, one, faults) for one in artifacts]
+    said["artifacts"] = {artifact.name: artifact for artifact in found if artifact is not None}
+    if faults:
+        said["unreadable"] = "; ".join(faults)
+        said["stuck"] = said["stuck"] or f"UNREADABLE: {said['unreadable']}"
+    return Snapshot(**said)
 
 
-def attempt_of(stored: str) -> Attempt:
-    return _attempt_decoder.decode(stored)
+def _tried(name: str, read: Callable[[Any], T], stored: Any, faults: list[str]) -> T | None:
+    try:
+        return read(stored)
+    except Exception as error:  # noqa: BLE001 - whatever became of what was written here
+        faults.append(f"{name} cannot be read: {type(error).__name__}: {error}"[:200])
+        return None
+
+
+def attempt_of(stored: str) -> Attempt | None:
+    """None where it cannot be read."""
+    return _tried("attempt", _attempt_decoder.decode, stored, [])
 
 
 SELECT_ARTIFACT = """

@@ -50,6 +50,13 @@ JOB_MOVED = Statement(
     """,
     missed="version",
 )
+JOB_OUT_OF_LINE = Statement("""
+    UPDATE tally SET in_line = in_line - 1 WHERE (workflow, status) = (SELECT workflow, status
+    FROM jobs WHERE uid = ? AND line_at IS NOT NULL AND stuck IS NULL AND paused = 0)
+""")
+JOB_UNREADABLE = Statement(
+    "UPDATE jobs SET stuck = ?, claim_at = NULL WHERE uid = ? AND stuck IS NULL", missed="version"
+)
 # A report of progress: none of the columns that indexes and triggers watch.
 JOB_TOUCHED = Statement(
     """
@@ -361,7 +368,8 @@ LET_GO = Statement("""
 """)
 
 IN_ORDER = (
-    SEEN, ENDED, TICK, DEFINITION, STATE, BINDING, JOB_BORN, JOB_MOVED, JOB_TOUCHED, TOMBSTONE,
+    SEEN, ENDED, TICK, DEFINITION, STATE, BINDING, JOB_BORN, JOB_MOVED, JOB_TOUCHED,
+    JOB_OUT_OF_LINE, JOB_UNREADABLE, TOMBSTONE,
     EVENTS_KEPT, JOB_GONE, KEY,
     KEY_MOVED, EVENT,
     WEBHOOK_TOLD, WEBHOOK_STORED, WEBHOOK_HANDED, WEBHOOKS_LEFT, AWAIT_OVER, AWAIT, AWAIT_PAST,

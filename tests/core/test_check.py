@@ -307,6 +307,11 @@ PLANTED: dict[str, tuple[Workflow, str, tuple[str, ...]]] = {
         "shape",
         ("checking",),
     ),
+    "a key that two jobs would have": (
+        replace(SAMPLE, recipe=Recipe(derive=Call("derive"), freed=("resting", "done"))),
+        "shape",
+        ("resting",),
+    ),
     "a guard at birth that would walk": (
         replace(SAMPLE, birth=Birth(guard("allowed", otherwise=("canceled",)))),
         "shape",

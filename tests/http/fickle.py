@@ -155,7 +155,7 @@ DEFINITION = Definition(
         birth=Birth(guards=guard("birth_guard")),
         locks=(Lock("job", guarded=("outside", "working")),),
         codes={"NO_FULL_MOON": 409},
-        recipe=Recipe(derive=Call("derive")),
+        recipe=Recipe(derive=Call("derive"), freed=("canceled",)),
         routes=(
             Route(
                 "POST", "/fickle", "one", body="params", read="read", answer="answer", status=201

@@ -172,3 +172,17 @@ async def test_what_was_done_is_told_without_the_words_of_its_route(
         "answer"
     ]
     assert (await through_its_route(house, "")).json["message"] == "well"
+
+
+async def test_a_key_is_free_again_when_its_job_has_ended_for_good(house: House) -> None:
+    """Nothing is left for the old job to walk, and none of its words change."""
+    with misbehaving("derive", lambda: ["the same"]):
+        old = (await house.ada.submit("fickle"))["id"]
+        assert (await house.ada.submit("fickle"))["id"] == old
+        await house.ada.post(f"/jobs/{old}/cancel")
+        before = (await house.ada.get(f"/jobs/{old}")).json
+        new = await born(house, "")
+        assert (new.status, new.json["replayed"]) == (201, False)
+        assert new.json["id"] != old
+        assert (await house.ada.submit("fickle"))["id"] == new.json["id"]
+    assert (await house.ada.get(f"/jobs/{old}")).json == before

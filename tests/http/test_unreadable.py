@@ -1,0 +1,107 @@
+"""A row that cannot be read is a job that is stuck: its owner is shown what is left of it, and it
+holds up nobody else."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.http.fickle import fickle
+from tests.http.serving import House, opened
+
+pytestmark = pytest.mark.anyio
+
+SPOILED = {
+    "rest": "UPDATE jobs SET rest = '{\"progress_message\": 7}' WHERE uid = ?",
+    "garbled": "UPDATE jobs SET rest = 'no json' WHERE uid = ?",
+    "params": "UPDATE payloads SET params = '{' WHERE job = (SELECT id FROM jobs WHERE uid = ?)",
+    "labels": "UPDATE payloads SET labels = '7x' WHERE job = (SELECT id FROM jobs WHERE uid = ?)",
+}
+
+
+@pytest.fixture
+async def house(tmp_path: Path, anyio_backend: str) -> AsyncIterator[House]:
+    async with opened(tmp_path, registry=fickle()) as house:
+        yield house
+
+
+def write(house: House, statement: str, *values: Any) -> list[Any]:
+    """By somebody else, in the file itself."""
+    connection = sqlite3.connect(house.service.store.path, timeout=20)
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    try:
+        with connection:
+            return connection.execute(statement, values).fetchall()
+    finally:
+        connection.close()
+
+
+async def outside(house: House) -> str:
+    job = str((await house.ada.submit("fickle", labels={"a": "b"}))["id"])
+    moved = await house.ada.post(f"/jobs/{job}/transitions", {"to": "outside"})
+    assert moved.status == 200, moved.raw
+    return job
+
+
+@pytest.mark.parametrize("spoiled", SPOILED)
+async def test_it_is_shown_to_its_owner_and_holds_up_nobody(house: House, spoiled: str) -> None:
+    odd, even = await outside(house), await outside(house)
+    write(house, SPOILED[spoiled], odd)
+    seen = await house.ada.get(f"/jobs/{odd}")
+    assert seen.status == 200, seen.raw
+    assert (seen.json["status"], seen.json["user_id"]) == ("outside", "ada")
+    assert "UNREADABLE" in seen.json["stuck"]["reason"]
+    for part in ("history", "attempts", "assets", "explain"):
+        assert (await house.ada.get(f"/jobs/{odd}/{part}")).status == 200
+    assert (await house.eve.get(f"/jobs/{odd}")).status == 404
+    for _ in range(2):
+        claims = await house.worker.post("/internal/claims", {"workflow": "fickle", "max": 5})
+        assert claims.status == 200, claims.raw
+        even = next((one["job"]["id"] for one in claims.json["claims"]), even)
+    assert even != odd
+    listed = await house.ada.get("/jobs")
+    if spoiled != "params":  # which lists do not look at
+        assert [job["id"] for job in listed.json["jobs"]] == [even]
+    for asked in (
+        await house.ada.post(f"/jobs/{odd}/transitions", {"to": "canceled"}),
+        await house.worker.post(f"/jobs/{odd}/claim"),
+        await house.worker.post(f"/jobs/{odd}/progress", {"progress": 5}),
+    ):
+        assert (asked.status, asked.code) == (409, "JOB_LOCKED"), asked.raw
+    assert (await house.eve.post(f"/jobs/{odd}/cancel")).status == 404
+    assert not [line for line in house.logged if line["event"] == "actor.crashed"]
+
+
+async def test_in_line_it_is_put_aside_and_goes_on_when_it_is_mended(house: House) -> None:
+    await house.admin.post("/admin/workflows/fickle/pause", {})
+    job = (await house.ada.submit("fickle"))["id"]
+    assert (await house.ada.post(f"/jobs/{job}/go")).json["status"] == "queued"
+    ((was,),) = write(house, "SELECT rest FROM jobs WHERE uid = ?", job)
+    write(house, SPOILED["rest"], job)
+    await house.admin.post("/admin/workflows/fickle/resume", {})
+    with anyio.fail_after(20):
+        while write(house, "SELECT stuck FROM jobs WHERE uid = ?", job) == [(None,)]:
+            await anyio.sleep(0.02)
+    other = (await house.ada.submit("fickle"))["id"]
+    await house.ada.post(f"/jobs/{other}/go")
+    await done(house, other)
+    assert len([line for line in house.logged if line["event"] == "job.unreadable"]) == 1
+    write(house, "UPDATE jobs SET rest = ? WHERE uid = ?", was, job)
+    assert (await house.admin.post(f"/admin/jobs/{job}/release", {})).status == 200
+    await done(house, job)
+
+
+async def done(house: House, job: str) -> None:
+    with anyio.fail_after(20):
+        while (await house.ada.get(f"/jobs/{job}")).json["status"] != "done":
+            await anyio.sleep(0.02)
+
+
+async def test_one_that_has_settled_can_be_deleted(house: House) -> None:
+    job = (await house.ada.submit("fickle"))["id"]
+    assert (await house.ada.post(f"/jobs/{job}/cancel")).json["status"] == "canceled"
+    write(house, SPOILED["rest"], job)
+    assert (await house.ada.delete(f"/jobs/{job}")).status == 204
