@@ -16,10 +16,11 @@ from jobrunner.actors.answer import Answer, ours
 from jobrunner.actors.world import World
 from jobrunner.core.binding import Bind, Binding, Resting, Spot, differences
 from jobrunner.core.messages import Rebound
+from jobrunner.errors import StorageError
 
 PAGE = 10_000
 AT_ONCE = 512
-Tell = Callable[[str, Rebound], Awaitable[Answer | None]]
+Tell = Callable[[str, Rebound], Awaitable[Answer]]
 
 
 async def begin_rebinding(world: World) -> tuple[Binding, ...]:
@@ -45,20 +46,31 @@ async def rebind(world: World, changed: tuple[Binding, ...], tell: Tell) -> None
 
 
 async def _bring(world: World, places: tuple[Spot, ...], tell: Tell) -> Counter[Spot]:
-    """Many at once, so that many share a commit; how many jobs were changed, by place."""
+    """Many at once, so that many share a commit; how many jobs were changed, by place. A job that
+    cannot be read, or is refused, holds up no other; a disk that takes nothing ends the start."""
     brought: Counter[Spot] = Counter()
+    faults: list[StorageError] = []
 
     async def bring(one: Resting) -> None:
         async with limit:
-            answer = await tell(one.job_id, Rebound())
-        if answer is not None and answer.fields.get("rebound"):
-            brought[one.spot] += 1
+            if faults:
+                return
+            try:
+                answer = await tell(one.job_id, Rebound())
+            except StorageError as fault:
+                faults.append(fault)
+            except Exception as reason:  # noqa: BLE001 - whatever is wrong with one job
+                world.say("binding.failed", level="error", job_id=one.job_id, error=repr(reason))
+            else:
+                brought[one.spot] += bool(answer.fields.get("rebound"))
 
     limit = anyio.CapacityLimiter(AT_ONCE)
     async for page in _pages(world, places):
         async with anyio.create_task_group() as group:
             for one in page:
                 group.start_soon(bring, one)
+        if faults:
+            raise faults[0]
     return brought
 
 

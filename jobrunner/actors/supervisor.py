@@ -247,7 +247,7 @@ class Supervisor:
             changed = await begin_rebinding(self._world)
             suspects = await recover(self._world, self._deliver)
             self._dispatcher.suspect(suspects)
-            await rebind(self._world, changed, self._deliver)
+            await rebind(self._world, changed, self._inside)
             group.keep(self._timers.run)
             group.keep(self.bulks.run)
             group.keep(partial(self.deliveries.run, group))
@@ -350,25 +350,26 @@ class Supervisor:
     async def _inside(self, job_id: str, message: Message) -> Answer:
         return await self._send(self._actor(job_id), message, inside=True)
 
-    async def _deliver(self, job_id: str, message: Message) -> Answer | None:
+    async def _deliver(self, job_id: str, message: Message) -> bool:
         """An outcome or a recovery: kept in memory and tried again while the disk is full. Of an
         outcome that the actor dies of, the job is put aside; its attempt is over all the same."""
         deaths = 0
         while deaths < DEATHS_MAX:
             try:
-                return await self._known(self._inside(job_id, message))
+                await self._known(self._inside(job_id, message))
+                return True
             except OutcomeUnknown:
-                return None
+                return False
             except StorageError:
                 pass
             except JobrunnerError:
-                return None
+                return False
             except Exception:
                 deaths += 1
             await self._world.clock.sleep(AGAIN_S)
         if isinstance(message, Ended) and message.outcome != "interrupted":
             return await self._deliver(job_id, Ended(message.serial, "interrupted"))
-        return None
+        return False
 
     async def _report(self, job_id: str, message: Beat) -> bool:
         """Progress is not worth waiting for a full disk, nor losing an attempt for."""

@@ -2,14 +2,26 @@
 lifecycles, from outside to the house and from the house to outside, with a job in every state and
 in every way in which one can rest there."""
 
+import gzip
+import shutil
+import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from jobrunner import Context, Done, Stage, app
+from jobrunner.config import Config, Server, Store, WorkflowSettings
+from jobrunner.core.workflow import Workflow
+from jobrunner.overrides import apply
+from jobrunner.stages import Registry
+from tests.http.serving import PLUGINS
 from tests.standing import LIFECYCLES, Command, Post, Step, Transition
 from tests.whole.process import OUTSIDE, Place, event, place
 
@@ -36,6 +48,7 @@ ONWARD = {
     "asset-pattern": {"queued": "processing"},
     "howera": {},
 }
+STORED = Path(__file__).parents[1] / "store" / "stored" / "schema-2.db.gz"
 PASSED = ("AUDIO_READY", "TRANSCRIPT_READY")
 STATES = [(name, state) for name, life in LIFECYCLES.items() for state in life.steps]
 
@@ -328,3 +341,74 @@ async def is_free(home: Place, job: dict[str, Any]) -> None:
         assert (await home.post(f"/jobs/{job['id']}/claim", {}, "worker")).status in (200, 409)
     now = await home.get(f"/jobs/{job['id']}/explain")
     assert now["waits_for"].startswith("worker to finish")
+
+
+# ---------------------------------------------------------------- a file of before
+
+
+async def test_a_file_that_never_knew_of_bindings(tmp_path: Path) -> None:
+    """As schema 2 left it, with declarations of its time: nobody can tell what was bound then, so
+    each job that rests there is looked at, once."""
+    unpack(tmp_path)
+    for expected in (True, False):
+        logged: list[dict[str, Any]] = []
+        async with app.running(config_in(tmp_path), into(logged), registry=standing()) as service:
+            brought = [line for line in logged if line["event"] == "binding.changed"]
+            assert bool(brought) == expected
+            if expected:
+                places = {(one["workflow"], one["status"]): one["jobs"] for one in brought}
+                assert places["image-generation", "queued"] == 1
+                assert places["cutx", "queued"] == places["ss", "queued"] == 1
+                assert places["howera", "AUDIO_EXTRACTING"] == 1
+            assert await service.store.check() == ()
+
+
+async def test_a_job_that_cannot_be_read_holds_up_no_other(tmp_path: Path) -> None:
+    unpack(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)) as db:
+        whose = "workflow = 'cutx' AND status = 'queued'"
+        db.execute(f"UPDATE jobs SET rest = json_set(rest, '$.run', 5) WHERE {whose}")
+    logged: list[dict[str, Any]] = []
+    async with app.running(config_in(tmp_path), into(logged), registry=standing()):
+        brought = [line for line in logged if line["event"] == "binding.changed"]
+        places = {(one["workflow"], one["status"]): one["jobs"] for one in brought}
+        assert ("cutx", "queued") not in places
+        assert places["ss", "queued"] == places["cutx", "pending"] == 1
+
+
+def unpack(folder: Path) -> None:
+    with gzip.open(STORED) as packed, (folder / "jobs.db").open("wb") as file:
+        shutil.copyfileobj(packed, file)
+
+
+def config_in(folder: Path) -> Config:
+    store = Store(path=str(folder / "jobs.db"), assets=str(folder / "assets"))
+    return Config(server=Server(port=0, drain_seconds=0), store=store)
+
+
+def into(lines: list[dict[str, Any]]) -> Callable[..., None]:
+    def log(event: str, level: str = "info", **fields: Any) -> None:
+        lines.append({"event": event, **fields})
+
+    return log
+
+
+async def stands(ctx: Context[object]) -> Done:
+    await anyio.sleep_forever()
+    return Done()
+
+
+def standing() -> Registry:
+    """The five, with a stage in every state that stays at work."""
+    bound = WorkflowSettings(stages={"*": "test.stands"})
+
+    def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
+        fitted = apply(workflow, bound)
+        return (workflow, fitted) if isinstance(fitted, tuple) else (fitted, ())
+
+    registry = Registry(overlay)
+    registry.add_stage(Stage("test.stands", stands))
+    for name in PLUGINS:
+        registry.add(import_module(f"jobrunner_{name}").definition)
+    assert not registry.refused, registry.refused
+    return registry
