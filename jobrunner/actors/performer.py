@@ -12,6 +12,7 @@ import anyio
 
 from jobrunner.actors.brief import given
 from jobrunner.actors.crew import Crew
+from jobrunner.actors.leavings import clear_leavings
 from jobrunner.actors.link import Link, Report, Tell
 from jobrunner.actors.reach import Reach
 from jobrunner.actors.world import World
@@ -47,6 +48,7 @@ class Performer:
         world.on_start = self.start
         world.on_stop = self.stop
         world.on_abandoned = self.abandon
+        world.on_left = self.clear_away
 
     def __len__(self) -> int:
         return len(self._running)
@@ -68,6 +70,10 @@ class Performer:
         stage = self._world.registry.stage(attempt.stage)
         if stage is not None and stage.abandon is not None and attempt.started_at is not None:
             self._group.start_soon(self._abandoned, job, attempt, stage)
+
+    def clear_away(self, job: Snapshot, attempt: Attempt) -> None:
+        """What an outside worker sent for this attempt, and no report took, goes."""
+        self._group.start_soon(clear_leavings, self._world, job, attempt.serial, False)
 
     async def drain(self, seconds: float) -> None:
         """Let running stages finish for a while, then interrupt what is left. Of a stage that is
@@ -112,6 +118,8 @@ class Performer:
                 if not self._running:
                     self._empty.set()
                 self.on_end(job.id)
+                interrupted = ended.outcome == "interrupted"
+                await clear_leavings(self._world, job, attempt.serial, interrupted)
 
     async def _keep_lines(self, job: Snapshot, attempt: Attempt, link: Link) -> None:
         """An attempt that was left ended before its stage did: what that wrote, to the last line,

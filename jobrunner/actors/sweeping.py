@@ -3,6 +3,8 @@
 import os
 from functools import partial
 
+import msgspec
+
 from jobrunner.actors.world import World
 from jobrunner.core.decision import Cleared
 from jobrunner.core.job import JOB_ID, Snapshot
@@ -23,14 +25,19 @@ async def clear_scratch(world: World) -> None:
 async def folders_of(world: World, job: Snapshot) -> tuple[str, ...]:
     """Where the files of this job lie, as its declaration has it and as its rows have it. A row may
     say anything, but only a folder that has the job's id for its name is the job's."""
-    definition = world.registry.of(job)
-    folder = definition.workflow.folder if definition else ""
-    found = {"/".join(part for part in (folder, job.user_id, job.id) if part)}
+    found = {folder_of(world, job)}
     for row in await world.reader.assets(job.id):
         above, _, _ = row.asset.storage_path.rpartition("/")
         if above.rpartition("/")[2] == job.id and "/" in above:
             found.add(above)
     return tuple(sorted(found))
+
+
+def folder_of(world: World, job: Snapshot) -> str:
+    """Where the job's own files are put, as its declaration has it."""
+    definition = world.registry.of(job)
+    folder = definition.workflow.folder if definition else ""
+    return "/".join(part for part in (folder, job.user_id, job.id) if part)
 
 
 async def clear(world: World, folders: tuple[str, ...]) -> None:
@@ -68,11 +75,21 @@ async def sweep(world: World) -> None:
         world.say("assets.not_swept", level="error", detail=str(fault))
 
 
-async def _sweep_job(world: World, job_id: str, paths: list[str]) -> None:
-    rows = {row.asset.storage_path for row in await world.reader.assets(job_id)}
+async def unwanted(world: World, job_id: str, paths: list[str]) -> list[str]:
+    """Those of which no row speaks, that wait for no report, and that nobody keeps for an attempt
+    that is still open."""
+    job = await world.reader.job(job_id)
+    attempt = job.attempt if job else None
+    known = {row.asset.storage_path for row in await world.reader.assets(job_id)}
     lone = await world.reader.asset(job_id)  # a file that came before its job has a folder too
-    rows |= {lone.asset.storage_path} if lone else set()
-    garbage = [path for path in paths if path not in rows]
+    known |= {lone.asset.storage_path} if lone else set()
+    known |= {one.asset.storage_path for one in attempt.sent} if attempt else set()
+    kept = msgspec.json.encode(attempt.kept).decode() if attempt else ""
+    return [path for path in paths if path not in known and path not in kept]
+
+
+async def _sweep_job(world: World, job_id: str, paths: list[str]) -> None:
+    garbage = await unwanted(world, job_id, paths)
     if garbage:
         await world.children.in_thread(partial(remove, world.assets, garbage))
         world.say("assets.swept", job_id=job_id, files=len(garbage))

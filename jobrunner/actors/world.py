@@ -62,6 +62,7 @@ class World:
         self.on_start: Started = lambda job, attempt: None
         self.on_stop: Stopped = lambda job_id, serial: None
         self.on_abandoned: Abandoned = lambda job, attempt: None
+        self.on_left: Abandoned = lambda job, attempt: None
         self.on_line: Callable[[int, str], None] = lambda change, user_id: None
         self.on_timer: Callable[[int], None] = lambda due_at: None
         self.on_other: Callable[[str], None] = lambda job_id: None
@@ -90,6 +91,9 @@ class World:
                     self.on_stop(job.id, serial)
         if (over := _abandoned(decision)) is not None:
             self.on_abandoned(job, over)
+        for attempt in decision.attempts:
+            if attempt.status == "ended" and attempt.sent:
+                self.on_left(job, attempt)
         for attempt in filter(_ended_outside, decision.attempts):
             self.meter.attempted(job, attempt, _ending(attempt), _lifetime(attempt))
         self._line_changed(decision)

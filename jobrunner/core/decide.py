@@ -4,7 +4,17 @@ message moves, is a no-op with a name, or is refused with a code."""
 from collections.abc import Callable
 from typing import Any
 
-from jobrunner.core import commands, inside, outside, parking, pausing, requests, uploads, webhooks
+from jobrunner.core import (
+    commands,
+    inside,
+    outside,
+    parking,
+    pausing,
+    requests,
+    sending,
+    uploads,
+    webhooks,
+)
 from jobrunner.core.access import foreign
 from jobrunner.core.answers import Verdict
 from jobrunner.core.birth import born, derived_parts, keys_of
@@ -32,6 +42,7 @@ from jobrunner.core.messages import (
     Recovered,
     Release,
     Resume,
+    Sending,
     SetAside,
     Start,
     Stop,
@@ -51,6 +62,7 @@ DECIDES: dict[type, Callable[..., Verdict]] = {
     Arrived: uploads.arrived,
     Claim: outside.claim,
     Beat: outside.beat,
+    Sending: sending.sending,
     Start: inside.start,
     Ended: inside.ended,
     Keep: parking.keep,
@@ -107,7 +119,9 @@ def needs_balance(definition: Definition, job: Snapshot, message: Message) -> bo
 
 def needs_files(job: Snapshot, message: Message) -> bool:
     """Whether files behind artifacts may decide it: only then are they looked at."""
-    looks = not isinstance(message, Beat | Keep | Checkpoint | Answered | Told | Claim | SetAside)
+    looks = not isinstance(
+        message, Beat | Sending | Keep | Checkpoint | Answered | Told | Claim | SetAside
+    )
     return looks and any(found.asset for found in job.artifacts.values())
 
 

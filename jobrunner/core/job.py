@@ -65,6 +65,26 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     detail: str = ""
 
 
+class Asset(Struct, frozen=True, omit_defaults=True):
+    """A file in the job's library."""
+
+    id: str
+    asset_type: str
+    url: str
+    storage_path: str = ""
+    file_size: int | None = None
+    sha256: str = ""
+    created_at: int = 0
+
+
+class Sent(Struct, frozen=True, omit_defaults=True):
+    """A file that an outside worker sent and no report has named yet. With ``artifact`` a report
+    need not name it."""
+
+    asset: Asset
+    artifact: str = ""
+
+
 class Attempt(Struct, frozen=True, omit_defaults=True):
     """One execution of an active state's stage.
 
@@ -73,7 +93,8 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     job's state and run, ``serial`` over the whole job. ``kept`` are results that its stage need
     not work out twice, ``answers`` the callbacks to it by key, ``log`` the lines that it wrote.
     ``source`` is whose webhook may bring what it ``awaits``; nobody's, where it is empty.
-    ``claimant`` is the token that claimed it: reports on it are that one's alone.
+    ``claimant`` is the token that claimed it: reports on it are that one's alone. ``sent`` are the
+    files that wait for such a report.
     """
 
     serial: int
@@ -96,6 +117,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     log: tuple[str, ...] = ()
     source: str = ""
     claimant: str = ""
+    sent: tuple[Sent, ...] = ()
 
 
 class Lock(Struct, frozen=True, omit_defaults=True):
@@ -130,18 +152,6 @@ class Artifact(Struct, frozen=True, omit_defaults=True):
     by: str = ""
     run_id: str = ""
     asset: str = ""
-
-
-class Asset(Struct, frozen=True, omit_defaults=True):
-    """A file in the job's library."""
-
-    id: str
-    asset_type: str
-    url: str
-    storage_path: str = ""
-    file_size: int | None = None
-    sha256: str = ""
-    created_at: int = 0
 
 
 class Run(Struct, frozen=True, omit_defaults=True):

@@ -153,6 +153,17 @@ class Beat(Struct, frozen=True, tag=True):
     claim: int | None = None
 
 
+class Sending(Struct, frozen=True, tag=True):
+    """A file that an outside worker sent is whole, at its place and on the disk."""
+
+    actor: Actor
+    asset: Asset
+    artifact: str = ""
+    run_id: str | None = None
+    attempt: int | None = None
+    claim: int | None = None
+
+
 class Start(Struct, frozen=True, tag=True):
     """The dispatcher has a slot for this job."""
 
@@ -277,6 +288,7 @@ Message = (
     | Arrived
     | Claim
     | Beat
+    | Sending
     | Start
     | Ended
     | Keep

@@ -25,6 +25,7 @@ from jobrunner.core.failures import reenter, round_trip
 from jobrunner.core.job import Failure, Snapshot
 from jobrunner.core.messages import Event, Facts, Moment, Move, Report
 from jobrunner.core.moves import go_on, illegal, step
+from jobrunner.core.sending import delivered
 from jobrunner.core.workflow import EXTERNAL, Definition, Trigger
 from jobrunner.errors import Refused
 
@@ -49,11 +50,19 @@ def move(
         return refused
     if refused := _contended(draft, message) or _complete(draft, message):
         return refused
-    read_report(draft, message.report)
-    if refused := _move(draft, message.to, trigger) or go_on(draft):
+    read = _read(draft, message)
+    if refused := read or _move(draft, message.to, trigger) or go_on(draft):
         return refused
     _held_by_mover(draft, message)
     return answered(draft, message.event)
+
+
+def _read(draft: Draft, message: Move) -> Refused | None:
+    report = delivered(draft, message.report)
+    if isinstance(report, Refused):
+        return report
+    read_report(draft, report)
+    return None
 
 
 def _opener(message: Move) -> str:
@@ -140,7 +149,8 @@ def _repeat(draft: Draft, message: Move) -> Verdict:
         return forbidden(f"{job.status} is reported on by role workflow")
     if refused := _contended(draft, message):
         return refused
-    read_report(draft, message.report)
+    if refused := _read(draft, message):
+        return refused
     if same == "progress":
         return _progress(draft, message)
     if message.report.reports_failure is False:

@@ -1,5 +1,6 @@
 """What outside workers and orchestrators say: claims, moves, progress, events."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -18,11 +19,18 @@ from jobrunner.http.jobs import CANONICAL, workflow_named
 from jobrunner.http.problems import invalid
 from jobrunner.http.rendering import encode, job_view, reply, reply_answer
 from jobrunner.http.views import Claimed, Claims
-from jobrunner.http.wire import Progress, Reported, StatusEvent, Transition, WorkWanted
+from jobrunner.http.wire import (
+    Progress,
+    Reported,
+    ReportedAsset,
+    StatusEvent,
+    Transition,
+    WorkWanted,
+)
 from jobrunner.ports import digest
 
 EVENT_ID_MAX = 128
-SINCE_THEN = ("attempt", "claim")
+SINCE_THEN = ("attempt", "claim", "id")
 NOT_SAID = ("event_id", "job_id", "target_status", "failure_reason")
 
 
@@ -96,16 +104,8 @@ def _report(
     return Report(
         artifacts=body.artifact_updates or {},
         assets=tuple(
-            Asset(
-                id=fresh(),
-                asset_type=asset.asset_type,
-                url=asset.url,
-                storage_path=asset.storage_path or "",
-                file_size=asset.file_size,
-                sha256=(asset.sha256 or "").lower(),
-                created_at=now,
-            )
-            for asset in body.assets or ()
+            _asset(asset, fresh, now, f"$.assets[{place}]")
+            for place, asset in enumerate(body.assets or ())
         ),
         result=body.result,
         progress=body.progress,
@@ -118,6 +118,29 @@ def _report(
         run_id=body.run_id,
         attempt=body.attempt,
         claim=body.claim,
+    )
+
+
+def _asset(asset: ReportedAsset, fresh: Callable[[], str], now: int, path: str) -> Asset:
+    """Raises: Refused VALIDATION_ERROR for what is neither a file sent before nor one elsewhere."""
+    recorded = (asset.url, asset.storage_path, asset.file_size, asset.sha256)
+    if asset.id is not None:
+        if any(one is not None for one in recorded):
+            detail = f"{path}: a file that was sent is named by its id, and known for the rest"
+            raise invalid(detail, (f"{path}.id", detail))
+        return Asset(asset.id, asset.asset_type or "", "", created_at=now)
+    for name in ("asset_type", "url"):
+        if getattr(asset, name) is None:
+            detail = f"{path}: Object missing required field `{name}`, or the `id` of a file sent"
+            raise invalid(detail, (f"{path}.{name}", detail))
+    return Asset(
+        id=fresh(),
+        asset_type=asset.asset_type or "",
+        url=asset.url or "",
+        storage_path=asset.storage_path or "",
+        file_size=asset.file_size,
+        sha256=(asset.sha256 or "").lower(),
+        created_at=now,
     )
 
 
@@ -176,9 +199,10 @@ def _digest(body: StatusEvent, occurred_at: int) -> str:
     said["occurred_at"] = occurred_at
     for name in NOT_SAID:
         del said[name]
-    for name in SINCE_THEN:
-        if said[name] is None:
-            del said[name]
+    for part in (said, *(said["assets"] or ())):
+        for name in SINCE_THEN:
+            if part.get(name, "") is None:
+                del part[name]
     return digest(CANONICAL(_plain(said))).hex()
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from jobrunner.http import files, resumable, uploads, views, wire
-from jobrunner.http.endpoint import MOVING, OWNERS, Endpoint
+from jobrunner.http.endpoint import ANYBODY, MOVING, OWNERS, WORKERS, Endpoint
 
 FILE: dict[str, Any] = {"roles": OWNERS, "streams": "application/octet-stream"}
 PIECE: dict[str, Any] = {"roles": OWNERS, "streams": resumable.PIECE}
@@ -27,6 +27,19 @@ ENDPOINTS = (
     ),
     Endpoint(
         method="POST",
+        path="/jobs/{id}/assets",
+        name="sendAsset",
+        handler=uploads.send,
+        summary="A worker sends a file for the attempt that it works on; its body is the file",
+        answers={201: views.AssetEntry},
+        query=wire.SendQuery,
+        roles=WORKERS,
+        streams="application/octet-stream",
+        codes=(*MOVING, "DIGEST_MISMATCH", "QUOTA_EXCEEDED"),
+        declared=True,
+    ),
+    Endpoint(
+        method="POST",
         path="/jobs/{id}/uploads",
         name="createJobUpload",
         handler=resumable.create_for_job,
@@ -41,10 +54,13 @@ ENDPOINTS = (
         path="/uploads",
         name="createUpload",
         handler=resumable.create,
-        summary="The same for a file before its job",
+        summary="The same for a file before its job; with job_id, for the attempt of a worker",
         answers={201: None},
-        codes=(*TAKING, "QUOTA_EXCEEDED"),
-        **PIECE,
+        query=wire.AnnounceQuery,
+        roles=ANYBODY,
+        streams=resumable.PIECE,
+        codes=(*MOVING, *TAKING, "QUOTA_EXCEEDED"),
+        declared=True,
     ),
     Endpoint(
         method="OPTIONS",
@@ -62,7 +78,6 @@ ENDPOINTS = (
         handler=resumable.show,
         summary="How far an upload has come; the same in headers, for HEAD",
         answers={200: views.UploadView},
-        roles=OWNERS,
         codes=(*MOVING, *TAKING, "STORAGE_FULL", "OUTCOME_UNKNOWN", "OVERLOADED"),
         declared=True,
     ),
@@ -75,7 +90,7 @@ ENDPOINTS = (
         answers={204: None},
         codes=(*MOVING, *TAKING),
         declared=True,
-        **PIECE,
+        streams=resumable.PIECE,
     ),
     Endpoint(
         method="DELETE",
@@ -84,7 +99,6 @@ ENDPOINTS = (
         handler=resumable.end,
         summary="Give up an upload",
         answers={204: None},
-        roles=OWNERS,
         codes=RESUMING,
     ),
     Endpoint(

@@ -21,7 +21,8 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from jobrunner.core.job import Snapshot
+from jobrunner.core.job import Asset, Snapshot
+from jobrunner.core.messages import Sending
 from jobrunner.core.workflow import Definition, Upload
 from jobrunner.errors import Refused
 from jobrunner.http.bodies import too_large
@@ -32,8 +33,21 @@ from jobrunner.http.links import link
 from jobrunner.http.problems import invalid, problem, refusal_of
 from jobrunner.http.rendering import reply
 from jobrunner.http.streams import ANY_TYPE, Stream
-from jobrunner.http.uploads import admit, begin, check_length, empty, finish, finish_alone, limit_of
+from jobrunner.http.uploads import (
+    admit,
+    admit_sent,
+    begin,
+    check_length,
+    empty,
+    finish,
+    finish_alone,
+    finish_sent,
+    limit_of,
+    sent_limit,
+    type_of,
+)
 from jobrunner.http.views import UploadView
+from jobrunner.http.wire import AnnounceQuery
 from jobrunner.stages.arrivals import CHUNK, ID, Order
 
 VERSION = "1.0.0"
@@ -91,7 +105,12 @@ async def create_for_job(call: Call) -> Reply:
 async def create(call: Call) -> Reply:
     """The same for a file before its job."""
     _check_version(call)
+    query: AnnounceQuery = call.query
     told = _metadata(call.headers.get("Upload-Metadata", ""))
+    if query.job_id:
+        return await _create(call, await _order_of_worker(call, told, query))
+    if call.actor.role == "workflow":
+        raise Refused("FORBIDDEN", "role workflow sends files for jobs; say which: job_id")
     return await _create(call, _order(call, told, call.door.settings.max_upload))
 
 
@@ -146,6 +165,24 @@ async def end(call: Call) -> Reply:
     with call.door.arrivals.alone(order.id):
         await call.door.arrivals.forget(order)
     return Reply(204)
+
+
+async def _order_of_worker(call: Call, told: Mapping[str, str], query: AnnounceQuery) -> Order:
+    job, definition = await governed_job(call._replace(path={"id": query.job_id or ""}))
+    order = _order(call, told, sent_limit(call, definition), job.id)
+    order = replace(
+        order,
+        asset_type=query.asset_type or type_of(order.media_type, order.name),
+        artifact=query.artifact or "",
+        claim=query.claim,
+    )
+    await admit_sent(call, job, definition, _sending(call, order))
+    return order
+
+
+def _sending(call: Call, order: Order) -> Sending:
+    asset = Asset(order.id, order.asset_type, "")
+    return Sending(call.actor, asset, order.artifact, claim=order.claim)
 
 
 async def _create(call: Call, order: Order) -> Reply:
@@ -203,6 +240,9 @@ async def _still_wanted(call: Call, order: Order) -> tuple[Snapshot | None, Uplo
     if not order.job_id:
         return None, None
     job, definition = await _job(call, order)
+    if not order.upload:
+        await admit_sent(call, job, definition, _sending(call, order))
+        return None, None
     return job, admit(call, job, definition, order.upload, order.media_type)
 
 
@@ -229,6 +269,9 @@ async def _become_asset(call: Call, order: Order) -> str:
         await finish_alone(call, order.id, order.user_id, order.name, sha256)
         return order.id
     job, definition = await _job(call, order)
+    if not order.upload:
+        await finish_sent(call, job, definition, _sending(call, order), order.name, sha256)
+        return order.id
     declared = definition.uploads.get(order.upload)
     if declared is None:
         raise Refused("UNKNOWN_UPLOAD", f"{job.workflow} takes no upload {order.upload!r} any more")

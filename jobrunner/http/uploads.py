@@ -12,26 +12,30 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import anyio
+from msgspec.structs import replace
 
 from jobrunner.actors import Answer
 from jobrunner.core.decision import Shelve
 from jobrunner.core.job import Asset, Snapshot
-from jobrunner.core.messages import Arrived, Arriving
+from jobrunner.core.messages import Arrived, Arriving, Sending
+from jobrunner.core.sending import sendable
 from jobrunner.core.uploads import admitted, safe_name
 from jobrunner.core.workflow import Definition, Upload
 from jobrunner.errors import OutcomeUnknown, PluginFault, Refused
 from jobrunner.http.bodies import too_large
 from jobrunner.http.conditions import expected_version
 from jobrunner.http.door import Call, Reply
+from jobrunner.http.files import ANY_TYPE, TYPES
 from jobrunner.http.finding import governed_job
 from jobrunner.http.links import link
 from jobrunner.http.problems import invalid
 from jobrunner.http.rendering import asset_entry, reply, reply_answer
 from jobrunner.http.streams import Stream
-from jobrunner.http.wire import UploadQuery
+from jobrunner.http.wire import SendQuery, UploadQuery
 from jobrunner.stages.arrivals import Part, Placed
 
 LIBRARY = "upload"
+FAMILIES = ("image", "audio", "video", "text")
 First = Callable[[], Awaitable[None]]
 STRUCTURED = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]{44}):\s*(?:,|$)")
 HEX = re.compile(r"[0-9a-fA-F]{64}")
@@ -72,6 +76,66 @@ async def shelve(call: Call) -> Reply:
     return shown
 
 
+async def send(call: Call) -> Reply:
+    """``POST /jobs/{id}/assets``: a worker's file for the attempt that it works on."""
+    query: SendQuery = call.query
+    stream: Stream = call.stream
+    job, definition = await governed_job(call)
+    asset_id = call.door.ids.fresh()
+    asset = Asset(asset_id, query.asset_type or type_of(stream.media_type, query.name), "")
+    marks = (query.run_id, query.attempt, query.claim)
+    asked = Sending(call.actor, asset, query.artifact or "", *marks)
+    await admit_sent(call, job, definition, asked)
+    limit, wanted = sent_limit(call, definition), expected_digest(call)
+    check_length(stream.length, limit)
+    async with _part(call, asset_id, stream.length) as part:
+        await _receive(part, stream, limit, wanted, None)
+        asset = await finish_sent(call, job, definition, asked, query.name, part.sha256)
+    return reply(asset_entry(call, asset, job.id), 201)
+
+
+async def admit_sent(call: Call, job: Snapshot, definition: Definition, asked: Sending) -> None:
+    """Raises: Refused, for everything that is known without the file."""
+    if refused := sendable(definition, job, asked.actor, asked, asked.artifact):
+        raise refused
+
+
+async def finish_sent(
+    call: Call,
+    job: Snapshot,
+    definition: Definition,
+    asked: Sending,
+    wanted_name: str,
+    sha256: str,
+) -> Asset:
+    """The whole part lies among the files of the job, and waits there for a report."""
+    name = safe_name(wanted_name, asked.asset.asset_type)
+    waiting = job.attempt.sent if job.attempt else ()
+    count = sum(job.asset_types.values()) + len(waiting)
+    arrivals, folder = call.door.arrivals, _folder(definition, job)
+    placed = await arrivals.place(asked.asset.id, folder, name, count, sha256)
+    asset = _asset(call, asked.asset.id, asked.asset.asset_type, placed)
+    async with _or_removed(call, placed):
+        answer = await call.door.supervisor.ask(job.id, replace(asked, asset=asset))
+    if answer.replayed:
+        await arrivals.remove(placed.path)
+    return asset
+
+
+def sent_limit(call: Call, definition: Definition) -> int:
+    """As large as the largest file that the workflow takes from people, where it says so."""
+    most = call.door.settings.max_upload
+    sizes = [upload.max_bytes or most for upload in definition.workflow.uploads]
+    return min(max(sizes, default=most), most)
+
+
+def type_of(media_type: str, name: str) -> str:
+    """What a file is in the library when nobody says it: its family, or just a file."""
+    told = TYPES.get(name.rpartition(".")[2].lower(), "") if media_type == ANY_TYPE else media_type
+    family = told.partition("/")[0]
+    return family if family in FAMILIES else "file"
+
+
 def admit(call: Call, job: Snapshot, definition: Definition, name: str, media_type: str) -> Upload:
     """Raises: Refused, for everything that is known without the file."""
     now = call.door.clock.now()
@@ -99,9 +163,7 @@ async def finish(
     sha256: str,
 ) -> Answer:
     """The whole part becomes a file of the job, in the commit that its arrival is decided in."""
-    name = safe_name(wanted_name, declared.asset_type)
-    parts = (definition.workflow.folder, job.user_id, job.id)
-    folder = "/".join(part for part in parts if part)
+    name, folder = safe_name(wanted_name, declared.asset_type), _folder(definition, job)
     count = sum(job.asset_types.values())
     placed = await call.door.arrivals.place(asset_id, folder, name, count, sha256)
     asset = _asset(call, asset_id, declared.asset_type, placed)
@@ -126,6 +188,11 @@ async def finish_alone(
         "asset.created", asset_id=asset_id, asset_type=LIBRARY, user_id=user_id, job_id=None
     )
     return asset
+
+
+def _folder(definition: Definition, job: Snapshot) -> str:
+    parts = (definition.workflow.folder, job.user_id, job.id)
+    return "/".join(part for part in parts if part)
 
 
 def limit_of(call: Call, declared: Upload) -> int:

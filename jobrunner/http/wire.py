@@ -27,15 +27,18 @@ Word = Annotated[str, Meta(min_length=1, max_length=128)]
 Prose = Annotated[str, Meta(max_length=2000)]
 UserId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}(?!\n)$")]
 ArtifactName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}(?!\n)$")]
+AssetType = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}(?!\n)$")]
 LabelKey = Annotated[str, Meta(pattern=r"^[^:\x00-\x20]{1,63}(?!\n)$")]
 LabelValue = Annotated[str, Meta(max_length=255, pattern=r"^[^\x00]*$")]
 Address = Annotated[str, Meta(max_length=2048, pattern=r"^https?://[^\s/]+\S*(?!\n)$")]
+FILE_URL = r"^(https?://[^\s/]+\S*|/[^\s/]\S*)(?!\n)$"
 Path = Annotated[
     str,
     Meta(
         max_length=1024,
-        pattern=r"^(?!/)(?!.*(^|/)\.\.(/|$))[^\x00-\x1f\\]+(?!\n)$",
-        description="Logical, relative, without steps upwards",
+        pattern=r"^(?!\.)[A-Za-z0-9._-]{1,100}(/(?!\.)[A-Za-z0-9._-]{1,100})*(?!\n)$",
+        description="Relative, of plain names; one that is not below the job's own folder is made"
+        " anew",
     ),
 ]
 Lifetime = Annotated[int, Meta(ge=1, le=10 * 366 * 86400, description="Seconds from now")]
@@ -67,8 +70,12 @@ class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ReportedAsset(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    asset_type: Name
-    url: Annotated[str, Meta(min_length=1, max_length=2048)]
+    """``id`` is that of a file that was sent for this attempt (with ``asset_type`` where that is to
+    be another one); a file that lies elsewhere has ``asset_type`` and ``url``."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    asset_type: Name | None = None
+    url: Annotated[str, Meta(max_length=2048, pattern=FILE_URL)] | None = None
     storage_path: Path | None = None
     file_size: Annotated[int, Meta(ge=0, le=2**53)] | None = None
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{64}(?!\n)$")] | None = None
@@ -240,6 +247,29 @@ class UploadQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class ShelfQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(max_length=1024)] = ""
+
+
+class SendQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``artifact`` is what the file is the value of, as soon as a report succeeds; ``asset_type``
+    what it is in the job's library (else as its media type says). ``claim``, ``attempt`` and
+    ``run_id`` say which work it is of."""
+
+    name: Annotated[str, Meta(max_length=1024)] = ""
+    artifact: ArtifactName | None = None
+    asset_type: AssetType | None = None
+    claim: Count | None = None
+    attempt: Count | None = None
+    run_id: Word | None = None
+
+
+class AnnounceQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``job_id``: a worker's file for the attempt that it holds; the rest as with
+    ``POST /jobs/{id}/assets``."""
+
+    job_id: Annotated[str, Meta(max_length=64)] | None = None
+    artifact: ArtifactName | None = None
+    asset_type: AssetType | None = None
+    claim: Count | None = None
 
 
 class ArtifactQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):

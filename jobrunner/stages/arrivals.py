@@ -42,7 +42,8 @@ ORDERS_MAX = 10_000
 
 class Order(Struct, frozen=True, omit_defaults=True):
     """What was announced of a file that can be resumed. ``job_id`` is empty for one that comes
-    before its job; ``asset_id`` is set when the whole of it was taken."""
+    before its job; ``upload`` is, too, for a worker's, which then has an ``asset_type``, perhaps an
+    ``artifact`` and a ``claim``. ``asset_id`` is set when the whole of it was taken."""
 
     id: str
     user_id: str
@@ -55,6 +56,9 @@ class Order(Struct, frozen=True, omit_defaults=True):
     upload: str = ""
     metadata: str = ""
     asset_id: str = ""
+    asset_type: str = ""
+    artifact: str = ""
+    claim: int | None = None
 
 
 class Placed(Struct, frozen=True):

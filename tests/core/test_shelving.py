@@ -58,8 +58,28 @@ def test_every_other_file_gets_its_number() -> None:
     assert path("https://cdn.example/notes", 11) == "ada/job-7/notes-12"
 
 
-def test_a_path_that_was_given_is_kept() -> None:
-    assert path("https://cdn.example/1.png", storage_path="shelf/1.png") == "shelf/1.png"
+def test_a_path_below_the_jobs_own_folder_is_kept() -> None:
+    own = "ada/job-7/elsewhere.png"
+    assert path("https://cdn.example/1.png", storage_path=own) == own
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "shelf/1.png",
+        "ada/1.png",
+        "ada/job-8/1.png",
+        "eve/job-7/1.png",
+        "ada/job-7/../job-8/1.png",
+        "ada/job-7/deeper/1.png",
+        "ada/job-7/.hidden",
+        "originals/ada/job-7/1.png",
+        "ada/job-7/",
+    ],
+)
+def test_any_other_path_is_made_here(given: str) -> None:
+    """Nobody names a file of somebody else, or of another job, as this one's."""
+    assert path("https://cdn.example/1.png", storage_path=given) == "ada/job-7/1.png"
 
 
 def test_a_folder_of_the_workflow_stands_before_it() -> None:

@@ -226,6 +226,16 @@ def library(ctx: PlainContext[Params]) -> Done:
     return Done()
 
 
+def litter(ctx: PlainContext[Params]) -> Any:
+    """One file is the job's for good, one belongs to a result that is kept, one is delivered by
+    nobody, unless it is done; then it ends as ``mark`` says."""
+    ctx.save("sure.txt", b"sure", asset_type="text", artifact="text_uri")
+    ctx.checkpoint()
+    ctx.once("shelf", lambda: ctx.save("kept.txt", b"kept", asset_type="text").storage_path)
+    ctx.save("lost.txt", b"lost", asset_type="text")
+    return DEEDS[ctx.params.mark](ctx)
+
+
 def retry(ctx: PlainContext[Params]) -> Done:
     raise RetryableFailure("RATE_LIMITED", "slow down", retry_after_s=0.01)
 
@@ -257,7 +267,7 @@ DEEDS = {
     for deed in (
         work, hang, spin, fork, flee, multiply, eat, fill, chatter, segfault, nonsense, unstorable,
         garbage, swallow, mumble, rush, leave, vanish, wait, deaf, look, library, retry, never,
-        refuse, half, network, call_back,
+        refuse, half, network, call_back, litter,
     )
 }  # fmt: skip
 

@@ -1,0 +1,106 @@
+"""What an attempt saved and did not deliver goes with it."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from jobrunner.actors.leavings import clear_leavings
+from tests.http.serving import opened
+from tests.stages.house import attempt_status, over, registry, serving, submitted, until
+
+pytestmark = pytest.mark.anyio
+
+
+def lying(folder: Path, job_id: str) -> list[str]:
+    return sorted(path.name for path in folder.glob(f"**/{job_id}/*"))
+
+
+@pytest.mark.parametrize("workflow", ["stage", "thread"])
+@pytest.mark.parametrize("end", ["never", "refuse"])
+async def test_of_a_failed_attempt_stays_what_it_made_sure_of(
+    tmp_path: Path, workflow: str, end: str
+) -> None:
+    async with serving(tmp_path) as here:
+        job_id = await submitted(here, "litter", workflow, mark=end)
+        await over(here, job_id)
+        await until(lambda: lying(tmp_path, job_id) == ["sure.txt"])
+        assets = (await here.admin.get(f"/jobs/{job_id}/assets")).json["assets"]
+        assert len(assets) == 1
+
+
+@pytest.mark.parametrize("end", ["vanish", "segfault", "hang"])
+async def test_also_when_the_stage_says_nothing_any_more(tmp_path: Path, end: str) -> None:
+    """It dies without a word, or is ended for taking too long."""
+    async with serving(tmp_path, limit_s=1.5) as here:
+        job_id = await submitted(here, "litter", mark=end)
+        await over(here, job_id)
+        await until(lambda: lying(tmp_path, job_id) == ["sure.txt"])
+
+
+async def test_of_each_try(tmp_path: Path) -> None:
+    async with serving(tmp_path, tries=3) as here:
+        job_id = await submitted(here, "litter", mark="retry")
+        assert (await over(here, job_id))["retry_count"] == 3
+        assets = (await here.admin.get(f"/jobs/{job_id}/assets")).json["assets"]
+        assert len(assets) == 3
+        await until(lambda: len(lying(tmp_path, job_id)) == 3)
+
+
+async def test_what_is_done_is_delivered_whole(tmp_path: Path) -> None:
+    async with serving(tmp_path) as here:
+        job_id = await submitted(here, "litter", mark="work")
+        await over(here, job_id)
+        assert len(lying(tmp_path, job_id)) == 3
+        assert len((await here.admin.get(f"/jobs/{job_id}/assets")).json["assets"]) == 3
+
+
+async def test_a_parked_attempt_keeps_its_files_until_its_end(tmp_path: Path) -> None:
+    async with serving(tmp_path) as here:
+        job_id = await submitted(here, "litter", mark="call_back")
+        await attempt_status(here, job_id, "parked")
+        with anyio.fail_after(20):
+            while here.service.supervisor._performer._running:
+                await anyio.sleep(0.01)
+        assert len(lying(tmp_path, job_id)) == 3
+        assert (await here.admin.post(f"/admin/jobs/{job_id}/stop")).status == 200
+
+
+async def test_an_interrupted_attempts_go_with_the_next(tmp_path: Path) -> None:
+    """The service stops under it; then they are there until the one that follows has ended."""
+    gate, params = tmp_path / "gate", {"does": "litter", "mark": "wait"}
+    body = {"workflow": "stage", "params": {**params, "gate": str(gate)}}
+    async with opened(tmp_path, registry=registry(limit_s=30)) as here:
+        job_id = (await here.admin.post("/jobs", body)).json["id"]
+        await until(lambda: len(lying(tmp_path, job_id)) == 3)
+    assert len(lying(tmp_path, job_id)) == 3
+    async with opened(tmp_path, registry=registry(limit_s=30)) as here:
+        await until(lambda: len(lying(tmp_path, job_id)) > 4)
+        gate.touch()
+        for _ in range(20):
+            job = (await here.admin.get(f"/jobs/{job_id}?wait=1")).json
+            if job["status"] == "done":
+                break
+        assets = (await here.admin.get(f"/jobs/{job_id}/assets")).json["assets"]
+        assert len(assets) == 3
+        await until(lambda: len(lying(tmp_path, job_id)) == len(assets))
+
+
+async def test_a_file_that_is_just_coming_in_is_let_be(tmp_path: Path) -> None:
+    """It has a second name until its row is there."""
+    async with serving(tmp_path) as here:
+        job_id = await submitted(here, "litter", mark="never")
+        await over(here, job_id)
+        await until(lambda: lying(tmp_path, job_id) == ["sure.txt"])
+        (known,) = tmp_path.glob(f"**/{job_id}/sure.txt")
+        coming, part = known.with_name("coming.txt"), tmp_path / "coming.part"
+        part.write_bytes(b"whole")
+        coming.hardlink_to(part)
+        world = here.service.supervisor._world
+        job = await world.reader.job(job_id)
+        assert job is not None
+        await clear_leavings(world, job, 1, interrupted=False)
+        assert coming.exists()
+        part.unlink()
+        await clear_leavings(world, job, 1, interrupted=False)
+        assert not coming.exists()
