@@ -12,6 +12,7 @@ from jobrunner.core.uploadable import unfit
 from jobrunner.core.workflow import ANY, Command, Editable, Retry, State, Workflow
 
 ENDED = ("settled", "final")
+EDIT_MAX = 4 * 1024 * 1024
 FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
@@ -244,6 +245,12 @@ def _editable(chart: Chart, editable: Editable) -> Iterator[Fault]:
             "command",
             f"{place} can be written in no state; name one in walks",
             (place, "here: it is always refused"),
+        )
+    if not 0 <= editable.max_size <= EDIT_MAX:
+        yield Fault(
+            "command",
+            f"{place} takes {editable.max_size} bytes, which are read at once; 0 to {EDIT_MAX} are",
+            (place, "here: max_size"),
         )
     yield from _from_final(chart, place, editable.walks)
 

@@ -201,12 +201,14 @@ class Command(Declared, frozen=True):
 
 class Editable(Declared, frozen=True):
     """An artifact that people may write with ``PUT …/artifacts/{name}``: where, and what it walks.
-    Elsewhere it is refused with ``locked``."""
+    Elsewhere it is refused with ``locked``. ``max_size`` is that of the request in bytes, where it
+    is more than the service takes otherwise: at most 4 MiB, as of what a stage returns."""
 
     name: str
     walks: dict[str, tuple[str, ...]]
     locked: str = "JOB_LOCKED"
     action: Call | None = None
+    max_size: int = 0
 
 
 class Upload(Declared, frozen=True):

@@ -35,16 +35,20 @@ class Decodes(Protocol[T_co]):
     def decode(self, raw: bytes, /) -> T_co: ...
 
 
-async def read(request: web.Request, settings: Settings, *, plain: bool = False) -> bytes:
-    """The whole body, under a limit of size and a limit of time; of a plain one, of any type.
+async def read(
+    request: web.Request, settings: Settings, *, plain: bool = False, most: int = 0
+) -> bytes:
+    """The whole body, under a limit of size, which may be ``most`` here, and a limit of time; of a
+    plain one, of any type.
 
     Raises: Refused BODY_TOO_LARGE, BODY_TIMEOUT, UNSUPPORTED_MEDIA_TYPE.
     """
     if not request.body_exists:
         return b""
-    if (request.content_length or 0) > settings.max_body:
-        raise too_large(settings.max_body)
-    raw = await _received(request, settings.read_timeout_s)
+    most = max(most, settings.max_body)
+    if (request.content_length or 0) > most:
+        raise too_large(most)
+    raw = await _received(request, settings.read_timeout_s, most)
     if raw and not plain:
         _check_type(request)
     return raw
@@ -105,13 +109,24 @@ def too_large(limit: int) -> Refused:
     return Refused("BODY_TOO_LARGE", f"a body may have {limit} bytes here", max_bytes=limit)
 
 
-async def _received(request: web.Request, timeout_s: float) -> bytes:
+async def _received(request: web.Request, timeout_s: float, most: int) -> bytes:
     """What has arrived already is taken without setting a clock."""
-    if request.content.is_eof():
+    usual = most == request.client_max_size
+    if usual and request.content.is_eof():
         return await request.read()
     with anyio.move_on_after(timeout_s):
-        return await request.read()
+        return await (request.read() if usual else _gathered(request, most))
     raise Refused("BODY_TIMEOUT", f"the body did not arrive within {timeout_s:g} s")
+
+
+async def _gathered(request: web.Request, most: int) -> bytes:
+    """More than the server underneath gathers by itself."""
+    gathered = bytearray()
+    while data := await request.content.readany():
+        gathered += data
+        if len(gathered) > most:
+            raise too_large(most)
+    return bytes(gathered)
 
 
 def _check_type(request: web.Request) -> None:

@@ -5,6 +5,7 @@ from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Do, Edit
 from jobrunner.core.workflow import Command, Definition
 from jobrunner.errors import Refused
+from jobrunner.http.bodies import too_large
 from jobrunner.http.conditions import expected_version
 from jobrunner.http.door import Call, Handler, Reply
 from jobrunner.http.finding import governed_job, job_id_of, visible_job
@@ -63,9 +64,22 @@ async def show_artifact(call: Call) -> Reply:
 async def edit_artifact(call: Call) -> Reply:
     """A person's new version."""
     body: ArtifactEdit = call.body
+    await _check_size(call)
     version = expected_version(call, body.expected_version)
     message = Edit(call.actor, call.path["name"], body.value, body.base_version, version)
     return reply_answer(call, await call.door.supervisor.ask(job_id_of(call), message), 200)
+
+
+async def _check_size(call: Call) -> None:
+    """More than a body usually has is for artifacts that are declared to take it."""
+    size, most = len(call.raw), call.door.settings.max_body
+    if size <= most:
+        return
+    _, definition = await governed_job(call)
+    declared = definition.editables.get(call.path["name"])
+    most = max(most, declared.max_size if declared else 0)
+    if size > most:
+        raise too_large(most)
 
 
 async def _do(call: Call, job: Snapshot, definition: Definition, declared: Command) -> Reply:

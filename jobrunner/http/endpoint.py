@@ -80,6 +80,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     declared: bool = False
     media: tuple[str, ...] = ()
     local: bool = False
+    max_body: int = 0
 
     @property
     def door(self) -> tuple[str, str]:

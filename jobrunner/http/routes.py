@@ -4,6 +4,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from jobrunner.core.workflow import Definition
 from jobrunner.http import (
@@ -46,8 +47,16 @@ Answers = type[Any] | dict[int, Any]
 
 def table_of(door: Door) -> tuple[Endpoint, ...]:
     """The service's own endpoints, then what the loaded workflows add without shadowing them."""
-    added = endpoints_of(_loaded(door))
-    return CORE + tuple(endpoint for endpoint in added if endpoint.door not in TAKEN)
+    loaded = _loaded(door)
+    edits = [editable.max_size for one in loaded for editable in one.workflow.editables]
+    core = tuple(_for_edits(endpoint, max(edits, default=0)) for endpoint in CORE)
+    added = endpoints_of(loaded)
+    return core + tuple(endpoint for endpoint in added if endpoint.door not in TAKEN)
+
+
+def _for_edits(endpoint: Endpoint, most: int) -> Endpoint:
+    """Who saves an artifact may send as much as any workflow takes; its own limit comes later."""
+    return replace(endpoint, max_body=most) if endpoint.name == "editArtifact" else endpoint
 
 
 async def document(call: Call) -> Reply:

@@ -163,7 +163,8 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
             check_coding(request)
         raw, body = b"", None
         if endpoint.body is not None:
-            raw = await read(request, door.settings, plain=endpoint.plain)
+            most = endpoint.max_body
+            raw = await read(request, door.settings, plain=endpoint.plain, most=most)
         if endpoint.body is not None and not endpoint.plain:
             body = decode(raw if raw or not endpoint.empty else b"{}", decoder)
         if endpoint.weight == "making":

@@ -244,10 +244,12 @@ COMMANDS = (
     ),
 )
 
+DRAFT_MAX = 4 * 1024 * 1024
 DRAFT = Editable(
     "draft",
     walks={"DRAFT_READY": ("EDITING",), "EDITING": (), "REGENERATING": ()},
     action=Call("renew_draft"),
+    max_size=DRAFT_MAX,
 )
 
 VIDEO = Upload(

@@ -125,10 +125,12 @@ COMMANDS = (
     ),
 )
 
+DRAFT_MAX = 4 * 1024 * 1024
 DRAFT = Editable(
     "draft",
     walks={"created": ("draft_ready",), "draft_ready": ()},
     action=Call("unlocked"),
+    max_size=DRAFT_MAX,
 )
 
 INPUT = Upload(
