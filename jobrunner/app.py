@@ -304,7 +304,7 @@ def _supervisor(
         limits,
         config.server.drain_seconds,
         config.store.assets,
-        config.resources,
+        {**registry.supplied, **config.resources},
         config.retention.keys,
         surroundings=around,
         seals=_seals(config, registry, ports),

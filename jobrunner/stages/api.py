@@ -23,6 +23,8 @@ class Stage(Struct, frozen=True):
                   lock of the interpreter; trusted), ``process`` (a process of its own: whatever it
                   does costs one attempt). Left out: ``loop`` for an ``async def``, else ``process``
     resources     how many of the operator's ``[resources]`` an attempt takes
+    supply        how many of a resource there are where ``[resources]`` does not say: what this
+                  machine has for it
     concurrency   how many attempts of this stage run at a time (0: as many as there are slots)
     abandon       an ``async def`` that is called once when a job has come to its end and this stage
                   was not done: it was cancelled or has expired, say, and a provider is still at
@@ -45,6 +47,7 @@ class Stage(Struct, frozen=True):
     resources: dict[str, int] = {}
     concurrency: int = 0
     abandon: Abandoning | None = None
+    supply: dict[str, int] = {}
     memory: int = 2048 * MIB
     cpu_s: int = 0
     file_size: int = 2048 * MIB
@@ -70,11 +73,13 @@ def stage(
     resources: dict[str, int] | None = None,
     concurrency: int = 0,
     abandon: Abandoning | None = None,
+    supply: dict[str, int] | None = None,
     **limits: int,
 ) -> Callable[[Awaiting | Plain], Stage]:
     """Makes a function a stage: ``@stage("hello.greet")``. The limits are those of ``Stage``."""
 
     def made(run: Awaiting | Plain) -> Stage:
-        return Stage(name, run, how, resources or {}, concurrency, abandon, **limits)
+        needed, there = resources or {}, supply or {}
+        return Stage(name, run, how, needed, concurrency, abandon, there, **limits)
 
     return made

@@ -59,6 +59,7 @@ class Registry:
         self._current: dict[str, Definition] = {}
         self._pinned: dict[str, Definition] = {}
         self.stages: dict[str, Stage] = {}
+        self.supplied: dict[str, int] = {}
         self.companions: dict[str, Companion] = {}
         self.alone: dict[str, str] = {}
         self.unfit: dict[str, str] = {}
@@ -97,9 +98,15 @@ class Registry:
             return
         if stage.name in self.stages:
             self.unfit[stage.name] = "is brought twice; remove one of the plugins"
-        elif reason := misfit(stage, self._resources):
+        elif reason := misfit(stage, self._there_with(stage)):
             self.unfit[stage.name] = reason
         self.stages[stage.name] = stage
+
+    def _there_with(self, stage: Stage) -> Mapping[str, int] | None:
+        """What there is: as the operator says, else as the stages say that use it."""
+        for name, count in stage.supply.items():
+            self.supplied[name] = max(count, self.supplied.get(name, 0))
+        return None if self._resources is None else {**self.supplied, **self._resources}
 
     def add_source(self, source: Source, called: str = "") -> None:
         """As with stages: of two that have one name, neither is heard."""
@@ -282,7 +289,8 @@ def misfit(stage: Stage, resources: Mapping[str, int] | None = None) -> str:
     if stage.runs == "process" and not address(stage.run):
         return "must be a function that stands in a module, for a process to find it there"
     below = [name for name in AMOUNTS if getattr(stage, name) < 0]
-    below += [name for name, count in stage.resources.items() if count < 0]
+    amounts = (*stage.resources.items(), *stage.supply.items())
+    below += [name for name, count in amounts if count < 0]
     if below:
         return f"has a {below[0]} below 0; 0 is no limit"
     if resources is None:

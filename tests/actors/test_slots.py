@@ -23,6 +23,9 @@ pytestmark = pytest.mark.anyio
 
 WORKFLOWS = {
     "plain": Stage("s.plain", lambda ctx: None, "loop"),
+    "bench": Stage(
+        "s.bench", lambda ctx: None, "loop", resources={"bench": 1}, supply={"bench": 2}
+    ),
     "gpu": Stage("s.gpu", lambda ctx: None, "loop", resources={"gpu": 1}),
     "single": Stage("s.single", lambda ctx: None, "loop", concurrency=1),
 }
@@ -65,7 +68,7 @@ class Stand:
 
 
 @asynccontextmanager
-async def standing(folder: Path, **limits: int) -> AsyncIterator[Stand]:
+async def standing(folder: Path, benches: int | None = None, **limits: int) -> AsyncIterator[Stand]:
     stand, registry = Stand(), Registry(resources={"gpu": 1})
     for name, stage in WORKFLOWS.items():
         registry.add_stage(replace(stage, run=stand.work))
@@ -75,7 +78,7 @@ async def standing(folder: Path, **limits: int) -> AsyncIterator[Stand]:
         server=Server(port=0, drain_seconds=0),
         store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
         limits=LimitSettings(**limits),
-        resources={"gpu": 1},
+        resources={"gpu": 1} | ({} if benches is None else {"bench": benches}),
     )
     async with app.running(config, lambda *_, **__: None, registry=registry) as service:
         stand.service = service
@@ -98,6 +101,21 @@ async def test_a_resource_is_held_by_one(tmp_path: Path) -> None:
         await until(lambda: len(stand.going) == 2)
         assert stand.began[-1] == "gpu-eve-0"
         assert stand.most["gpu"] == 1
+
+
+@pytest.mark.parametrize(("benches", "there"), [(None, 2), (3, 3), (1, 1)])
+async def test_a_stage_says_how_much_there_is_unless_the_operator_does(
+    tmp_path: Path, benches: int | None, there: int
+) -> None:
+    async with standing(tmp_path, benches) as stand:
+        for number in range(5):
+            await stand.submit("bench", "ada", number)
+        await until(lambda: len(stand.going) == there)
+        why = await stand.waits_for(f"bench-ada-{there}")
+        assert f"resource bench ({there} in all" in why
+        await stand.end("bench-ada-0")
+        await until(lambda: len(stand.going) == there)
+        assert stand.most["bench"] == there
 
 
 async def test_jobs_without_a_turn_do_not_stand_in_the_way(tmp_path: Path) -> None:

@@ -85,6 +85,15 @@ def test_stages_that_cannot_run() -> None:
     assert "[resources] gpu" in misfit(wanting, {})
 
 
+def test_what_a_stage_supplies_is_there_unless_the_operator_says_less() -> None:
+    stage = Stage("a", plain, resources={"bench": 1}, supply={"bench": 2})
+    for named, unfit in (({}, False), ({"bench": 5}, False), ({"bench": 0}, True)):
+        registry = Registry(resources=named)
+        registry.add_stage(stage)
+        assert ("a" in registry.unfit) == unfit
+    assert "below 0" in misfit(Stage("a", plain, supply={"bench": -1}))
+
+
 def test_a_workflow_is_refused_with_its_stage(site: Path) -> None:
     registry = Registry(resources={"gpu": 1})
     registry.add_stage(Stage("unruly.stage", misbehave.run, resources={"gpu": 2}))

@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,26 @@ WINDOW_S = 120.0
 QUIET_S = 20.0
 PART_S = 900.0
 MIB = 1024 * 1024
+RECOGNISER, RECOGNISER_SIZE = "recogniser", 512 * MIB
+CONTAINER = "/sys/fs/cgroup/memory.max"  # "max" where nothing is less than the machine's
 Spoken = openai_like.Spoken
 
 
-@stage("howera.transcribe", memory=8192 * MIB)
+def _recognisers() -> int:
+    """As many as the cores allow that leave one to the service, and as half of the memory does."""
+    cores = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError), open(CONTAINER, encoding="ascii") as file:
+        memory = min(memory, int(file.read()))
+    return max(1, min(cores - 1, memory // 2 // RECOGNISER_SIZE))
+
+
+@stage(
+    "howera.transcribe",
+    memory=8192 * MIB,
+    resources={RECOGNISER: 1},
+    supply={RECOGNISER: _recognisers()},
+)
 def transcribe(ctx: PlainContext) -> Done:
     audio = ctx.file("audio_uri")
     began = time.monotonic()
