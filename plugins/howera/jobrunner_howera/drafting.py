@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from jobrunner import Done, PermanentFailure, PlainContext, openai_like, stage
-from jobrunner_howera import film
+from jobrunner_howera import film, slides
 from jobrunner_howera.audio import video_of
 from jobrunner_howera.transcribing import account
 
@@ -47,7 +47,8 @@ COMMON = frozenset(
 
 
 class Step(Struct):
-    """A step of the instruction; ``image`` is the address of its picture."""
+    """A step of the instruction; ``image`` is the address of its picture, ``images`` are those of
+    what the film shows further on in it."""
 
     id: str
     title: str
@@ -55,6 +56,7 @@ class Step(Struct):
     start_s: float
     end_s: float
     image: str = ""
+    images: list[str] = []
 
 
 class Segment(Struct, frozen=True):
@@ -208,10 +210,9 @@ def _illustrate(ctx: PlainContext, steps: list[Step]) -> None:
         ctx.log(f"a draft without pictures: {fault.detail}")
         return
     for number, step in enumerate(steps if shows else (), 1):
-        into = os.path.join(ctx.scratch, f"{step.id}.jpg")
-        middle = step.start_s + (step.end_s - step.start_s) * 0.4
-        if film.picture_at(path, middle, into):
-            step.image = ctx.save(f"{step.id}.jpg", into, asset_type="frame").url
+        shots = slides.shown(path, step.start_s, step.end_s, os.path.join(ctx.scratch, step.id))
+        urls = [ctx.save(os.path.basename(one), one, asset_type="frame").url for one in shots]
+        step.image, step.images = (urls[0], urls[1:]) if urls else ("", [])
         ctx.progress(20 + 75 * number // len(steps), f"picture {number} of {len(steps)}")
 
 

@@ -20,6 +20,7 @@ LINE_START = re.compile(r"^(\d{1,9}(?=[.)])|)([-=.)])")
 JOINERS = "\u200c\u200d"  # invisible, and part of words and of some emoji
 TOGETHER_MAX = 1500
 MISSING_TOLD = 20
+PICTURES_MAX = 1_000
 Draft = dict[str, Any]
 Images = dict[str, str]
 
@@ -47,6 +48,13 @@ def export(ctx: PlainContext) -> Done:
 def steps_of(draft: Draft) -> list[dict[str, Any]]:
     steps = draft.get("steps")
     return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+
+
+def pictures_of(step: dict[str, Any]) -> list[str]:
+    """The addresses of its pictures, the first one first."""
+    further = step.get("images")
+    named = [step.get("image"), *(further if isinstance(further, list) else [])]
+    return [one for one in named if isinstance(one, str) and one.startswith("/assets/")]
 
 
 def document(draft: Draft, images: Images, folder: str) -> str:
@@ -93,17 +101,15 @@ def _images(ctx: PlainContext, draft: Draft) -> tuple[Images, list[str]]:
     none, is left out and told of: the words are what counts."""
     found: Images = {}
     missing: list[str] = []
-    for number, step in enumerate(steps_of(draft), 1):
-        address = str(step.get("image") or "")
-        if not address.startswith("/assets/") or address in (*found, *missing):
-            continue
+    every = list(dict.fromkeys(one for step in steps_of(draft) for one in pictures_of(step)))
+    for number, address in enumerate(every[:PICTURES_MAX], 1):
         try:
             held = ctx.asset(address)
             found[address] = _picture(held.path, os.path.join(ctx.scratch, f"picture-{number:03d}"))
         except PermanentFailure as fault:
             missing.append(address)
             ctx.log(f"left out {address}: {fault.detail}")
-    return found, missing
+    return found, missing + every[PICTURES_MAX:]
 
 
 def _picture(path: str, into: str) -> str:
@@ -142,11 +148,12 @@ def _section(number: int, step: dict[str, Any], images: Images) -> str:
     times = f"#text(size: 9pt, fill: faint, {_text(_when(step))})"
     parts = [f"#block(sticky: true)[{title} #h(1fr) {times}]"]
     parts.extend(_paragraph(line) for line in text.split("\n"))
-    path = images.get(str(step.get("image") or ""))
-    if path:
-        name = _text(os.path.basename(path))
-        parts.append(f'#align(center, image({name}, width: 72%, height: 80mm, fit: "contain"))')
-    together = "false" if len(text) <= TOGETHER_MAX else "true"
+    paths = [images[address] for address in pictures_of(step) if address in images]
+    height = 80 if len(paths) == 1 else 52
+    for path in paths:
+        name, size = _text(os.path.basename(path)), f"width: 72%, height: {height}mm"
+        parts.append(f'#align(center, image({name}, {size}, fit: "contain"))')
+    together = "false" if len(text) <= TOGETHER_MAX and len(paths) < 2 else "true"
     return f"#block(breakable: {together})[\n" + "\n".join(parts) + "\n]\n#v(8pt)"
 
 
@@ -180,8 +187,8 @@ def _markdown(draft: Draft, images: Images) -> str:
         lines += [f"## {number}. {_escaped(step.get('title') or '')}", ""]
         if when := _when(step):
             lines += [f"*{when}*", ""]
-        path = images.get(str(step.get("image") or ""))
-        if path:
+        paths = [images[address] for address in pictures_of(step) if address in images]
+        for path in paths:
             lines += [f"![step {number}](images/{os.path.basename(path)})", ""]
         for line in str(step.get("text") or "").split("\n"):
             mark, rest = ("- ", line[2:]) if line.startswith("- ") else ("", line)

@@ -6,6 +6,8 @@ from msgspec import Meta, Struct
 
 FailedStage = Literal["AUDIO_EXTRACTING", "TRANSCRIBING", "GENERATING", "REGENERATING", "EXPORTING"]
 Version = Annotated[int, Meta(ge=1)]
+Number = Annotated[int, Meta(ge=1, le=1_000_000)]
+Chosen = Annotated[str, Meta(min_length=1, max_length=1000)] | Number
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,8 +35,11 @@ class Regenerate(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="The version of `draft` that the caller looked at; default: the current"),
     ] = None
     selection: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=1000)] | dict[str, Any] | None,
-        Meta(description="The part meant, in terms the stage knows: a block id, a range."),
+        Chosen
+        | Annotated[list[Chosen], Meta(min_length=1, max_length=200)]
+        | dict[str, Any]
+        | None,
+        Meta(description="The part meant: a step's id or number, a list of them; none: all."),
     ] = None
     instruction: Annotated[
         Annotated[str, Meta(min_length=1, max_length=4000)] | None,

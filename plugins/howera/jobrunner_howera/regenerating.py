@@ -5,19 +5,14 @@ draft meanwhile, and the lifecycle looks at that in the commit that takes this o
 """
 
 import copy
-import re
 from typing import Any
 
 from jobrunner import Done, PermanentFailure, PlainContext, openai_like, stage
+from jobrunner_howera import rewriting
 from jobrunner_howera.transcribing import account
 
 EVERYTHING = (None, "", "all", "*")
 NAMED = ("steps", "step", "block_id", "id")
-TOLD = re.compile(
-    r"^(?:(?:so|now|then|next|and),?\s+)*(?:you|we)(?:\s+(?:need|have|want|are going)\s+to"
-    r"|['’](?:re|ll)\s+(?:going\s+to\s+)?|\s+(?:should|must|can|will))\s+",
-    re.IGNORECASE,
-)
 Draft = dict[str, Any]
 
 
@@ -31,14 +26,27 @@ def regenerate(ctx: PlainContext) -> Done:
     fresh: Draft = copy.deepcopy(held)
     chosen = selected(fresh, request.get("selection"))
     wish = str(request.get("instruction") or "")
+    writer = ctx.settings.get("writer") == "openai"
+    if not writer and not rewriting.understands(wish):
+        return _not_understood(ctx)
     for number, step in enumerate(chosen, 1):
         ctx.progress(100 * (number - 1) // len(chosen), str(step.get("title", ""))[:80])
-        if ctx.settings.get("writer") == "openai":
+        if writer:
             step["text"] = _asked(ctx, step, wish)
         else:
-            rewrite(step, wish)
+            rewriting.rewrite(step, wish)
+    steps = [step.get("id") for step in chosen]
     value = fresh["steps"][0]["text"] if is_text else fresh
-    return Done(artifacts={"draft": value}, result={"steps": [step.get("id") for step in chosen]})
+    told = {"steps": steps, "understood": True, "changed": fresh != held}
+    return Done(artifacts={"draft": value}, result=told)
+
+
+def _not_understood(ctx: PlainContext) -> Done:
+    """The draft stays as it is; that nothing was done is said where everybody looks."""
+    text = f"not understood, nothing changed; without a language model: {rewriting.UNDERSTOOD}"
+    ctx.progress(None, text)
+    ctx.log(text)
+    return Done(result={"steps": [], "understood": False, "changed": False, "message": text})
 
 
 def selected(draft: Draft, selection: Any) -> list[dict[str, Any]]:
@@ -69,43 +77,6 @@ def _wanted(selection: Any) -> Any:
 
 def _listed(wanted: Any) -> list[Any]:
     return wanted if isinstance(wanted, list) else [wanted]
-
-
-def rewrite(step: dict[str, Any], wish: str) -> None:
-    """What can be done to a text without understanding it: a title, shorter, a list, as orders."""
-    if title := re.search(r"title\s*[:=]\s*(.+)", wish, re.IGNORECASE):
-        step["title"] = title[1].strip().strip("\"'")[:200]
-        return
-    words = wish.lower()
-    sentences = [_tidy(one) for one in _sentences(str(step.get("text") or ""))]
-    if any(word in words for word in ("short", "brief", "concise")):
-        keep = max(1, (len(sentences) + 1) // 2)
-        longest = sorted(sentences, key=len, reverse=True)[:keep]
-        sentences = [one for one in sentences if one in longest]
-    if any(word in words for word in ("order", "imperative", "direct", "command")):
-        sentences = [_ordered(one) for one in sentences]
-    as_list = any(word in words for word in ("list", "bullet", "points"))
-    step["text"] = "\n".join(f"- {one}" for one in sentences) if as_list else " ".join(sentences)
-
-
-def _sentences(text: str) -> list[str]:
-    """Also those that stand in a list."""
-    lines = [line.removeprefix("- ").strip() for line in text.split("\n")]
-    return [one for line in lines for one in re.split(r"(?<=[.!?])\s+", line) if one]
-
-
-def _ordered(sentence: str) -> str:
-    """What one is told to do, without being told that one is told."""
-    plain = TOLD.sub("", sentence)
-    return plain[:1].upper() + plain[1:]
-
-
-def _tidy(sentence: str) -> str:
-    """Without what one says while thinking."""
-    plain = re.sub(r"\b(um+|uh+|you know|basically|sort of|kind of)\b,?\s*", "", sentence,
-                   flags=re.IGNORECASE).strip()  # fmt: skip
-    plain = plain[:1].upper() + plain[1:]
-    return plain if plain.endswith((".", "!", "?")) else f"{plain.rstrip(',;:')}."
 
 
 def _asked(ctx: PlainContext, step: dict[str, Any], wish: str) -> str:

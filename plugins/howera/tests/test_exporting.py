@@ -22,9 +22,9 @@ HOSTILE = [
 ]
 
 
-def picture(kind: str = "JPEG", mode: str = "RGB") -> bytes:
+def picture(kind: str = "JPEG", mode: str = "RGB", colour: str = "black") -> bytes:
     held = io.BytesIO()
-    Image.new(mode, (64, 48)).save(held, kind)
+    Image.new(mode, (64, 48), colour).save(held, kind)
     return held.getvalue()
 
 
@@ -109,6 +109,22 @@ def test_pictures_come_along() -> None:
     assert held.read("instruction.md").decode().count("](images/") == 4
     pdf = content(exported("PDF", {"steps": steps}, assets))
     assert pdf.count(b"/Subtype /Image") + pdf.count(b"/Subtype/Image") >= 3
+
+
+@pytest.mark.parametrize("kind", ["PDF", "MD_ZIP"])
+def test_all_pictures_of_a_step_come_along(kind: str) -> None:
+    """Those that a person bent are passed over."""
+    colours = {"a": "#a02020", "b": "#20a020", "c": "#2020a0", "d": "#a0a020"}
+    assets = {name: ("frame", picture(colour=colour)) for name, colour in colours.items()}
+    address = {name: f"/assets/{name}/content" for name in assets}
+    further = [address["b"], 7, None, "", address["c"], address["d"]]
+    steps = [{"text": "x", "image": address["a"], "images": further}, {"images": {"a": 1}}]
+    made = content(exported(kind, {"steps": steps}, assets))
+    if kind == "PDF":
+        assert made.count(b"/Subtype /Image") + made.count(b"/Subtype/Image") == 4
+    else:
+        names = zipfile.ZipFile(io.BytesIO(made)).namelist()
+        assert sum(name.startswith("images/") for name in names) == 4
 
 
 def test_pictures_that_are_none_are_left_out_and_named() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from jobrunner_howera import rewriting
 from jobrunner_howera.regenerating import regenerate, selected
 
 from jobrunner import PermanentFailure
@@ -39,12 +40,52 @@ def test_only_the_step_that_was_meant_changes() -> None:
     [
         (None, "You need to unplug it. Wait. It cools down."),
         ("as orders, please", "Unplug it. Wait. It cools down."),
-        ("shorter", "You need to unplug it. It cools down."),
+        ("shorter", "Unplug it. Wait. It cools down."),
         ("a list", "- You need to unplug it.\n- Wait.\n- It cools down."),
     ],
 )
 def test_what_can_be_done_without_understanding(wish: str | None, text: str) -> None:
     assert text_of(wish) == text
+
+
+@pytest.mark.parametrize("wish", ["in the style of a pirate", "translate to German", "?"])
+def test_a_wish_that_is_not_understood_changes_nothing_and_says_so(wish: str) -> None:
+    tried = renewed("step-1", wish)
+    assert tried.outcome == "done", tried.failure
+    assert "draft" not in tried.artifacts
+    assert (tried.result["understood"], tried.result["steps"]) == (False, [])
+    assert "shorter" in tried.result["message"]
+    assert any("not understood" in line for line in tried.log)
+
+
+def test_a_wish_that_is_understood_says_whether_it_changed_anything() -> None:
+    first = renewed("step-1", "shorter")
+    assert (first.result["understood"], first.result["changed"]) == (True, True)
+    second = renewed("step-1", "shorter", first.artifacts["draft"])
+    assert (second.result["understood"], second.result["changed"]) == (True, False)
+
+
+@pytest.mark.parametrize("wish", ["shorter", "as orders", "a list", "tidy", None])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Stop. Then you need to unplug it. Wait! It cools down, um, slowly. Done?",
+        "Um. You know. Well.",
+        "One two. Three four five six seven. Eight.",
+        "You should.",
+        "Just.",
+    ],
+)
+def test_no_wish_leaves_a_sentence_out(wish: str | None, text: str) -> None:
+    draft = {"steps": [{"id": "step-1", "text": text}]}
+    made = renewed("step-1", wish, draft).artifacts["draft"]["steps"][0]["text"]
+    assert len(rewriting._sentences(made)) == len(rewriting._sentences(text)), made
+
+
+def test_shorter_is_shorter_by_words_that_say_nothing() -> None:
+    text = "So you need to go ahead and press it in order to start. I mean, it is really hot."
+    made = renewed("step-1", "shorter", {"steps": [{"id": "step-1", "text": text}]})
+    assert made.artifacts["draft"]["steps"][0]["text"] == "Press it to start. It is hot."
 
 
 def test_a_list_can_become_a_text_again_and_is_no_list_of_lists() -> None:

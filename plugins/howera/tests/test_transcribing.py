@@ -117,3 +117,17 @@ def test_the_clip_is_a_film_with_speech(tmp_path: Path) -> None:
     found = film.looked_into(str(path))
     assert (found.sound, found.pictures) == (True, True)
     assert found.seconds == pytest.approx(clip.SECONDS, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("cores", "gibibytes", "there"), [(1, 8, 1), (2, 8, 1), (8, 64, 7), (8, 4, 4), (8, 0.25, 1)]
+)
+def test_recognisers_leave_a_core_and_half_of_the_memory(
+    monkeypatch: pytest.MonkeyPatch, cores: int, gibibytes: float, there: int
+) -> None:
+    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": int(gibibytes * 1024**3) // 4096}
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr("os.sysconf", pages.__getitem__)
+    monkeypatch.setattr("jobrunner_howera.transcribing.CONTAINER", "/nowhere")
+    assert transcribing._recognisers() == there
+    assert transcribing.transcribe.resources == {"recogniser": 1}
