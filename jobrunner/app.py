@@ -8,6 +8,7 @@ closes last to new work, running stages get their time, and the writer closes la
 import importlib.metadata
 import os
 import site
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
@@ -123,10 +124,14 @@ async def running(
     around = _surroundings(config, ports)
     keep_secrets(config, definitions, around.redaction, log)
     around.hold(definitions.names())
+
+    def waits(text: str) -> None:
+        log("store.waits", level="warning", detail=text)
+
     async with (
         ungrouped(),
         _observed(config, ports) as meter,
-        _opened(config, ports, meter) as store,
+        _opened(config, ports, meter, on_wait=waits) as store,
         aclosing(around.outlets),
         working(config, store, definitions, ports, log, around, meter) as (supervisor, first),
     ):
@@ -229,7 +234,11 @@ def _reached(host: str) -> str:
 @asynccontextmanager
 async def open_offline(config: Config) -> AsyncIterator[Store]:
     """The store alone, for commands while the service is down."""
-    async with _opened(config, system_ports()) as store:
+
+    def waits(text: str) -> None:
+        print(text, file=sys.stderr)
+
+    async with _opened(config, system_ports(), command="a command", on_wait=waits) as store:
         yield store
 
 
@@ -263,7 +272,14 @@ async def _observed(config: Config, ports: Ports) -> AsyncIterator[Any]:
 
 
 @asynccontextmanager
-async def _opened(config: Config, ports: Ports, meter: Meter = SILENT) -> AsyncIterator[Store]:
+async def _opened(
+    config: Config,
+    ports: Ports,
+    meter: Meter = SILENT,
+    *,
+    command: str = "",
+    on_wait: Callable[[str], None] = lambda text: None,
+) -> AsyncIterator[Store]:
     store = await open_store(
         config.store.path,
         clock=ports.clock,
@@ -271,6 +287,8 @@ async def _opened(config: Config, ports: Ports, meter: Meter = SILENT) -> AsyncI
         writer_hop=ports.writer_hop,
         reader_hop=ports.reader_hop,
         meter=meter,
+        command=command,
+        on_wait=on_wait,
     )
     try:
         yield store

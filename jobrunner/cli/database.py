@@ -2,8 +2,9 @@
 
 from cyclopts import App
 
-from jobrunner.cli.file import file_or_none
+from jobrunner.cli.file import answers
 from jobrunner.cli.options import Asking
+from jobrunner.errors import Misconfigured
 
 app = App(name="db", help="The file that holds everything.")
 
@@ -11,13 +12,21 @@ app = App(name="db", help="The file that holds everything.")
 @app.command
 async def check(*, asking: Asking = Asking()) -> int:
     """Examine the file: its structure, its references, and that the ledger adds up."""
-    async with file_or_none(asking) as store:
-        if store is not None:
-            faults = list(await store.check())
-        else:
-            from jobrunner.cli.service import service
-
-            async with service(asking) as running:
-                faults = (await running.post("/admin/db/check", {}))["faults"]
+    faults = await _faults(asking)
     print("\n".join(faults) or "ok")
     return 1 if faults else 0
+
+
+async def _faults(asking: Asking) -> list[str]:
+    """Of the file itself, which is only looked at; the service answers while it has it."""
+    from jobrunner.cli.service import service
+    from jobrunner.store import check_alone
+
+    if asking.url is None:
+        try:
+            return list(check_alone(asking.load().store.path))
+        except Misconfigured:
+            if not await answers(asking):
+                raise
+    async with service(asking) as running:
+        return list((await running.post("/admin/db/check", {}))["faults"])

@@ -34,7 +34,7 @@ async def file_or_none(asking: Asking) -> AsyncIterator["Store | None"]:
             try:
                 store = await stack.enter_async_context(open_offline(asking.load()))
             except Misconfigured:
-                if not await _answers(asking):
+                if not await answers(asking):
                     raise
         yield store
 
@@ -48,7 +48,7 @@ async def commit(store: "Store", unit: Unit, cure: str = "") -> None:
         raise Refused(code, cure or outcome.detail or outcome.reason)
 
 
-async def _answers(asking: Asking) -> bool:
+async def answers(asking: Asking) -> bool:
     from jobrunner.cli.service import service
 
     async with service(asking) as running:

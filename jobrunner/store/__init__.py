@@ -25,7 +25,7 @@ Deliberately absent: an ORM, a pool, retries of a failed commit, and any opinion
 
 from jobrunner.store.batch import Committed
 from jobrunner.store.bindings import stored_bindings
-from jobrunner.store.fsck import check_file
+from jobrunner.store.fsck import check_alone, check_file
 from jobrunner.store.store import Store, open_store
 
-__all__ = ["Committed", "Store", "check_file", "open_store", "stored_bindings"]
+__all__ = ["Committed", "Store", "check_alone", "check_file", "open_store", "stored_bindings"]

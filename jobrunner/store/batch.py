@@ -30,6 +30,7 @@ from jobrunner.core.job import Snapshot
 from jobrunner.errors import OutcomeUnknown, StorageError, StorageFull
 from jobrunner.store.compiling import Quota, Row, Work
 from jobrunner.store.quota import exceeded
+from jobrunner.store.quota_of_disk import is_used_up
 from jobrunner.store.statements import IN_ORDER, TALLY, Statement
 
 
@@ -190,6 +191,9 @@ def _none_written(
 ) -> list[Verdict]:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     plain_no = code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY} and _rolled_back(connection)
+    if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_WRITE:
+        plain_no = _rolled_back(connection) and is_used_up(connection)
+        code = sqlite3.SQLITE_FULL if plain_no else code
     kind: type[StorageError] = StorageFull if plain_no else OutcomeUnknown
     if not plain_no:
         with suppress(sqlite3.Error):

@@ -5,6 +5,7 @@ with what was found. The constraints of the schema make most of this impossible 
 this program; a faulty disk, a foreign tool and a bug of ours are what is looked for.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from msgspec import Struct
 from jobrunner.errors import Misconfigured
 from jobrunner.store import rows
 from jobrunner.store.migrations import latest, level
-from jobrunner.store.opening import APPLICATION_ID
+from jobrunner.store.opening import APPLICATION_ID, ProcessLock
 
 FAULTS_MAX = 100
 
@@ -300,6 +301,20 @@ RULES = (
 )
 
 
+def check_alone(path: str) -> tuple[str, ...]:
+    """What is wrong with the file, while nobody else has it.
+
+    Raises: Misconfigured, where the file is not there, or is in use.
+    """
+    if not os.path.exists(path):
+        raise Misconfigured(f"{path} does not exist: [store] path says where it should be")
+    lock = ProcessLock(path, "db check")
+    try:
+        return check_file(path)
+    finally:
+        lock.release()
+
+
 def check_file(path: str) -> tuple[str, ...]:
     """Without a running service, and without changing anything.
 
@@ -342,7 +357,9 @@ def _foreign(connection: sqlite3.Connection) -> Iterator[str]:
     if owner != APPLICATION_ID:
         yield f"the file belongs to another program (application_id {owner})"
     elif level(connection) != latest():
-        yield f"the file has schema {level(connection)}, this program checks schema {latest()}"
+        found, cure = level(connection), "the next start of the service brings it up to date"
+        cure = cure if found < latest() else "check it with the program that wrote it"
+        yield f"the file has schema {found}, this program checks schema {latest()}: {cure}"
 
 
 def _structure(connection: sqlite3.Connection) -> Iterator[str]:

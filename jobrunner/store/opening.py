@@ -17,14 +17,19 @@ WAL when one connection checkpoints while another commits.
 import fcntl
 import os
 import sqlite3
+from collections.abc import Callable
 from typing import Any
 
 from jobrunner.errors import Misconfigured, StorageFull
+from jobrunner.ports import Clock
 from jobrunner.store.migrations import latest, level, migrate
 
 APPLICATION_ID = 0x6A6F6272  # "jobr"
 INCREMENTAL = 2
 FULL = 2
+COMMANDS_TAKE_S = 15.0
+LOOK_AGAIN_S = 0.1
+UNSAID = "it has just begun"
 
 EVERYWHERE: dict[str, Any] = {
     "synchronous": FULL,
@@ -42,23 +47,35 @@ WRITER = EVERYWHERE | {
 READER = EVERYWHERE | {"wal_autocheckpoint": 0, "query_only": 1}
 
 
-class ProcessLock:
-    """One process per file. The lock dies with its holder, however that one ends."""
+class Held(Misconfigured):
+    """Another process has the file. ``command`` says that it is one which is done soon."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, holder: str, command: str) -> None:
+        cure = "or give this one a store path of its own"
+        who = f"process {holder}: stop that one first, {cure}"
+        if command:
+            who = f"process {holder} ({command}), which takes long: wait for its end, {cure}"
+        super().__init__(f"{path} is in use by {who}")
+        self.holder = holder
+        self.command = command
+
+
+class ProcessLock:
+    """One process per file. The lock dies with its holder, however that one ends. ``command`` is
+    empty for the service, which keeps it."""
+
+    def __init__(self, path: str, command: str = "") -> None:
         self._path = f"{path}.lock"
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            holder = os.read(self._file, 32).decode("ascii", "replace").strip() or "unknown"
+            holder, _, held_for = os.read(self._file, 256).decode("utf-8", "replace").partition(" ")
             os.close(self._file)
-            raise Misconfigured(
-                f"{path} is in use by process {holder}: stop that one first, "
-                "or give this one a store path of its own"
-            ) from None
+            known = holder.strip()
+            raise Held(path, known or "unknown", held_for.strip() if known else UNSAID) from None
         os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode("ascii"), 0)
+        os.pwrite(self._file, f"{os.getpid()} {command}\n".encode(), 0)
 
     def release(self) -> None:
         if self._file >= 0:
@@ -66,11 +83,32 @@ class ProcessLock:
             self._file = -1
 
 
-def lock_process(path: str) -> ProcessLock:
+async def lock_patiently(
+    path: str, command: str, clock: Clock, on_wait: Callable[[str], None]
+) -> ProcessLock:
+    """A command that has the file is waited for, and it is said which.
+
+    Raises: Misconfigured, at once beside a service.
+    """
+    until = clock.monotonic() + COMMANDS_TAKE_S
+    said = False
+    while True:
+        try:
+            return lock_process(path, command)
+        except Held as held:
+            if not held.command or clock.monotonic() >= until:
+                raise
+            if not said:
+                on_wait(f"{path} is in use by process {held.holder} ({held.command}); waiting")
+            said = True
+        await clock.sleep(LOOK_AGAIN_S)
+
+
+def lock_process(path: str, command: str = "") -> ProcessLock:
     """Makes the folder and, readable by its owner only, the file when they are not there yet."""
     try:
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-        lock = ProcessLock(path)
+        lock = ProcessLock(path, command)
         if not os.path.exists(path):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
@@ -118,7 +156,7 @@ def _is_empty(connection: sqlite3.Connection, path: str) -> bool:
     if level(connection) > latest():
         raise Misconfigured(
             f"{path} has schema {level(connection)}, and this program knows schemas up to "
-            f"{latest()}: start the newer jobrunner that wrote it, or restore an older backup"
+            f"{latest()}: start the newer jobrunner that wrote it, or restore an older copy"
         )
     return False
 
@@ -166,8 +204,8 @@ def _translated(error: sqlite3.Error, path: str) -> Exception:
         return StorageFull(f"{path}: no room on the disk to start: free some space")
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return Misconfigured(
-            f"{path} is damaged, or no database at all ({error}): put it aside and restore "
-            "a backup with 'jobrunner db restore'"
+            f"{path} is damaged, or no database at all ({error}): put it aside, with its "
+            "-wal, and restore a copy from before in its place"
         )
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return Misconfigured(f"{path} is locked by another program: close that one first")

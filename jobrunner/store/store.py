@@ -1,6 +1,7 @@
 """The store, opened: one writer, one reader, one process."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from jobrunner.core.decision import Clash, Unit
@@ -11,7 +12,7 @@ from jobrunner.ports import Clock, Hop
 from jobrunner.store.batch import Committed
 from jobrunner.store.fsck import check
 from jobrunner.store.hop import open_handle
-from jobrunner.store.opening import ProcessLock, lock_process, prepare_reader, prepare_writer
+from jobrunner.store.opening import ProcessLock, lock_patiently, prepare_reader, prepare_writer
 from jobrunner.store.probing import Condition, probed
 from jobrunner.store.reader import StoreReader
 from jobrunner.store.whereabouts import Whereabouts
@@ -65,6 +66,8 @@ class Store:
         """How the file is now, for those who work on it and for a new start."""
         if lost := self._whereabouts.lost():
             return Condition(lost=lost)
+        if spoilt := self._whereabouts.spoilt():
+            return Condition(unreadable=spoilt)
         try:
             newest = await self._reader.pulse()
         except (StorageError, TypeError) as error:
@@ -99,19 +102,26 @@ async def open_store(
     writer_hop: Hop | None = None,
     reader_hop: Hop | None = None,
     meter: Meter = SILENT,
+    command: str = "",
+    on_wait: Callable[[str], None] = lambda text: None,
 ) -> Store:
     """``initial_credits`` is what an account starts with, whoever its user is. The two hops are
     the seam for simulation: they are given functions that want a ``sqlite3.Connection`` first.
+    ``command`` says who opens it when it is not the service; ``on_wait`` is told when another
+    command has it, which is waited for.
 
     Raises: Misconfigured, StorageFull
     """
     async with AsyncExitStack() as handles:
-        lock = lock_process(path)
+        lock = await lock_patiently(path, command, clock, on_wait)
         handles.callback(lock.release)
+        whereabouts = Whereabouts(path)
+        handles.callback(whereabouts.close)  # after the handles of SQLite: last in, first out
         write = writer_hop or await _handle(path, handles)
         epoch, first_row = await write(prepare_writer, path, clock.now())
-        whereabouts = Whereabouts(path)
         whereabouts.take()
+        if writer_hop is None:
+            whereabouts.hold()
         read = reader_hop or await _handle(path, handles)
         await read(prepare_reader, path)
         writer = Writer(write, epoch, first_row, initial_credits, clock, meter, whereabouts)

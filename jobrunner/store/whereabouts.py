@@ -8,6 +8,7 @@ a new start would find what it wrote: the file, its log, and the lock that keeps
 import os
 
 ENDINGS = ("", "-wal", ".lock")
+MARK, LOG_MARK = b"SQLite format 3\0", b"\x37\x7f\x06"
 Identity = tuple[int, int]
 
 
@@ -17,11 +18,34 @@ class Whereabouts:
     def __init__(self, path: str) -> None:
         self._path = path
         self._opened: dict[str, Identity] = {}
+        self._held: dict[str, int] = {}
 
     def take(self) -> None:
         for ending in ENDINGS:
             if (identity := _identity(self._path + ending)) is not None:
                 self._opened[self._path + ending] = identity
+
+    def hold(self) -> None:
+        """Keeps a look at the files themselves. It is closed when no other handle is open: the
+        system takes all locks on a file from a process that closes any one handle on it."""
+        for path in (self._path, f"{self._path}-wal"):
+            self._held[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        while self._held:
+            os.close(self._held.popitem()[1])
+
+    def spoilt(self) -> str:
+        """What no handle of SQLite would notice, since each of them knows its way about already: a
+        start begins at the beginning of the files."""
+        for path, handle in self._held.items():
+            try:
+                begin = os.pread(handle, 16, 0)
+            except OSError as error:
+                return f"{path} cannot be read: {error}"
+            if not (begin == MARK or (path != self._path and begin[:3] in (b"", LOG_MARK))):
+                return f"{path} was overwritten: restore a copy from before, and start again"
+        return ""
 
     def lost(self) -> str:
         """What is wrong, as a sentence; nothing when each stands where it stood. A file that cannot

@@ -59,7 +59,7 @@ async def test_a_file_that_was_overwritten_is_unreadable(tmp_path: Path) -> None
         with (tmp_path / "jobs.db").open("r+b") as file:
             file.write(GARBAGE * ((tmp_path / "jobs.db").stat().st_size // len(GARBAGE)))
         found = await store.condition()
-        assert "cannot be read" in found.unreadable
+        assert "was overwritten" in found.unreadable
         assert not found.lost
 
 
