@@ -80,7 +80,7 @@ class Refused(JobrunnerError):
     """The caller asked for something that cannot be.
 
     ``extra`` holds what the code needs beside its text (``current_status``, ``run_id`` …) and
-    becomes members of the problem body.
+    becomes members of the problem body. ``noted``: the log has a line about it.
     """
 
     def __init__(self, code: str, detail: str, *, status: int = 0, **extra: Any) -> None:
@@ -89,6 +89,7 @@ class Refused(JobrunnerError):
         self.detail = detail
         self.status = status or STATUS_OF_CODE.get(code, 409)
         self.extra = extra
+        self.noted = False
 
     def __repr__(self) -> str:
         return f"Refused({self.code}, {self.detail!r}, {self.extra!r})"

@@ -67,7 +67,7 @@ class JobActor:
         """Until the mailbox is empty. A bug ends it: the letter at hand is answered with it."""
         while letter := self.mailbox.take():
             try:
-                answer = await self._receive(letter.message, letter.tick)
+                answer = await self._receive(letter.message, letter.tick, letter.asked)
             except JobrunnerError as known:
                 self._job = None
                 _settle(letter, known)
@@ -81,7 +81,7 @@ class JobActor:
                 if not letter.reply.done():
                     letter.reply.set_result(answer)
 
-    async def _receive(self, message: Message, tick: Tick | None) -> Answer:
+    async def _receive(self, message: Message, tick: Tick | None, asked: str = "") -> Answer:
         message = redacted(message, self._world.surroundings.redaction)
         for _ in range(TRIES):
             job = self._job or await self._read()
@@ -91,7 +91,7 @@ class JobActor:
             message = _or_aside(definition, job, message)
             verdict = await self._decide(definition, job, message)
             if isinstance(verdict, Refused):
-                raise self._denied(job, message, verdict)
+                raise self._denied(job, message, verdict, asked)
             if isinstance(verdict, NoOp):
                 return self._noop(verdict)
             if answer := await self._commit(verdict, tick):
@@ -190,7 +190,9 @@ class JobActor:
         replayed = bool(verdict.answer.get("replayed", False))
         return Answer(verdict.snapshot, verdict.answer, verdict.status, replayed)
 
-    def _denied(self, job: Snapshot, message: Message, refused: Refused) -> Refused:
+    def _denied(self, job: Snapshot, message: Message, refused: Refused, asked: str) -> Refused:
+        """Said under the id that the caller is told, if there is one."""
+        refused.noted = True
         self._world.announce(
             "job.transition_denied",
             job,
@@ -199,6 +201,7 @@ class JobActor:
             message=type(message).__name__,
             current_status=job.status,
             attempted_status=getattr(message, "to", None) or getattr(message, "command", None),
+            correlation_id=asked or job.correlation_id,
         )
         return refused
 

@@ -84,6 +84,7 @@ async def _facts(
 
 
 def _denied(world: World, submission: Submit, refused: Refused) -> Refused:
+    refused.noted = True
     world.say(
         "job.submission_denied",
         level="warning",

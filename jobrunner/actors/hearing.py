@@ -43,7 +43,9 @@ async def hear(world: World, ask: Ask, message: Told) -> Hearing:
             heard = await _tell(ask, placed, message)
         else:
             outcome = ours(await world.store.commit(placed))
-            heard = None if isinstance(outcome, Clash) else Hearing(False, placed.webhook.reason)
+            late_for = (known.awaited.job_id if known.awaited else None) or ""
+            reason = placed.webhook.reason
+            heard = None if isinstance(outcome, Clash) else Hearing(False, reason, late_for)
         if heard is not None:
             return heard
     raise Refused("OVERLOADED", "too much happens around this webhook; send it again")

@@ -7,6 +7,7 @@ own and is never refused: each of them exists at most once per job.
 
 import asyncio
 from collections import deque
+from contextvars import ContextVar
 from typing import Any
 
 from jobrunner.core.bulk import Tick
@@ -14,11 +15,15 @@ from jobrunner.core.messages import Message
 
 CAPACITY = 1024
 
+# The id of the request in whose service something is asked; nobody's, where it is empty.
+REQUEST: ContextVar[str] = ContextVar("request", default="")
+
 
 class Letter:
-    """A message, and whoever waits for the answer; ``tick`` when it is an item of a bulk."""
+    """A message, and whoever waits for the answer; ``tick`` when it is an item of a bulk, ``asked``
+    the request that it came by."""
 
-    __slots__ = ("message", "reply", "tick")
+    __slots__ = ("asked", "message", "reply", "tick")
 
     def __init__(
         self, message: Message, reply: "asyncio.Future[Any]", tick: Tick | None = None
@@ -26,6 +31,7 @@ class Letter:
         self.message = message
         self.reply = reply
         self.tick = tick
+        self.asked = REQUEST.get()
 
 
 class Mailbox:

@@ -10,6 +10,7 @@ from jobrunner.actors import Supervisor
 from jobrunner.core.job import Actor
 from jobrunner.core.meter import SILENT, Meter, Readings
 from jobrunner.core.queries import Reader
+from jobrunner.errors import Refused
 from jobrunner.http.auth import Keyring
 from jobrunner.http.limits import Limits
 from jobrunner.http.origins import Network
@@ -93,7 +94,8 @@ class Call(NamedTuple):
 
 class Reply(Struct, frozen=True):
     """``events`` instead of a body: what is told as it happens, each piece at once. ``pour`` writes
-    the answer itself, given the request; the rest then only says what it will be."""
+    the answer itself, given the request; the rest then only says what it will be. ``refused``: what
+    this says in other words."""
 
     status: int = 200
     body: bytes = b""
@@ -101,6 +103,7 @@ class Reply(Struct, frozen=True):
     content_type: str = JSON
     pour: Callable[[Any], Awaitable[Any]] | None = None
     events: AsyncIterator[bytes] | None = None
+    refused: Refused | None = None
 
 
 Handler = Callable[[Call], Awaitable[Reply]]

@@ -71,7 +71,7 @@ def spoken(handler: Handler) -> Handler:
             refused = refusal_of(error)
             if refused is None:
                 raise
-            said = problem(refused, call.correlation_id)
+            said = replace(problem(refused, call.correlation_id), refused=refused)
         said.headers["Tus-Resumable"] = VERSION
         return said
 

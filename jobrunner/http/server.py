@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from jobrunner.actors.crew import Crew
+from jobrunner.actors.mailbox import REQUEST
 from jobrunner.core.job import Actor
 from jobrunner.errors import Refused, StorageFull
 from jobrunner.http.bodies import check_coding, convert, decode, read, too_large
@@ -25,6 +26,7 @@ from jobrunner.http.metrics import is_local
 from jobrunner.http.origins import check_page, client_of
 from jobrunner.http.pouring import is_gone, pour_events
 from jobrunner.http.problems import internal, invalid, problem, refusal_of
+from jobrunner.http.refusing import Refusals
 from jobrunner.http.routes import table_of
 from jobrunner.http.streams import Stream, say_nothing_yet
 from jobrunner.http.wire import Query
@@ -36,6 +38,8 @@ CONNECTIONS_MIN = 64
 UNREAD = (408, 413)
 NOBODY = Actor("", "user")
 NOWHERE = "none"
+REFUSED = web.RequestKey("refused", Refused)
+KNOWN = web.RequestKey("known", bool)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 Served = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -107,20 +111,27 @@ async def _sign(request: web.Request, response: web.StreamResponse) -> None:
 
 def _frame(door: Door) -> Any:
     """Around every request, also those that match no route."""
+    refusals = Refusals(door)
 
     @web.middleware
     async def framed(request: web.Request, handler: Served) -> web.StreamResponse:
         correlation_id = _correlation_id(request, door)
         request[REQUEST_ID] = correlation_id
+        REQUEST.set(correlation_id)
         began = door.clock.monotonic()
         try:
             if _is_ambiguous(request):
                 raise invalid("Transfer-Encoding: only chunked", ("Transfer-Encoding", "not so"))
             response = await handler(request)
+            if (refused := request.get(REFUSED)) is not None:
+                refusals.note(request, _route(request), refused, correlation_id, known=True)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
             _note_full(door, error)
             refused = _refusal_of(door, error) or _surprise(door, request, error)
             door.meter.refused(refused.code)
+            if refused.code != "INTERNAL":
+                known = request.get(KNOWN, False)
+                refusals.note(request, _route(request), refused, correlation_id, known)
             response = _response(problem(refused, correlation_id))
             if refused.status in UNREAD or _is_ambiguous(request):
                 response.force_close()
@@ -157,6 +168,7 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
             check_page(request, settings.public_url, of_a_page=endpoint.is_a_page)
         address = client_of(request, settings.trusted_proxies)
         actor = await _actor(door, endpoint, request, address)
+        request[KNOWN] = actor is not NOBODY
         query = None if endpoint.query is None else _query(request, endpoint.query)
         door.limits.admit(endpoint.weight)
         if endpoint.takes_a_body:
@@ -183,6 +195,8 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
             leave=_front(request).leave,
         )
         reply = await endpoint.handler(call)
+        if reply.refused is not None:
+            request[REFUSED] = reply.refused
         if reply.events is not None and request.method == "GET":
             with door.limits.stream(actor.name, lambda: is_gone(request)):
                 return await pour_events(request, reply.events, reply.content_type, door)

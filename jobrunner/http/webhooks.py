@@ -35,7 +35,13 @@ async def webhook(call: Call) -> Reply:
     became = await call.door.supervisor.hear(message)
     call.door.meter.heard(source.name, became.reason or "applied")
     if became.reason == "replayed":
-        sources.say("callback.replayed", "info", source=source.name, webhook_id=webhook_id)
+        sources.say(
+            "callback.replayed",
+            "info",
+            source=source.name,
+            webhook_id=webhook_id,
+            correlation_id=call.correlation_id,
+        )
     else:
         call.door.log(
             "callback.heard",

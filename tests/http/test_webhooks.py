@@ -108,6 +108,8 @@ async def test_after_the_deadline(provider: Provider) -> None:
     assert await provider.say("w-1", "p-1") == {"applied": False, "reason": "over"}
     assert await provider.say("w-2", "p-2") == {"applied": False, "reason": "over"}
     assert (await provider.admin.get(f"/jobs/{job_id}")).json == before
+    told = [(one["job_id"], one["reason"]) for one in provider.lines("callback.heard")]
+    assert told == [(job_id, "over"), (job_id, "over")]
 
 
 async def test_for_an_attempt_that_is_over(provider: Provider) -> None:
