@@ -5,6 +5,8 @@ It is taken in before the edge is walked, so that guards look at the job as it w
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from jobrunner.core.brought import fitting
 from jobrunner.core.consulting import sifted
 from jobrunner.core.draft import Draft
@@ -76,6 +78,7 @@ def _add_assets(draft: Draft, report: Report) -> None:
     folder = draft.definition.workflow.folder
     for reported in report.assets:
         asset = shelved(reported, draft.job, folder)
+        asset = asset if asset.created_at else replace(asset, created_at=draft.now)
         draft.assets.append(asset)
         counts = draft.job.asset_types
         known = counts.get(asset.asset_type, 0)

@@ -126,7 +126,7 @@ async def test_uploads_are_made_into_thumbnails(tmp_path: Path) -> None:
         assert made[0]["created_at"] >= made[1]["created_at"]
         for one, colour in zip(reversed(made), ((255, 0, 0), (0, 0, 255)), strict=True):
             assert one["storage_path"].startswith(f"ada/{job['id']}/")
-            assert one["created_at"] <= job["completed_at"]
+            assert job["started_at"] <= one["created_at"] <= job["completed_at"]
             content = (await here.ada.get(one["url"])).raw
             assert len(content) == one["file_size"]
             found = opened_picture(content)

@@ -158,7 +158,7 @@ async def test_one_picture_for_one_prompt(tmp_path: Path) -> None:
         assert stored(tmp_path) == [f"originals/ada/{job_id}/original.png"]
         (asset,) = await read(here, f"/jobs/{job_id}/assets", "assets")
         assert asset["storage_path"] == f"originals/ada/{job_id}/original.png"
-        assert asset["created_at"] <= job["completed_at"]
+        assert job["created_at"] <= asset["created_at"] <= job["completed_at"]
         assert await money(here) == (24, 0)
         ledger = await read(here, "/credits/history", "history")
         assert [row["kind"] for row in ledger if row["job_id"] == job_id] == ["capture", "hold"]

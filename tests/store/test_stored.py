@@ -60,6 +60,29 @@ async def test_it_becomes_what_a_new_file_is(stored: Path, tmp_path: Path) -> No
     assert shape(tmp_path) == shape(tmp_path / "new")
 
 
+@pytest.mark.parametrize("stored", STORED, ids=lambda path: path.name)
+async def test_files_without_a_time_get_that_of_their_id(stored: Path, tmp_path: Path) -> None:
+    """Files that stages had made were kept as of 1970."""
+    unpacked(stored, tmp_path)
+    rows = [
+        ("019b76da-a800-7abc-8def-0123456789ab", 0, 1767225600000),
+        ("019b76da-a801-7abc-8def-0123456789ab", 5, 5),
+        ("no-uuid", 0, 0),
+    ]
+    with sqlite3.connect(tmp_path / "jobs.db") as db:
+        db.executemany(
+            "INSERT INTO assets (uid, user_id, asset_type, url, storage_path, sha256, created_at)"
+            " VALUES (?, 'ada', 'image', '/x', 'x', '', ?)",
+            [row[:2] for row in rows],
+        )
+    db.close()
+    async with opened(tmp_path):
+        pass
+    for uid, _, created_at in rows:
+        question = f"SELECT created_at FROM assets WHERE uid = '{uid}'"
+        assert told(tmp_path, question) == [(created_at,)]
+
+
 def shape(folder: Path) -> set[tuple[object, ...]]:
     """Tables, indexes and triggers, by what was said to make them."""
     return set(told(folder, "SELECT type, name, tbl_name, sql FROM sqlite_schema"))

@@ -23,3 +23,18 @@ CREATE TABLE successions (
     token     TEXT NOT NULL REFERENCES tokens (id),
     PRIMARY KEY (successor, token)
 ) STRICT, WITHOUT ROWID;
+
+-- Files that stages had made were stored without a time. Their ids begin with the moment at which they
+-- were saved, in milliseconds, as twelve hexadecimal digits.
+UPDATE assets SET created_at = (
+    WITH RECURSIVE read (place, value) AS (
+        SELECT 0, 0
+        UNION ALL
+        SELECT
+            place + 1,
+            value * 16 + instr('0123456789abcdef', substr(replace(uid, '-', ''), place + 1, 1)) - 1
+        FROM read WHERE place < 12
+    )
+    SELECT value FROM read WHERE place = 12
+)
+WHERE created_at = 0 AND uid GLOB '[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]-[0-9a-f][0-9a-f][0-9a-f][0-9a-f]-7*';
