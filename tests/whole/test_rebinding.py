@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from jobrunner.overrides import apply
 from jobrunner.stages import Registry
 from tests.http.serving import PLUGINS
 from tests.standing import LIFECYCLES, Command, Post, Step, Transition
-from tests.whole.process import OUTSIDE, Place, event, place
+from tests.whole.process import OUTSIDE, Place, at_once, event, place, until
 
 pytestmark = pytest.mark.anyio
 
@@ -49,6 +50,7 @@ ONWARD = {
     "howera": {},
 }
 STORED = Path(__file__).parents[1] / "store" / "stored" / "schema-2.db.gz"
+MANY = 1_000
 PASSED = ("AUDIO_READY", "TRANSCRIPT_READY")
 STATES = [(name, state) for name, life in LIFECYCLES.items() for state in life.steps]
 
@@ -341,6 +343,54 @@ async def is_free(home: Place, job: dict[str, Any]) -> None:
         assert (await home.post(f"/jobs/{job['id']}/claim", {}, "worker")).status in (200, 409)
     now = await home.get(f"/jobs/{job['id']}/explain")
     assert now["waits_for"].startswith("worker to finish")
+
+
+# ---------------------------------------------------------------- killed in the middle
+
+
+async def test_killed_in_the_middle_of_it(home: Place) -> None:
+    """Again and again, between one binding and the other: what was brought is brought, what was not
+    is brought by the next start, also when that one binds as before."""
+    await live(home, OUTSIDE)
+    makes = [partial(home.post, "/jobs", {"workflow": "asset-pattern"})] * 20
+    for _ in range(MANY // len(makes)):
+        assert {said.status for said in await at_once(makes)} == {201}
+    await home.stop()
+    halves = []
+    for bindings in (IN_HOUSE, OUTSIDE, IN_HOUSE, OUTSIDE):
+        configure(home, bindings, turns=1)
+        home.spawn()
+        await until(lambda: under_way(home) or bool(home.log("service.ready")))
+        await home.kill()
+        assert home.faults() == ()
+        halves.append(0 < in_line(home) < MANY)
+    assert any(halves), "no start was killed in the middle"
+
+    await live(home, IN_HOUSE, turns=1)
+    await home.kill()
+    assert home.faults() == ()
+    assert in_line(home) >= MANY - 1, "one of them may be at work"
+    await live(home, OUTSIDE)
+    assert in_line(home) == 0
+    asked = {"workflow": "asset-pattern", "max": 100}
+    assert len((await home.post("/internal/claims", asked)).body["claims"]) == 100
+
+
+def under_way(home: Place) -> bool:
+    """A binding is being changed, and some jobs have heard of it."""
+    return told(home, "SELECT count(*) FROM bindings WHERE settled = 0") > 0 and (
+        0 < in_line(home) < MANY
+    )
+
+
+def in_line(home: Place) -> int:
+    return told(home, "SELECT count(*) FROM jobs WHERE line_at IS NOT NULL")
+
+
+def told(home: Place, question: str) -> int:
+    with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as db:
+        (count,) = db.execute(question).fetchone()
+    return int(count)
 
 
 # ---------------------------------------------------------------- a file of before
