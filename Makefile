@@ -11,7 +11,7 @@ EDITABLE := $(foreach plugin,$(PLUGINS),-e ./$(plugin:/=))
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check demo bench prove clean
+.PHONY: help setup serve test check demo bench overload prove clean
 
 help:
 	@echo "make serve   run the service (CONFIG=file, else config.toml)"
@@ -19,6 +19,7 @@ help:
 	@echo "make check   lint and types only"
 	@echo "make demo    one job of each kind, results in demo-out/"
 	@echo "make bench   measure this machine"
+	@echo "make overload  measure it under ever more clients (needs a C compiler)"
 	@echo "make prove   the long proofs"
 	@echo "make setup   only what the others need"
 	@echo "make clean   remove what was made, not the data"
@@ -51,6 +52,9 @@ demo: $(STAMP)
 
 bench: $(STAMP)
 	$(PY) -m jobrunner.testing.bench
+
+overload: $(STAMP)
+	$(PY) -m jobrunner.testing.overload
 
 prove: $(STAMP)
 	$(PY) -m pytest -m long --override-ini faulthandler_timeout=0

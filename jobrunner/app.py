@@ -25,7 +25,7 @@ from jobrunner.actors.crew import Crew
 from jobrunner.actors.health import Health
 from jobrunner.actors.keyfile import key_file_beside, seals
 from jobrunner.actors.signing import Seals
-from jobrunner.beginning import first_token, introduce, keep_secrets, remember
+from jobrunner.beginning import first_token, introduce, keep_secrets, remember, settle
 from jobrunner.config import Config
 from jobrunner.core.meter import SILENT, Meter
 from jobrunner.core.workflow import Workflow
@@ -104,6 +104,7 @@ async def serve(config: Config, log: Subscriber) -> None:
             async with running(config, log, ports) as service:
                 try:
                     _greet(service)
+                    settle()
                     await ending.over(service.supervisor)
                 finally:
                     ending.begin("a part of the service failed", within_s)

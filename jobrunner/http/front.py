@@ -21,6 +21,7 @@ from jobrunner.http.door import Door
 from jobrunner.http.framing import Framed, framed
 from jobrunner.http.prepared import Prepared
 
+READ_MAX = 64 * 1024
 HELD_MAX = 16 * 1024
 PIECES_MAX = 8
 REQUEST_ID_MAX = 128
@@ -77,6 +78,14 @@ class Front(web.RequestHandler):
         self._held = b""
         self._about = Framed(b"", 0)
         self._place = NO_PLACE
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Each read is of as much memory as it may bring; as much as asyncio asks for is fetched
+        from the system and given back every time, at several times the price of the read."""
+        frugal: Any = transport
+        if hasattr(frugal, "max_size"):
+            frugal.max_size = READ_MAX
+        super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         if self._held and data:

@@ -40,6 +40,7 @@ class Address(Struct, frozen=True):
 
     url: str
     token: str
+    pid: int = 0
 
 
 async def bench(seconds: float = 3, rounds: int = 3, clients: int = CLIENTS) -> dict[str, Any]:
@@ -49,7 +50,7 @@ async def bench(seconds: float = 3, rounds: int = 3, clients: int = CLIENTS) -> 
     rates: dict[str, list[Measured]] = {kind: [] for kind in kinds}
     for _ in range(rounds):
         for kind in ("bare", "R", "service"):
-            async with _server(kind) as address:
+            async with server(kind) as address:
                 rates[kind].append(await submissions(clock, address, clients, seconds))
                 if kind == "service":
                     crowded = await submissions(clock, address, CROWD * clients, seconds, CROWDED)
@@ -80,7 +81,7 @@ def _jobs(client: int) -> str:
 
 async def _transitions(clock: Clock, at: Address, clients: int, seconds: float) -> Measured:
     """Each client re-enters the stage of a job of its own: a history row and an event id each."""
-    jobs = [await _running_job(at, number) for number in range(clients)]
+    jobs = [await running_job(at, number) for number in range(clients)]
 
     def body(number: int) -> bytes:
         event = {"event_id": f"event-{number}", "status": "TRANSCRIBING"}
@@ -92,7 +93,7 @@ async def _transitions(clock: Clock, at: Address, clients: int, seconds: float) 
     return await load(clock, at.url, at.token, path, body, clients, seconds)
 
 
-async def _running_job(at: Address, number: int) -> str:
+async def running_job(at: Address, number: int) -> str:
     import aiohttp
 
     headers = {"Authorization": f"Bearer {at.token}"}
@@ -108,7 +109,7 @@ async def _running_job(at: Address, number: int) -> str:
 
 
 @asynccontextmanager
-async def _server(kind: str) -> AsyncIterator[Address]:
+async def server(kind: str) -> AsyncIterator[Address]:
     with tempfile.TemporaryDirectory(prefix="jobrunner-bench-") as folder:
         command = [sys.executable, "-m", "jobrunner.testing.server", kind, folder]
         with (Path(folder) / "log").open("wb") as log:

@@ -45,10 +45,11 @@ async def load(
     clients: int,
     seconds: float,
     first: int = 0,
+    rest_s: float = 0,
 ) -> Measured:
     """``clients`` connections, each sending its next request as soon as the last was answered, or
     when a refusal said to come again. They come one after the other, within a moment. ``first``
-    is the number of the first body."""
+    is the number of the first body; ``rest_s`` is how long each rests between two requests."""
     place = urlsplit(url)
     numbers = count(first)
     answers: dict[int, int] = {}
@@ -74,6 +75,7 @@ async def load(
                 (delays if status < 400 else refusals).append(delay)
                 if status < 400:
                     made.append(headers.get("location", ""))
+                    await rest(rest_s)
                 else:
                     await rest(float(headers.get("retry-after", 0)))
         finally:

@@ -1,5 +1,6 @@
 """The servers that ``bench`` compares, each a process: ``python -m jobrunner.testing.server``."""
 
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from jobrunner import app
 from jobrunner.actors import Answer
+from jobrunner.beginning import settle
 from jobrunner.config import Config, WorkflowSettings, load
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Submit
@@ -92,7 +94,8 @@ def _prepare(connection: Any) -> None:
 
 async def serve(kind: str, folder: str) -> None:
     """Say where it listens, then serve until it is ended."""
-    opened = _service(folder) if kind == "service" else _comparison(kind, folder)
+    of_ours = kind in ("service", "shut")
+    opened = _service(folder, kind) if of_ours else _comparison(kind, folder)
     async with opened as address, app.system_ports().signals.stops() as stops:
         sys.stdout.write(msgspec.json.encode(address).decode() + "\n")
         sys.stdout.flush()
@@ -100,11 +103,15 @@ async def serve(kind: str, folder: str) -> None:
 
 
 @asynccontextmanager
-async def _service(folder: str) -> AsyncIterator[Address]:
+async def _service(folder: str, kind: str) -> AsyncIterator[Address]:
+    """All of it; of one that is ``shut`` all places are taken for good."""
     log = Log(sys.stderr)
     async with app.running(_config(folder), log) as service:
         assert service.first_token is not None
-        yield Address(service.url, service.first_token)
+        settle()
+        while kind == "shut" and service.limits.admission.enter():
+            pass
+        yield Address(service.url, service.first_token, os.getpid())
     log.close()
 
 

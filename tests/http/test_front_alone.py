@@ -10,7 +10,7 @@ from aiohttp import web
 
 from jobrunner.core.meter import SILENT
 from jobrunner.http.admission import Admission
-from jobrunner.http.front import Desk, Front
+from jobrunner.http.front import READ_MAX, Desk, Front
 from jobrunner.http.listening import FIXED
 from jobrunner.ports import SystemClock, SystemIds
 
@@ -21,6 +21,8 @@ OTHER = b"GET /jobs HTTP/1.1\r\nHost: here\r\n\r\n"
 
 
 class Transport(asyncio.Transport):
+    max_size = 256 * 1024
+
     def __init__(self) -> None:
         super().__init__()
         self.said = b""
@@ -172,3 +174,8 @@ async def test_a_place_goes_with_its_connection() -> None:
     await asyncio.wait([task])
     assert task.cancelled()
     assert served.seen == []
+
+
+async def test_a_read_takes_no_more_memory_than_it_may_bring() -> None:
+    served = Served()
+    assert served.transport.max_size == READ_MAX

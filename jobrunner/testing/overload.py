@@ -1,0 +1,179 @@
+"""How the service bears more than it can do: ``python -m jobrunner.testing.overload``.
+
+For each number of connections a service of its own: its peak, half of that three times, and many
+times of it, by a client that asks at a fixed rate, while somebody reports about jobs beside it; and
+in the end one that refuses everything, for the cost of that alone. What counts is how much of the
+peak is left, what a refusal costs beside a job, and how long callbacks and refusals take. The
+machine should have nothing else to do.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from jobrunner.ports import SystemClock
+from jobrunner.testing.bench import Address, running_job, server
+from jobrunner.testing.crowd import Crowd, NoCompiler, built, crowd
+from jobrunner.testing.load import Measured, load
+
+N = TypeVar("N")
+
+CONNECTIONS = (32, 200, 1000)
+TIMES = (0.5, 0.5, 0.5, 2.0, 5.0, 10.0)
+RATE_MAX = 20_000.0
+PEAK_CONNECTIONS = 64
+PEAK_RATE = 50_000.0
+WARM_UP_S = 3.0
+REPORTERS = 4
+REST_S = 0.1
+BODY = msgspec.json.encode({"workflow": "howera"})
+HEAD = (
+    "conns   load  asked/s  made/s  % of peak  refused  p99 ms  callbacks  p50 ms  p99 ms  "
+    "cpu ms/job  broken"
+)
+
+
+class Row(Struct, frozen=True):
+    """One run; ``cpu_s`` is what the service used. ``peak`` is jobs made in a second, and the rate
+    ``times`` that; both are 0 of the peak itself."""
+
+    connections: int
+    times: float
+    rate: float
+    seconds: float
+    peak: float
+    cpu_s: float
+    crowd: Crowd
+    callbacks: Measured
+
+    @property
+    def made_per_s(self) -> float:
+        return self.crowd.made / self.seconds
+
+    @property
+    def of_peak(self) -> float:
+        return self.made_per_s / (self.peak or self.made_per_s)
+
+    def __str__(self) -> str:
+        one, beside = self.crowd, self.callbacks
+        strange = one.other + one.broken + one.unanswered + one.without_retry_after
+        return (
+            f"{self.connections:5}  {self.times or 'peak':>5}  {self.rate:7.0f}  "
+            f"{self.made_per_s:6.0f}  {100 * self.of_peak:9.0f}  {one.refused:7}  "
+            f"{one.refused_p99_ms:6.0f}  {len(beside.delays_ms):9}  {beside.delay_ms(0.5):6.0f}  "
+            f"{beside.delay_ms(0.99):6.0f}  {1000 * self.cpu_s / max(one.made, 1):10.3f}  "
+            f"{strange:6}"
+        )
+
+
+async def overload(
+    seconds: float, connections: tuple[int, ...] = CONNECTIONS, loads: tuple[float, ...] = TIMES
+) -> list[Row]:
+    """Each row is said when it is known. Raises: NoCompiler."""
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="jobrunner-overload-") as folder:
+        program = await built(Path(folder))
+        for count in connections:
+            async with server("service") as at:
+                await _run(program, at, WARM_UP_S, PEAK_CONNECTIONS, 0, PEAK_RATE, 0)
+                peak = await _run(program, at, seconds, PEAK_CONNECTIONS, 0, PEAK_RATE, 0)
+                rows.append(_said(peak))
+                for times in loads:
+                    rate = min(times * peak.made_per_s, RATE_MAX)
+                    row = await _run(program, at, seconds, count, times, rate, peak.made_per_s)
+                    rows.append(_said(row))
+    return rows
+
+
+async def _run(
+    program: Path, at: Address, seconds: float, connections: int, times: float, rate: float,
+    peak: float,
+) -> Row:  # fmt: skip
+    jobs = [await running_job(at, number) for number in range(REPORTERS)]
+    beside: list[Measured] = []
+
+    async def report() -> None:
+        beside.append(await _reports(at, jobs, seconds))
+
+    before_s = _cpu_s(at.pid)
+    async with anyio.create_task_group() as group:
+        group.start_soon(report)
+        many = await crowd(program, at.url, at.token, rate, seconds, connections, BODY)
+    used_s = _cpu_s(at.pid) - before_s
+    return Row(connections, times, rate, seconds, peak, used_s, many, beside[0])
+
+
+async def _reports(at: Address, jobs: list[str], seconds: float) -> Measured:
+    """Of each job somebody says again and again where it is, and rests in between."""
+
+    def body(number: int) -> bytes:
+        event = {"event_id": f"event-{number}", "status": "TRANSCRIBING"}
+        return msgspec.json.encode(event | {"occurred_at": "2026-01-01T00:00:00Z"})
+
+    def path(client: int) -> str:
+        return f"/internal/jobs/{jobs[client]}/status"
+
+    clock = SystemClock()
+    return await load(clock, at.url, at.token, path, body, len(jobs), seconds, rest_s=REST_S)
+
+
+def _cpu_s(pid: int) -> float:
+    """Of the whole process, in its own words and the system's."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _said(row: Row) -> Row:
+    sys.stdout.write(f"{row}\n")
+    sys.stdout.flush()
+    return row
+
+
+async def cost_s(kind: str, seconds: float, connections: int) -> float:
+    """What each answer costs a service of this kind, in CPU and with nothing beside it.
+
+    Raises: NoCompiler."""
+    with tempfile.TemporaryDirectory(prefix="jobrunner-overload-") as folder:
+        program = await built(Path(folder))
+        async with server(kind) as at:
+            await crowd(program, at.url, at.token, PEAK_RATE, WARM_UP_S, connections, BODY)
+            before_s = _cpu_s(at.pid)
+            many = await crowd(program, at.url, at.token, PEAK_RATE, seconds, connections, BODY)
+            return (_cpu_s(at.pid) - before_s) / (many.made + many.refused)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m jobrunner.testing.overload")
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--connections", type=_numbers(int), default=CONNECTIONS)
+    parser.add_argument("--loads", type=_numbers(float), default=TIMES)
+    given = parser.parse_args()
+    sys.stdout.write(f"{HEAD}\n")
+    try:
+        anyio.run(overload, given.seconds, given.connections, given.loads)
+        refused_s = anyio.run(cost_s, "shut", given.seconds, max(given.connections))
+        made_s = anyio.run(cost_s, "service", given.seconds, PEAK_CONNECTIONS)
+    except NoCompiler as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(
+        f"a refusal costs {1000 * refused_s:.4f} ms of CPU, a job {1000 * made_s:.4f}: "
+        f"{100 * refused_s / made_s:.0f} %\n"
+    )
+    return 0
+
+
+def _numbers(kind: Callable[[str], N]) -> Callable[[str], tuple[N, ...]]:
+    return lambda text: tuple(map(kind, text.split(",")))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
