@@ -327,6 +327,18 @@ def _brought(definition: Definition) -> Iterator[Slip]:
     for name, struct in definition.structs.items():
         yield from _text(name, f"structs: the name {shown(name)}")
         yield from _readable(struct, f"structs[{shown(name)}]")
+    if definition.settings is not None:
+        unreadable = list(_readable(definition.settings, "settings"))
+        yield from unreadable or _bare(definition.settings)
+
+
+def _bare(struct: type[Struct]) -> Iterator[Slip]:
+    """What an operator need not set at all."""
+    try:
+        msgspec.to_builtins(struct())
+    except Exception as error:  # noqa: BLE001 - as below
+        wanted = "a struct whose fields all have defaults"
+        yield Slip("settings", struct.__qualname__, wanted, shown(error))
 
 
 def _readable(struct: Any, where: str) -> Iterator[Slip]:

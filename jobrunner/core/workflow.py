@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jobrunner.core.listed import Listed, Shape
 
@@ -343,7 +344,8 @@ class Definition:
     """A workflow with the functions and structs that its names stand for, indexed for use.
 
     ``functions`` and ``structs`` are looked up by the names used in the data; a name that does not
-    resolve is a fault of ``check``. ``digest`` identifies the declaration as its plugin ships it:
+    resolve is a fault of ``check``. ``settings`` is what an operator may set, as a struct whose
+    fields all have defaults. ``digest`` identifies the declaration as its plugin ships it:
     every job pins the one it was born under, whatever an operator lays over it later.
     """
 
@@ -353,8 +355,10 @@ class Definition:
         functions: Mapping[str, Callable[..., Any]] | None = None,
         structs: Mapping[str, type[Struct]] | None = None,
         digest: str = "",
+        settings: type[Struct] | None = None,
     ) -> None:
-        self.workflow = workflow
+        self.settings = settings
+        self.workflow = _with_defaults(workflow, settings) if settings else workflow
         self.functions = dict(functions or {})
         self.structs = dict(structs or {})
         self._digest = digest
@@ -435,3 +439,12 @@ class Definition:
         if edge.source != ANY:
             return [edge.source]
         return [state.name for state in self.workflow.states if state.kind != "final"]
+
+
+def _with_defaults(workflow: Workflow, settings: type[Struct]) -> Workflow:
+    """What is set outright goes before; a struct without defaults is told by ``check``."""
+    try:
+        defaults: dict[str, Any] = msgspec.to_builtins(settings())
+        return replace(workflow, settings={**defaults, **workflow.settings})
+    except Exception:  # noqa: BLE001 - a stranger's class, or no class at all
+        return workflow

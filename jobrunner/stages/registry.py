@@ -18,6 +18,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from jobrunner.core.adjustable import misset
 from jobrunner.core.check import check
 from jobrunner.core.job import Snapshot
 from jobrunner.core.wellformed import NAME, illformed, shown, slips
@@ -234,6 +235,7 @@ class Registry:
             if faults := tuple(fault.text for fault in illformed(declared)):
                 return declared, faults
             effective, faults = self._fit(declared)
+            faults += tuple(misset(effective, declared))
             return effective, faults + _checked(effective, self._taken) + self._unbound(effective)
         except Exception as stumbled:
             text = f"{type(stumbled).__name__}: {said(stumbled)}"
@@ -241,7 +243,9 @@ class Registry:
 
     def _fit(self, declared: Definition) -> tuple[Definition, tuple[str, ...]]:
         workflow, faults = self._overlay(declared.workflow)
-        fitted = Definition(workflow, declared.functions, declared.structs, declared.digest)
+        fitted = Definition(
+            workflow, declared.functions, declared.structs, declared.digest, declared.settings
+        )
         return fitted, faults
 
     def _unbound(self, definition: Definition) -> tuple[str, ...]:

@@ -17,7 +17,9 @@ def in_house(definition: Definition) -> Definition:
     """The same lifecycle with a stage of the simulation bound to every place where one can be. Such
     a stage may hang, so where the declaration sets no limit to an attempt, an hour is one."""
     workflow = bound_to_either(definition.workflow, lambda state: False)
-    return Definition(workflow, definition.functions, definition.structs)
+    return Definition(
+        workflow, definition.functions, definition.structs, settings=definition.settings
+    )
 
 
 def bound_to_either(workflow: Workflow, outside: Callable[[State], bool]) -> Workflow:

@@ -15,8 +15,11 @@ Absent on purpose: commands (an end is marked by taking its edge), a price, a de
 
 from jobrunner import Definition
 from jobrunner_asset_pattern.params import Export, Generation
+from jobrunner_asset_pattern.settings import Settings
 from jobrunner_asset_pattern.workflow import WORKFLOW
 
 __all__ = ["definition"]
 
-definition = Definition(WORKFLOW, structs={"generation": Generation, "export": Export})
+definition = Definition(
+    WORKFLOW, structs={"generation": Generation, "export": Export}, settings=Settings
+)

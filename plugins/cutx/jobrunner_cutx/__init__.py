@@ -18,6 +18,7 @@ from jobrunner import Definition
 from jobrunner_cutx.params import STRUCTS
 from jobrunner_cutx.repeats import refunded_before
 from jobrunner_cutx.routes import BODIES, delivered, ordered, read_order
+from jobrunner_cutx.settings import Settings
 from jobrunner_cutx.sources import replicate
 from jobrunner_cutx.workflow import WORKFLOW
 
@@ -32,4 +33,5 @@ definition = Definition(
         "delivered": delivered,
     },
     structs={**STRUCTS, **BODIES},
+    settings=Settings,
 )

@@ -151,14 +151,4 @@ WORKFLOW = Workflow(
     routes=ROUTES,
     artifacts=ARTIFACTS,
     results=RESULTS,
-    settings={
-        "writer": "",
-        "writer_url": "",
-        "writer_model": "",
-        "writer_key_env": "",
-        "provider_url": "",
-        "provider_key_env": "",
-        "models": {},
-        "await_s": 900,
-    },
 )

@@ -26,6 +26,7 @@ from jobrunner_howera.commands import (
     still_based,
 )
 from jobrunner_howera.params import ConfirmUpload, Export, Fail, Nothing, Regenerate
+from jobrunner_howera.settings import Settings
 from jobrunner_howera.video import (
     known_video,
     record_video,
@@ -62,4 +63,5 @@ definition = Definition(
         "export": Export,
         "fail": Fail,
     },
+    settings=Settings,
 )

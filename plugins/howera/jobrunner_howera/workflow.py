@@ -304,14 +304,4 @@ WORKFLOW = Workflow(
         "REGENERATE_IN_PROGRESS": 409,
         "EXPORT_NOT_READY": 409,
     },
-    settings={
-        "auto_edit": False,
-        "transcriber": "moonshine",
-        "transcribe_model": "",
-        "language": "",
-        "writer": "",
-        "model": "",
-        "base_url": "",
-        "key_env": "",
-    },
 )

@@ -19,6 +19,7 @@ from jobrunner import Definition
 from jobrunner_image_generation.guards import one_picture, prompt_allowed
 from jobrunner_image_generation.params import ImageParams, Note
 from jobrunner_image_generation.recipes import same_minute
+from jobrunner_image_generation.settings import Settings
 from jobrunner_image_generation.workflow import WORKFLOW
 
 __all__ = ["definition"]
@@ -31,4 +32,5 @@ definition = Definition(
         "same_minute": same_minute,
     },
     structs={"image": ImageParams, "note": Note},
+    settings=Settings,
 )

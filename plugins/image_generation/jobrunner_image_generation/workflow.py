@@ -116,14 +116,4 @@ WORKFLOW = Workflow(
     quota=Quota(open_jobs=100, per_minute=60),
     folder="originals",
     codes={"PROMPT_BLOCKED": 422, "TOO_MANY_PICTURES": 409},
-    settings={
-        "provider": "sketch",
-        "base_url": "",
-        "model": "",
-        "models": [],
-        "version": "",
-        "key_env": "",
-        "timeout_s": 100,
-        "blocked_words": ["nsfw", "nude", "nudity", "porn", "hentai", "gore", "beheading"],
-    },
 )

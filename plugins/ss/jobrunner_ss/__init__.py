@@ -31,6 +31,7 @@ from jobrunner_ss.inputs import take_input
 from jobrunner_ss.params import Confirm, Draft, Freeze, SsParams
 from jobrunner_ss.plan import answered, frozen, kept
 from jobrunner_ss.recipes import same_request
+from jobrunner_ss.settings import Settings
 from jobrunner_ss.workflow import WORKFLOW
 
 __all__ = ["definition"]
@@ -53,4 +54,5 @@ definition = Definition(
         "unlocked": unlocked,
     },
     structs={"ss": SsParams, "draft": Draft, "freeze": Freeze, "confirm": Confirm},
+    settings=Settings,
 )
