@@ -71,11 +71,13 @@ async def recorded(world: World, job: Snapshot) -> dict[str, Kept]:
 
 
 async def verified(world: World, job: Snapshot) -> frozenset[str]:
-    """The assets behind artifacts whose files are there and as recorded. A file that was sound is
-    not read again before something about it changes."""
+    """The assets behind artifacts, and those that wait for a report, whose files are there and as
+    recorded. A file that was sound is not read again before something about it changes."""
     files = await recorded(world, job)
     sound = [name for name, kept in files.items() if await _is_sound(world, kept)]
-    return frozenset(job.artifacts[name].asset for name in sound)
+    sent = [one.asset for one in job.attempt.sent] if job.attempt else []
+    waiting = [asset.id for asset in await sound_ones(world, sent)]
+    return frozenset([*(job.artifacts[name].asset for name in sound), *waiting])
 
 
 async def sound_ones(world: World, assets: Iterable[Asset]) -> list[Asset]:

@@ -122,7 +122,8 @@ def needs_files(job: Snapshot, message: Message) -> bool:
     looks = not isinstance(
         message, Beat | Sending | Keep | Checkpoint | Answered | Told | Claim | SetAside
     )
-    return looks and any(found.asset for found in job.artifacts.values())
+    waiting = job.attempt is not None and bool(job.attempt.sent)
+    return looks and (waiting or any(found.asset for found in job.artifacts.values()))
 
 
 __all__ = [
