@@ -22,6 +22,7 @@ IDENTITY = "identity"
 LONG_NUMBER = re.compile(rb"\d{16}")
 STRING = re.compile(rb'(?s)"(?:[^"\\]++|\\.)*+"?')
 INTEGER = re.compile(rb"(?<![\d.])-?(\d{16,}+)(?![.eE])")
+FRACTION = re.compile(STRING.pattern + rb"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 ONE_KIND = bytes.maketrans(b"[]", b"{}")
 WHERE = re.compile(r"(?s)(.*?)(?: - at (?:`key` in )?`\$(.*)`)?\Z")
@@ -73,7 +74,7 @@ def decode(raw: bytes, decoder: Decodes[T]) -> T:
     Raises: Refused VALIDATION_ERROR.
     """
     try:
-        value = decoder.decode(raw)
+        value = decode_whole(raw, decoder)
     except msgspec.ValidationError as error:
         check_shape(raw)
         raise not_its_struct(error) from None
@@ -81,6 +82,19 @@ def decode(raw: bytes, decoder: Decodes[T]) -> T:
         raise _not_json(raw, error) from None
     check_shape(raw)
     return value
+
+
+def decode_whole(raw: bytes, decoder: Decodes[T]) -> T:
+    """Where a whole number is wanted, 7.0 is one, as JSON Schema has it and some clients write it.
+
+    Raises: msgspec.DecodeError, UnicodeDecodeError, RecursionError.
+    """
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        if "got `float`" not in str(error):
+            raise
+    return decoder.decode(FRACTION.sub(_whole, raw))
 
 
 def check_shape(raw: bytes) -> None:
@@ -161,6 +175,13 @@ def _too_deep(raw: bytes) -> bool:
         if not left:
             return False
     return True
+
+
+def _whole(match: re.Match[bytes]) -> bytes:
+    """A number without its fraction, if that says nothing; all else, texts included, as it is."""
+    text = match[0]
+    number = 0.5 if text.startswith(b'"') else float(text)
+    return b"%d" % number if number.is_integer() and abs(number) <= INTEGER_MAX else text
 
 
 def _too_big(raw: bytes) -> bool:

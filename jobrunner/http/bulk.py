@@ -1,7 +1,7 @@
 """One command for many jobs: tried out, carried out at once, or begun under a handle."""
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, to_builtins
 
@@ -16,7 +16,17 @@ from jobrunner.http.paging import cursor_of, key_of
 from jobrunner.http.problems import invalid
 from jobrunner.http.rendering import encode, reply
 from jobrunner.http.views import View
-from jobrunner.http.wire import Body, LabelKey, LabelValue, Name, PageQuery, Prose, UserId
+from jobrunner.http.wire import (
+    Body,
+    LabelKey,
+    LabelValue,
+    Name,
+    PageQuery,
+    Prose,
+    UserId,
+    needs_one,
+    not_both,
+)
 
 AT_ONCE_MAX = 100
 AT_ONCE_S = 20.0
@@ -24,9 +34,32 @@ IDS_MAX = 5000
 SHOWN_MAX = 100
 
 
+SAYS_SOMETHING: dict[str, Any] = {
+    "anyOf": [
+        needs_one("workflow", "job_type", "user_id"),
+        {"required": ["status"], "properties": {"status": {"minItems": 1}}},
+        {"required": ["labels"], "properties": {"labels": {"minProperties": 1}}},
+        {"required": ["stuck"], "properties": {"stuck": {"const": True}}},
+        {"required": ["paused"], "properties": {"paused": {"const": True}}},
+    ]
+}
+AGAIN = {
+    "properties": {"params": {"type": "object"}},
+    "propertyNames": {"enum": ["from", "params"]},
+}
+TAKES_FIELDS: dict[str, Any] = {
+    "anyOf": [
+        {"properties": {"fields": {"maxProperties": 0}}},
+        {"properties": {"command": {"not": {"enum": list(BUILT_IN)}}}},
+        {"properties": {"command": {"const": "rerun"}, "fields": AGAIN}},
+    ]
+}
+
+
 class Which(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Jobs that fit all of this. One that says nothing is refused: it would mean every job."""
 
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (SAYS_SOMETHING,)
     workflow: Name | None = None
     status: Annotated[list[Name], Meta(max_length=64)] = []
     job_type: Name | None = None
@@ -40,6 +73,11 @@ class BulkOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``ids`` or ``filter``. ``fields`` are the command's own; for ``rerun``, ``from`` and
     ``params``."""
 
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (
+        needs_one("ids", "filter"),
+        not_both("ids", "filter"),
+        TAKES_FIELDS,
+    )
     command: Name
     ids: Annotated[list[Name], Meta(min_length=1, max_length=IDS_MAX)] | None = None
     filter: Which | None = None

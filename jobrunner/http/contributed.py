@@ -69,6 +69,7 @@ def _aliases(definition: Definition) -> Iterator[Endpoint]:
                 summary=f"The command {command.name!r} of whatever workflow the job has",
                 roles=frozenset(command.roles) | {"admin"},
                 body=msgspec.Raw,
+                command=command.name,
                 empty=True,
                 answers={200: Job, 202: Job},
                 codes=_codes(definition, command=True),

@@ -55,7 +55,8 @@ MOVING = (
 
 class Endpoint(Struct, frozen=True, kw_only=True):
     """``roles`` None: no token is asked for. ``body`` None: none is read; ``Raw``: which struct it
-    must be depends on the job, and ``shown_body`` is what the document says instead. ``empty``
+    must be depends on the job, and ``shown_body`` is what the document says instead, or what the
+    fields of ``command`` are. ``empty``
     allows no body at all, and of a ``plain`` one the bytes are read and nothing is looked at.
     ``answers`` maps a status to what comes with it: a view, a media type, any JSON (``dict``) or
     nothing (None). ``codes`` are the refusals beyond those that go without
@@ -72,6 +73,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     roles: frozenset[str] | None = ANYBODY
     body: type[Any] | None = None
     shown_body: type[Struct] | None = None
+    command: str = ""
     empty: bool = False
     streams: str = ""
     plain: bool = False

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from jobrunner.core.workflow import Command, Definition
 from jobrunner.errors import Refused
-from jobrunner.http.bodies import decode, fault_of
+from jobrunner.http.bodies import decode, decode_whole, fault_of
 from jobrunner.http.wire import NoFields, Prose, Version
 
 COMMON: tuple[tuple[str, Any, Any], ...] = (
@@ -23,7 +23,7 @@ def params_of(definition: Definition, job_type: str, raw: bytes, root: str) -> d
     Raises: Refused INVALID_PARAMS.
     """
     try:
-        value = _params_decoder(definition, job_type).decode(raw or b"{}")
+        value = decode_whole(raw or b"{}", _params_decoder(definition, job_type))
     except msgspec.ValidationError as error:
         path, message = fault_of(error, root)
         detail = f"{path}: {message}"

@@ -6,6 +6,27 @@ from jobrunner.http.endpoint import Endpoint
 from jobrunner.http.views import Job
 
 TEXT = {"type": "string"}
+BASE64 = "[A-Za-z0-9+/]+={0,2}"
+# What of them can be read at all; the others may say anything.
+FORMS = {
+    "Content-Digest": "^sha-256=:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=:$",
+    "Idempotency-Key": "^[!-~]{1,255}$",
+    "If-Match": r'^(\*|(W/)?"[0-9]{1,16}(\.[0-9]{1,16})?")$',
+    "Last-Event-ID": "^[0-9]{1,15}$",
+    "Tus-Resumable": r"^1\.0\.0$",
+    "Upload-Checksum": f"^(sha256|sha1) {BASE64}$",
+    "Upload-Length": "^[1-9][0-9]{0,15}$",
+    "Upload-Offset": "^[0-9]{1,16}$",
+    "X-Content-SHA256": "^[0-9A-Fa-f]{64}$",
+    "X-Event-Id": "^[!-~]{1,128}$",
+}
+# Without them these operations mean nothing.
+NEEDED = {
+    "createUpload": ("Tus-Resumable", "Upload-Length"),
+    "createJobUpload": ("Tus-Resumable", "Upload-Length"),
+    "continueUpload": ("Tus-Resumable", "Upload-Offset"),
+    "endUpload": ("Tus-Resumable",),
+}
 SAID = {
     "Content-Digest": "What the file adds up to: sha-256=:BASE64: (RFC 9530).",
     "Idempotency-Key": "Under one key nothing is done twice; also a field of the body.",
@@ -18,7 +39,7 @@ SAID = {
     "Tus-Resumable": "1.0.0.",
     "Upload-Checksum": "What this piece adds up to: sha256 BASE64.",
     "Upload-Length": "How many bytes the whole file has.",
-    "Upload-Metadata": "Names, each with a value in Base64, separated by commas.",
+    "Upload-Metadata": "Names, each once with a value in Base64 of UTF-8, separated by commas.",
     "Upload-Offset": "Where the piece begins: how far the upload has come.",
     "webhook-id": "The webhook's identity, by Standard Webhooks.",
     "webhook-signature": "v1,BASE64 over id, timestamp and body; several with spaces between.",
@@ -87,9 +108,15 @@ ANSWERED = {
 
 
 def asked_of(endpoint: Endpoint) -> list[dict[str, Any]]:
-    """As parameters. None must be there: what is missing is refused in its own words."""
+    """As parameters."""
     return [
-        {"name": name, "in": "header", "required": False, "description": SAID[name], "schema": TEXT}
+        {
+            "name": name,
+            "in": "header",
+            "required": name in NEEDED.get(endpoint.name, ()),
+            "description": SAID[name],
+            "schema": TEXT | ({"pattern": FORMS[name]} if name in FORMS else {}),
+        }
         for name in _asked(endpoint)
     ]
 

@@ -7,7 +7,10 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from jobrunner.core.bulk import BUILT_IN
 from jobrunner.core.workflow import Definition
+from jobrunner.http.bodies import INTEGER_MAX
+from jobrunner.http.bulk import Which
 from jobrunner.http.door import JSON, PROBLEM
 from jobrunner.http.endpoint import Endpoint, status_of
 from jobrunner.http.events import EVENT_STREAM
@@ -15,8 +18,13 @@ from jobrunner.http.forms import command_body
 from jobrunner.http.headers import answered_by, asked_of
 from jobrunner.http.problems import phrase_of
 from jobrunner.http.views import Job, Problem, View
-from jobrunner.http.wire import Submission
+from jobrunner.http.wire import ReportedAsset, Submission
 
+# Structs within others that have rules.
+INNER: tuple[tuple[type[Struct], dict[str, str]], ...] = (
+    (Which, {"$ref": "Which"}),
+    (ReportedAsset, {"$ref": "ReportedAsset"}),
+)
 REF = "#/components/schemas/{name}"
 # Who reads a stream as text finds it so, and who takes it apart finds what each event is.
 EVENTS = {
@@ -78,9 +86,19 @@ class _Names:
         refs, self.schemas = msgspec.json.schema_components(kinds, ref_template=REF)
         self._refs = dict(zip(kinds, refs, strict=True))
         self._open_params()
+        self._name_commands()
+        _bounded(self.schemas)
+        for kind, ref in [*self._refs.items(), *INNER]:
+            if rules := getattr(kind, "rules", ()):
+                self.schemas[ref["$ref"].rpartition("/")[2]]["allOf"] = list(rules)
 
     def ref(self, kind: type[Any]) -> dict[str, Any]:
         return dict(self._refs[kind])
+
+    def fields_of(self, command: str) -> dict[str, dict[str, Any]]:
+        """What a command takes, by workflow."""
+        found = {one: kind for (one, name), kind in self.commands.items() if name == command}
+        return {workflow: self.ref(kind) for workflow, kind in found.items()}
 
     def _open_params(self) -> None:
         """Params are one of what the loaded job types say."""
@@ -89,6 +107,23 @@ class _Names:
         choices = [self.ref(kind) for kind in dict.fromkeys(self.params.values())]
         for name in ("params", "parameters"):
             properties[name] = {"anyOf": choices} if choices else {"type": "object"}
+
+    def _name_commands(self) -> None:
+        """A bulk takes those that a loaded workflow declares, and the built-in ones."""
+        declared = {command for _, command in self.commands}
+        command = self.schemas["BulkOrder"]["properties"]["command"]
+        command["enum"] = sorted(declared | set(BUILT_IN))
+
+
+def _bounded(schema: Any) -> None:
+    """Whole numbers as far as everybody's JSON can tell them apart: ``bodies`` takes no others."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "integer":
+            schema.setdefault("minimum", -INTEGER_MAX)
+            schema.setdefault("maximum", INTEGER_MAX)
+        schema = list(schema.values())
+    for inner in schema if isinstance(schema, list) else ():
+        _bounded(inner)
 
 
 def _structs(table: Iterable[Endpoint]) -> Iterable[type[Struct]]:
@@ -137,17 +172,25 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _queried(endpoint: Endpoint) -> list[dict[str, Any]]:
+    """A query has no null: what may be null may be left out."""
     (_,), schemas = msgspec.json.schema_components([endpoint.query])
     schema = schemas[endpoint.query.__name__] if endpoint.query else {}
     return [
-        {"name": name, "in": "query", "required": False, "schema": value}
+        {"name": name, "in": "query", "required": False, "schema": _not_null(value)}
         for name, value in schema["properties"].items()
     ]
+
+
+def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
+    kept = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    return kept[0] if len(kept) == 1 else schema
 
 
 def _body(endpoint: Endpoint, names: _Names) -> dict[str, Any]:
     kind = endpoint.shown_body or (None if endpoint.takes_any_body else endpoint.body)
     schema = names.ref(kind) if kind is not None else {"type": "object"}
+    if endpoint.command:
+        schema = {"anyOf": list(names.fields_of(endpoint.command).values())}
     return {"required": not endpoint.empty, "content": {JSON: {"schema": schema}}}
 
 
@@ -200,15 +243,13 @@ def _command_paths(names: _Names, table: Sequence[Endpoint]) -> dict[str, Any]:
     generic = next(one for one in table if one.name == "commandJob")
     paths: dict[str, Any] = {}
     for command in sorted({command for _, command in names.commands}):
-        by_workflow = {
-            workflow: kind for (workflow, name), kind in names.commands.items() if name == command
-        }
+        by_workflow = names.fields_of(command)
         operation = _operation(generic, names)
         operation["operationId"] = f"commandJob:{command}"
         operation["summary"] = f"The command {command!r} of {', '.join(by_workflow)}"
         parameters = operation["parameters"]
         operation["parameters"] = [one for one in parameters if one["name"] != "command"]
-        schema = {"anyOf": [names.ref(kind) for kind in by_workflow.values()]}
+        schema = {"anyOf": list(by_workflow.values())}
         operation["requestBody"]["content"][JSON]["schema"] = schema
         paths[f"/jobs/{{id}}/{command}"] = operation
     return paths

@@ -278,6 +278,7 @@ CHANGING = (
         MOVED,
         "A command that the job's workflow declares",
         body=Raw,
+        shown_body=wire.AnyCommand,
         empty=True,
         **MOVES,
     ),

@@ -10,6 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from jobrunner.http.paging import CURSOR
+
 Key = Annotated[
     str,
     Meta(
@@ -30,8 +32,12 @@ ArtifactName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}(?!\n)$")]
 AssetType = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}(?!\n)$")]
 LabelKey = Annotated[str, Meta(pattern=r"^[^:\x00-\x20]{1,63}(?!\n)$")]
 LabelValue = Annotated[str, Meta(max_length=255, pattern=r"^[^\x00]*$")]
-Address = Annotated[str, Meta(max_length=2048, pattern=r"^https?://[^\s/]+\S*(?!\n)$")]
-FILE_URL = r"^(https?://[^\s/]+\S*|/[^\s/]\S*)(?!\n)$"
+# What is space to one language is none to another; these are to any.
+SPACE = r"\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
+Address = Annotated[
+    str, Meta(max_length=2048, pattern=rf"^https?://[^/{SPACE}]+[^{SPACE}]*(?!\n)$")
+]
+FILE_URL = rf"^(https?://[^/{SPACE}]+[^{SPACE}]*|/[^/{SPACE}][^{SPACE}]*)(?!\n)$"
 Path = Annotated[
     str,
     Meta(
@@ -41,13 +47,41 @@ Path = Annotated[
         " anew",
     ),
 ]
+# Published as they are, and refused in words of their own.
+Cursor = Annotated[str, Meta(max_length=64, extra_json_schema={"pattern": CURSOR})]
+EventNumber = Annotated[str, Meta(max_length=64, extra_json_schema={"pattern": "^[0-9]{1,15}$"})]
+LabelWanted = Annotated[
+    str, Meta(extra_json_schema={"pattern": "^[^:]+:"}, description="KEY:VALUE")
+]
+Payloads = Annotated[
+    str,
+    Meta(
+        extra_json_schema={
+            "pattern": "^(params|result|artifacts)?(,(params|result|artifacts)?)*$",
+        }
+    ),
+]
 Lifetime = Annotated[int, Meta(ge=1, le=10 * 366 * 86400, description="Seconds from now")]
 Happening = Literal["ended", "settled", "waiting", "stuck", "transition"]
 Role = Literal["user", "workflow", "admin"]
 
 
+def needs_one(*names: str) -> dict[str, Any]:
+    """Of a schema: at least one of these fields is there, and says something."""
+    said = {"not": {"type": "null"}}
+    return {"anyOf": [{"required": [name], "properties": {name: said}} for name in names]}
+
+
+def not_both(one: str, other: str) -> dict[str, Any]:
+    """Of a schema: of these fields at most one says something."""
+    return {"not": {"allOf": [needs_one(one), needs_one(other)]}}
+
+
 class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every body has in common: unknown fields are refused."""
+    """What every body has in common: unknown fields are refused. ``rules`` are what its schema says
+    beyond its fields one by one."""
+
+    rules: ClassVar[tuple[dict[str, Any], ...]] = ()
 
 
 class NoFields(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,6 +91,10 @@ class NoFields(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Make a job. The job type says what ``params`` may be; ``parameters`` is an alias."""
 
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (
+        not_both("params", "parameters"),
+        {"anyOf": [needs_one("notify_url"), {"not": needs_one("notify_on")}]},
+    )
     workflow: Name
     job_type: Annotated[str, Meta(min_length=1, max_length=50)] | None = None
     params: msgspec.Raw | UnsetType = UNSET
@@ -73,6 +111,17 @@ class ReportedAsset(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """``id`` is that of a file that was sent for this attempt (with ``asset_type`` where that is to
     be another one); a file that lies elsewhere has ``asset_type`` and ``url``."""
 
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (
+        {
+            "anyOf": [
+                {
+                    **needs_one("id"),
+                    "not": needs_one("url", "storage_path", "file_size", "sha256"),
+                },
+                {"allOf": [needs_one("asset_type"), needs_one("url")], "not": needs_one("id")},
+            ]
+        },
+    )
     id: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
     asset_type: Name | None = None
     url: Annotated[str, Meta(max_length=2048, pattern=FILE_URL)] | None = None
@@ -109,6 +158,10 @@ class StatusEvent(Reported, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A callback. ``event_id`` may come as the header X-Event-Id instead; ``target_status`` is an
     alias of ``status``, and ``failure_reason`` stands in for a missing ``failure_message``."""
 
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (
+        needs_one("status", "target_status"),
+        not_both("status", "target_status"),
+    )
     occurred_at: Instant
     event_id: EventId | None = None
     status: Name | None = None
@@ -149,6 +202,12 @@ class Reasoned(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Prose | None = None
 
 
+class AnyCommand(Reasoned, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every command may be given with; its own fields stand with the declared ones."""
+
+    expected_version: Version | None = None
+
+
 class GrantOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Under one ``idempotency_key`` an account is given these credits once."""
 
@@ -161,6 +220,15 @@ class TokenOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``credits`` is what a new account starts with; without it, what the service is set to.
     ``workflows`` are the only ones that a token of role ``workflow`` is for; without it, all."""
 
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (
+        not_both("expires_at", "expires_in"),
+        {
+            "anyOf": [
+                {"properties": {"role": {"const": "workflow"}}},
+                {"properties": {"workflows": {"maxItems": 0}}},
+            ]
+        },
+    )
     name: UserId
     role: Role
     expires_at: Instant | None = None
@@ -185,7 +253,7 @@ class Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class PageQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
-    cursor: Annotated[str, Meta(max_length=64)] | None = None
+    cursor: Cursor | None = None
 
 
 class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -195,11 +263,13 @@ class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True
     workflow: str | None = None
     status: list[str] = []
     job_type: str | None = None
-    label: Annotated[list[str], Meta(max_length=16)] = []
+    label: Annotated[list[LabelWanted], Meta(max_length=16)] = []
     user_id: str | None = None
-    offset: Annotated[int, Meta(ge=0, le=10_000)] | None = None
+    offset: Annotated[int, Meta(ge=0, le=10_000, description="Not together with cursor")] | None = (
+        None
+    )
     order: Literal["newest", "oldest"] = "newest"
-    include: list[str] = []
+    include: list[Payloads] = []
     stuck: bool = False
     paused: bool = False
 
@@ -214,13 +284,13 @@ class JobQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class RowsQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
-    cursor: Annotated[str, Meta(max_length=64)] | None = None
+    cursor: Cursor | None = None
 
 
 class JobEventsQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``last_event_id`` is for clients that cannot send the header Last-Event-ID."""
 
-    last_event_id: Annotated[str, Meta(max_length=64)] | None = None
+    last_event_id: EventNumber | None = None
 
 
 class EventsQuery(JobEventsQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -234,7 +304,7 @@ class EventsQuery(JobEventsQuery, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class FilesQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=100)] = 100
-    cursor: Annotated[str, Meta(max_length=64)] | None = None
+    cursor: Cursor | None = None
 
 
 class UploadQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -49,7 +49,7 @@ def test_what_is_not_json_is_refused(raw: bytes) -> None:
         (b'{"inner":{}}', "$.inner.count"),
         (b'{"inner":{"count":-1}}', "$.inner.count"),
         (b'{"inner":{"count":"1"}}', "$.inner.count"),
-        (b'{"inner":{"count":1.0}}', "$.inner.count"),
+        (b'{"inner":{"count":1.5}}', "$.inner.count"),
         (b'{"inner":{"count":1,"more":2}}', "$.inner.more"),
         (b'{"inner":{"count":1},"names":["a",2]}', "$.names[1]"),
         (b"[]", "$"),
@@ -145,3 +145,19 @@ def test_the_cheap_checks_agree_with_a_walk(value: Any) -> None:
         refused(raw)
     else:
         assert decode(raw, ANYTHING) == msgspec.json.decode(raw)
+
+
+@pytest.mark.parametrize("number", [b"7.0", b"7.00", b"70e-1", b"0.7e1", b"7E0", b"7"])
+def test_a_whole_number_may_be_written_with_a_fraction(number: bytes) -> None:
+    """As JSON Schema has it; what stands in text is not a number, whatever it looks like."""
+    raw = b'{"inner": {"count": %s}, "names": ["7.0", "\\"7.0"]}' % number
+    assert decode(raw, OUTER) == Outer(Inner(7), ["7.0", '"7.0'])
+
+
+@pytest.mark.parametrize("number", [b"7.5", b"-1.0", b"1e400", b"9007199254740994.0", b'"7.0"'])
+def test_what_is_no_whole_number_stays_refused(number: bytes) -> None:
+    assert "$.inner.count" in refused(b'{"inner": {"count": %s}}' % number, OUTER).detail
+
+
+def test_where_any_number_fits_it_stays_what_it_is() -> None:
+    assert repr(decode(b"[7.0, 1e2]", ANYTHING)) == "[7.0, 100.0]"

@@ -23,7 +23,10 @@ ProjectId = Annotated[
     Meta(min_length=1, max_length=128, description="The caller's own name for the project."),
 ]
 Prose = Annotated[str, Meta(max_length=5000)]
-Address = Annotated[str, Meta(max_length=2048, pattern=r"^https?://[^\s/]+\S*$(?!\n)")]
+SPACE = r"\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
+Address = Annotated[
+    str, Meta(max_length=2048, pattern=rf"^https?://[^/{SPACE}]+[^{SPACE}]*(?!\n)$")
+]
 
 
 class Product(Struct, frozen=True, forbid_unknown_fields=True):

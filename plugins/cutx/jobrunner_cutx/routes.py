@@ -8,7 +8,7 @@ order is judged alike through every door.
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Protocol, get_args
+from typing import Annotated, Any, ClassVar, Protocol, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
@@ -16,6 +16,7 @@ from jobrunner import Refused, Snapshot
 from jobrunner_cutx.params import Format, Platform, Product, Ratio, Style, Tone
 
 Text = str | UnsetType | None
+Rules = tuple[dict[str, Any], ...]
 
 TWINS = {
     "productId": "product_id",
@@ -27,41 +28,71 @@ TWINS = {
 
 
 def _one_of(choices: object) -> Meta:
-    return Meta(extra_json_schema={"examples": list(get_args(choices))})
+    return Meta(extra_json_schema={"enum": [*get_args(choices), None]})
+
+
+def _long(least: int, most: int) -> Meta:
+    return Meta(extra_json_schema={"minLength": least, "maxLength": most})
+
+
+def _says(*names: str) -> dict[str, Any]:
+    """Of a schema: one of these is there, and not null."""
+    said = {"not": {"type": "null"}}
+    return {"anyOf": [{"required": [name], "properties": {name: said}} for name in names]}
+
+
+def _once(*names: str) -> tuple[dict[str, Any], ...]:
+    """Of a schema: of each pair of spellings one is enough."""
+    pairs = [(twin, name) for twin, name in TWINS.items() if name in names]
+    return tuple({"not": {"allOf": [_says(twin), _says(name)]}} for twin, name in pairs)
+
+
+Named = Annotated[Text, _long(1, 128)]
+Key = Annotated[Text, Meta(extra_json_schema={"pattern": "^[!-~]{1,255}$"})]
+Instructions = Annotated[Text, _long(0, 500)]
+Shape = Annotated[Text, _one_of(Ratio)]
 
 
 class OrderBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What every order says: ``product_id`` always, in one of its spellings."""
+    """What every order says: ``product_id`` always, in one of its spellings. ``rules`` are what the
+    published schema says beyond the fields one by one."""
 
-    product_id: Text = UNSET
-    product_id_twin: Text = field(default=UNSET, name="productId")
-    project_id: Text = UNSET
-    project_id_twin: Text = field(default=UNSET, name="projectId")
+    rules: ClassVar[Rules] = (
+        _says("product_id", "productId"),
+        *_once("product_id", "project_id", "idempotency_key"),
+    )
+    product_id: Named = UNSET
+    product_id_twin: Named = field(default=UNSET, name="productId")
+    project_id: Named = UNSET
+    project_id_twin: Named = field(default=UNSET, name="projectId")
     product: Product | UnsetType | None = UNSET
-    idempotency_key: Text = UNSET
-    idempotency_key_twin: Text = field(default=UNSET, name="idempotencyKey")
+    idempotency_key: Key = UNSET
+    idempotency_key_twin: Key = field(default=UNSET, name="idempotencyKey")
 
 
 class CopyBody(OrderBody, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    rules: ClassVar[Rules] = (*OrderBody.rules, *_once("custom_instructions"))
     platform: Annotated[Text, _one_of(Platform)] = UNSET
     format: Annotated[Text, _one_of(Format)] = UNSET
     tone: Annotated[Text, _one_of(Tone)] = UNSET
-    custom_instructions: Text = UNSET
-    custom_instructions_twin: Text = field(default=UNSET, name="customInstructions")
+    custom_instructions: Instructions = UNSET
+    custom_instructions_twin: Instructions = field(default=UNSET, name="customInstructions")
 
 
 class StaticAdBody(OrderBody, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    rules: ClassVar[Rules] = (*OrderBody.rules, *_once("aspect_ratio"))
     style: Annotated[Text, _one_of(Style)] = UNSET
-    aspect_ratio: Annotated[Text, _one_of(Ratio)] = UNSET
-    aspect_ratio_twin: Annotated[Text, _one_of(Ratio)] = field(default=UNSET, name="aspectRatio")
-    prompt: Text = UNSET
+    aspect_ratio: Shape = UNSET
+    aspect_ratio_twin: Shape = field(default=UNSET, name="aspectRatio")
+    prompt: Annotated[Text, _long(5, 1000)] = UNSET
 
 
 class VideoBody(OrderBody, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    script: Text = UNSET
-    prompt: Text = UNSET
-    aspect_ratio: Annotated[Text, _one_of(Ratio)] = UNSET
-    aspect_ratio_twin: Annotated[Text, _one_of(Ratio)] = field(default=UNSET, name="aspectRatio")
+    rules: ClassVar[Rules] = (*OrderBody.rules, *_once("aspect_ratio"))
+    script: Annotated[Text, _long(1, 5000)] = UNSET
+    prompt: Annotated[Text, _long(1, 1000)] = UNSET
+    aspect_ratio: Shape = UNSET
+    aspect_ratio_twin: Shape = field(default=UNSET, name="aspectRatio")
 
 
 BODIES: dict[str, type[Struct]] = {
