@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from jobrunner.core.attempts import OUR_STAGE, pulse, renew
-from jobrunner.core.blame import named
+from jobrunner.core.blame import named, unnamed
 from jobrunner.core.brought import misfit
 from jobrunner.core.decision import AuditRecord, Decision, EventRow, NoOp
 from jobrunner.core.draft import Draft
@@ -55,10 +55,11 @@ def working_here(draft: Draft, role: Trigger) -> Refused | None:
 def read_report(draft: Draft, report: Report) -> None:
     apply_report(draft, report)
     if report.reports_failure:
+        target = draft.definition.states.get(getattr(draft.message, "to", ""), draft.state)
         draft.failure = named(
             draft,
             Failure(
-                report.failure_code or "FAILED",
+                report.failure_code or unnamed(target),
                 report.failure_message or "",
                 report.failed_stage or "",
                 report.retryable,
@@ -112,6 +113,19 @@ def _witness(draft: Draft) -> None:
             draft.audits.append(AuditRecord("job.edit", draft.actor.name, {"artifact": name}))
         case Claim():
             draft.audits.append(AuditRecord("job.claim", draft.actor.name))
+
+
+def nothing_to(draft: Draft, act: str) -> Refused:
+    """It is about no edge: where the job stands there is nothing to be done like this."""
+    job, over = draft.job, draft.state.kind == "final"
+    why = f"the job has ended as {job.status!r}" if over else f"the job rests in {job.status!r}"
+    return Refused(
+        "TERMINAL_STATE" if over else "ILLEGAL_TRANSITION",
+        f"{why}: there is nothing to {act}",
+        current_status=job.status,
+        attempted_status=None,
+        allowed_next_statuses=draft.definition.targets(job.status),
+    )
 
 
 def source_of(draft: Draft) -> str:

@@ -38,7 +38,7 @@ def born(
             return _replay(known, submit)
         if known.snapshot is not None and known.snapshot not in freed:
             freed.append(known.snapshot)
-    if refused := _door(definition, submit, facts):
+    if refused := _door(definition, submit, _without(facts, freed)):
         return refused
     return _make(definition, submit, facts, moment, keys, freed)
 
@@ -91,6 +91,12 @@ def _door(definition: Definition, submit: Submit, facts: Facts) -> Refused | Non
         if refused := permitted(guard.call, _ask(definition, submit, facts, 0)):
             return refused
     return _over_quota(definition.workflow.quota, facts)
+
+
+def _without(facts: Facts, freed: list[Snapshot]) -> Facts:
+    """Jobs that give their place up are not open any more when this one is."""
+    gone = sum(old.kind not in ("settled", "final") for old in freed)
+    return replace(facts, open_jobs=facts.open_jobs - gone) if gone else facts
 
 
 def _over_quota(quota: Quota, facts: Facts) -> Refused | None:

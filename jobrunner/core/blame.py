@@ -2,6 +2,7 @@
 
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Failure
+from jobrunner.core.workflow import State
 
 
 def named(draft: Draft, failure: Failure) -> Failure:
@@ -17,6 +18,13 @@ def named(draft: Draft, failure: Failure) -> Failure:
         failure.retryable,
         failure.retry_after_s,
         failure.detail,
+    )
+
+
+def unnamed(state: State) -> str:
+    """The code of a failure that leads here and was given none, whoever tells of it."""
+    return {"partial": "PARTIAL", "rejected": "REJECTED", "expired": "EXPIRED"}.get(
+        state.ends, "FAILED"
     )
 
 

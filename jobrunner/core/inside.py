@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from jobrunner.core.answers import nothing_to
 from jobrunner.core.attempts import (
     OUR_STAGE,
     amend,
@@ -41,7 +42,7 @@ from jobrunner.core.messages import (
     Stop,
     Supersede,
 )
-from jobrunner.core.moves import go_on, illegal, step, walk
+from jobrunner.core.moves import go_on, step, walk
 from jobrunner.core.pausing import halted_by, rests_until_resumed
 from jobrunner.core.rebinding import bring
 from jobrunner.core.reports import apply_report
@@ -135,7 +136,7 @@ def stop(
     if "admin" not in message.actor.roles(job):
         return Refused("FORBIDDEN", "stopping an attempt is for admins")
     if job.attempt is None:
-        return illegal(draft, job.status)
+        return nothing_to(draft, "stop")
     failure = Failure("STOPPED", message.reason or "stopped by an operator", retryable=False)
     if refused := fail(draft, failure, "engine") or go_on(draft):
         return refused

@@ -7,7 +7,7 @@ job further in the same commit.
 
 from jobrunner.core.ask import Ask
 from jobrunner.core.attempts import end, lock_for, open_attempt, quit_attempt
-from jobrunner.core.blame import named
+from jobrunner.core.blame import named, unnamed
 from jobrunner.core.consulting import permitted
 from jobrunner.core.decision import AuditRecord, DeadLetter, Hop
 from jobrunner.core.draft import Draft
@@ -152,11 +152,15 @@ def _take(draft: Draft, edge: Edge, target: str, trigger: Trigger) -> Refused | 
 
 def _blame(draft: Draft, to: State) -> None:
     """No end of this kind is without a reason, and be it that nobody gave one."""
-    if not _is_failure(to) or draft.failure is not None or draft.job.failure_code:
+    if not _is_failure(to) or draft.failure is not None or _known(draft):
         return
-    code = {"rejected": "REJECTED", "expired": "EXPIRED"}.get(to.ends, "FAILED")
     text = draft.reason or f"moved to {to.name!r} without a reason"
-    draft.failure = named(draft, Failure(code, text, retryable=False))
+    draft.failure = named(draft, Failure(unnamed(to), text, retryable=False))
+
+
+def _known(draft: Draft) -> bool:
+    """The job comes from a failure already, whose reason it keeps."""
+    return _is_failure(draft.state) and draft.job.failure_code is not None
 
 
 def _is_failure(state: State) -> bool:
@@ -195,6 +199,7 @@ def rests(state: State) -> bool:
 def enter(draft: Draft, state: State, source: str | None) -> None:
     """Stamps, run, locks, clocks and line of a state that was just entered."""
     _revive(draft, state, source)
+    _forget(draft, state)
     draft.set(status=state.name, kind=state.kind, entered_at=draft.now)
     if state.entry is not None:
         draft.set(progress=state.entry)
@@ -229,6 +234,19 @@ def _revive(draft: Draft, state: State, source: str | None) -> None:
         progress_message=None,
         scheduled_at=None,
     )
+
+
+def _forget(draft: Draft, state: State) -> None:
+    """What was said of an earlier try is its attempt's; of the next one, and of a good end, it
+    would not be true."""
+    good = state.kind in ("settled", "final") and not _is_failure(state)
+    if state.kind != "active" and not good:
+        return
+    if draft.job.failure_code is not None or draft.job.failure_message is not None:
+        draft.set(failure_code=None, failure_message=None, failed_stage=None)
+    said_of_this = getattr(draft.message, "to", "") == state.name and draft.report.message
+    if state.kind == "active" and draft.job.progress_message is not None and not said_of_this:
+        draft.set(progress_message=None)
 
 
 def _settle_locks(draft: Draft, state: State) -> None:

@@ -6,6 +6,7 @@ from jobrunner.core.answers import (
     begin,
     forbidden,
     note,
+    nothing_to,
     working_here,
 )
 from jobrunner.core.attempts import hold
@@ -14,7 +15,7 @@ from jobrunner.core.decision import LogEvent, NoOp
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Beat, Claim, Facts, Moment
-from jobrunner.core.moves import illegal, postponed, step
+from jobrunner.core.moves import postponed, step
 from jobrunner.core.pausing import refusal
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
@@ -68,7 +69,7 @@ def _pick_up(draft: Draft) -> Refused | None:
     while draft.state.kind == "queued":
         target = draft.definition.onward_of(draft.job.status, draft.job.job_type)
         if not target:
-            return illegal(draft, draft.job.status)
+            return nothing_to(draft, "claim")
         if draft.definition.in_house(target, draft.job.job_type):
             return _taken(draft)
         if refused := step(draft, target, "workflow"):
@@ -87,11 +88,9 @@ def _free(draft: Draft) -> bool:
 
 def _taken(draft: Draft) -> Refused:
     job = draft.job
-    if draft.state.kind == "final":
-        return illegal(draft, job.status)
+    if job.attempt is None and job.kind != "queued" and not job.live:
+        return nothing_to(draft, "claim")
     why = "somebody works on this job, or it is not due yet"
-    if job.attempt is None and job.kind != "queued":
-        why = f"there is nothing to take in {job.status!r}"
     return Refused("JOB_ALREADY_RUNNING", why, run_id=job.run_id or None)
 
 

@@ -13,12 +13,12 @@ is a fact that the decision is handed, asked where an attempt would start and wh
 The pause of a stage only keeps its attempts from starting.
 """
 
-from jobrunner.core.answers import Verdict, begin, forbidden, stale_version
+from jobrunner.core.answers import Verdict, begin, forbidden, nothing_to, stale_version
 from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Paused, Snapshot
 from jobrunner.core.messages import Facts, Moment, Pause, Resume
-from jobrunner.core.moves import go_on, illegal
+from jobrunner.core.moves import go_on
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 
@@ -34,7 +34,7 @@ def pause(
     if refused := _barred(job, message):
         return refused
     if job.kind == "final":
-        return illegal(draft, job.status)
+        return nothing_to(draft, "hold back")
     if job.paused is not None:
         return NoOp("paused", job, {"replayed": True})
     draft.decide(paused=Paused(message.actor.name, moment.now, message.reason))
