@@ -133,6 +133,7 @@ class Reruns:
             workflow=plan.definition.workflow.name,
             job_type=job.job_type,
             params=params,
+            omitted=tuple(name for name in job.omitted if name not in wish.params),
             job_id=origin.new_id,
             key=wish.key,
             body_digest=digest(CANONICAL(said)).hex(),

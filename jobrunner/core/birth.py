@@ -172,6 +172,7 @@ def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Momen
         created_at=moment.now,
         updated_at=moment.now,
         params=submit.params,
+        omitted=submit.omitted,
         idempotency_key=submit.key,
         priority=submit.priority,
         labels=submit.labels,

@@ -183,6 +183,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     ``tries`` counts, by active state and within the run, executions and failures that a retry
     answers to; ``worked`` is the active state that was entered last.
     ``paused`` stands beside the status: no attempt starts while it is set.
+    ``params`` has the defaults of what its submission left out, which is ``omitted``.
     ``forked_from`` is the job that this one does again, from a later place on.
     ``traceparent`` is where in a trace its submission hangs, when that said so.
     ``asset_url`` is where the newest asset is; at a good end it becomes the ``result_url``.
@@ -241,6 +242,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     stuck: str | None = None
     paused: Paused | None = None
     forked_from: str | None = None
+    omitted: tuple[str, ...] = ()
     traceparent: str | None = None
     deaths: int = 0
     marks: dict[str, Any] = {}

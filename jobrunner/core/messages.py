@@ -68,7 +68,8 @@ class Origin(Struct, frozen=True):
 
 
 class Submit(Struct, frozen=True, tag=True):
-    """Make a job. ``params`` is what the client sent, already checked, with defaults filled in."""
+    """Make a job. ``params`` is what the client sent, already checked, with defaults filled in, and
+    ``omitted`` what was not sent of it."""
 
     actor: Actor
     workflow: str
@@ -87,6 +88,7 @@ class Submit(Struct, frozen=True, tag=True):
     draining: bool = False
     overloaded: bool = False
     origin: Origin | None = None
+    omitted: tuple[str, ...] = ()
 
 
 class Move(Struct, frozen=True, tag=True):

@@ -127,8 +127,7 @@ class State(Declared, frozen=True):
     remarks      a report entering here may carry failure fields though it is no failure
     checkpoint   the artifact that, verified, lets a new run start behind this state
     produces     the artifact that, verified, makes the stage of this active state superfluous
-    along        artifacts of the same stage that go with ``produces`` to a job that is done again,
-                 with the files that they name
+    along        artifacts that go with ``produces`` to a job done again, with files they name
     person       False on a waiting state that needs nobody: the run stays alive in it
     on_demand    a stage that a command may start here, which leaves the job where it is
     dead_letter  entering it puts the job on the list of given-up work
@@ -202,8 +201,7 @@ class Command(Declared, frozen=True):
 
 class Editable(Declared, frozen=True):
     """An artifact that people may write with ``PUT …/artifacts/{name}``: where, and what it walks.
-    Elsewhere it is refused with ``locked``. ``max_size`` is that of the request in bytes, where it
-    is more than the service takes otherwise: at most 4 MiB, as of what a stage returns."""
+    Elsewhere it is refused with ``locked``. ``max_size`` is the request's, if larger than usual."""
 
     name: str
     walks: dict[str, tuple[str, ...]]
@@ -259,11 +257,13 @@ class Recipe(Declared, frozen=True):
 
 
 class JobType(Declared, frozen=True):
-    """One kind of submission to a workflow: its params struct (a registered name) and its price."""
+    """One kind of submission: its params struct (a registered name), and its price. Jobs show their
+    params ``as_given``, or with the defaults that stages, guards and recipes see in any case."""
 
     name: str
     params: str
     price: int = 0
+    as_given: bool = False
 
 
 class Birth(Declared, frozen=True):

@@ -17,7 +17,7 @@ from jobrunner.http.conditions import etag, expected_version
 from jobrunner.http.door import Call, Handler, Reply
 from jobrunner.http.endpoint import ANYBODY, MOVING, OWNERS, SUBMITTING, Endpoint
 from jobrunner.http.finding import governed_job
-from jobrunner.http.forms import command_fields, params_of
+from jobrunner.http.forms import command_fields, omitted_of, params_of
 from jobrunner.http.instants import timed
 from jobrunner.http.jobs import CANONICAL, submission
 from jobrunner.http.links import link, linked
@@ -82,8 +82,10 @@ def _submitting(definition: Definition, route: Route) -> Handler:
         assert current is not None, f"{definition.workflow.name} was loaded when its route was made"
         job_type = route.job_type or current.workflow.job_types[0].name
         said, key = _read(call, current, route, call.body)
-        params = params_of(current, job_type, CANONICAL(said), "$")
-        order = submission(call, current, job_type, params, key)
+        raw = CANONICAL(said)
+        params = params_of(current, job_type, raw, "$")
+        omitted = omitted_of(current, job_type, params, raw)
+        order = submission(call, current, job_type, params, key, omitted=omitted)
         answer = await call.door.supervisor.submit(order)
         call.leave()
         return await _reply(call, current, route, await _ended(call, answer, route.wait_s))

@@ -33,6 +33,16 @@ def params_of(definition: Definition, job_type: str, raw: bytes, root: str) -> d
     return filled
 
 
+def omitted_of(
+    definition: Definition, job_type: str, params: dict[str, Any], raw: bytes
+) -> tuple[str, ...]:
+    """What has its default because nobody gave it, where that is not to be shown."""
+    if not definition.job_types[job_type].as_given:
+        return ()
+    given = msgspec.json.decode(raw or b"{}")
+    return tuple(name for name in params if name not in given)
+
+
 def command_fields(
     definition: Definition, command: Command, raw: bytes
 ) -> tuple[dict[str, Any], str | None, int | None]:

@@ -15,7 +15,7 @@ from jobrunner.errors import Refused
 from jobrunner.http.conditions import etag, expected_version, matches_any, seen_before
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.finding import job_id_of, unavailable, visible_job
-from jobrunner.http.forms import params_of
+from jobrunner.http.forms import omitted_of, params_of
 from jobrunner.http.instants import instant_of, timed
 from jobrunner.http.keys import key_given
 from jobrunner.http.links import link
@@ -45,7 +45,8 @@ async def submit(call: Call) -> Reply:
     body: Submission = call.body
     definition = workflow_named(call, body.workflow)
     job_type = job_type_named(definition, body.job_type)
-    params = params_of(definition, job_type, _params(body), "$.params")
+    raw = _params(body)
+    params = params_of(definition, job_type, raw, "$.params")
     run_at = instant_of(body.run_at, "$.run_at") if body.run_at else None
     _refuse_url(call, body)
     answer = await call.door.supervisor.submit(
@@ -60,6 +61,7 @@ async def submit(call: Call) -> Reply:
             labels=body.labels,
             notify_url=body.notify_url,
             notify_on=tuple(body.notify_on or ()),
+            omitted=omitted_of(definition, job_type, params, raw),
         )
     )
     return reply_submitted(call, answer)

@@ -68,7 +68,7 @@ def job_view(call: Call, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> 
         attempt=job.attempts,
         retry_count=job.retry_count,
         run_id=job.run_id or None,
-        params=job.params if "params" in payloads else UNSET,
+        params=_given(job) if "params" in payloads else UNSET,
         result=job.result if "result" in payloads else UNSET,
         artifacts=_artifacts(call, job) if "artifacts" in payloads else UNSET,
         failure_code=job.failure_code,
@@ -155,6 +155,13 @@ def asset_entry(call: Call, asset: Asset, job_id: str | None) -> AssetEntry:
         sha256=asset.sha256 or None,
         created_at=text_of(asset.created_at),
     )
+
+
+def _given(job: Snapshot) -> Any:
+    """As its submission had them: what it left out is the workflow's to fill in."""
+    if not job.omitted or not isinstance(job.params, dict):
+        return job.params
+    return {name: value for name, value in job.params.items() if name not in job.omitted}
 
 
 def _artifacts(call: Call, job: Snapshot) -> dict[str, Any]:

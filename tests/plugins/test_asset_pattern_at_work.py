@@ -140,6 +140,20 @@ async def test_uploads_are_made_into_thumbnails(tmp_path: Path) -> None:
         assert pairs[-2:] == [("queued", "processing"), ("processing", "completed")]
 
 
+async def test_files_are_called_as_the_readme_says(tmp_path: Path) -> None:
+    """By input and size; from the second on with their number in the job."""
+    async with house(tmp_path) as here:
+        inputs = [await shelved(here.ada, picture(colour)) for colour in ("red", "blue")]
+        job = await done(here, "generation", "completed", inputs=inputs, sizes=[30, 60])
+        names = [one["storage_path"].rpartition("/")[2] for one in await assets(here, job)]
+        assert names[::-1] == [
+            "0001-30px.png", "0001-60px-2.png", "0002-30px-3.png", "0002-60px-4.png",
+        ]  # fmt: skip
+        job = await done(here, "generation", "completed", inputs=inputs[:1])
+        [one] = await assets(here, job)
+        assert one["storage_path"].endswith("/0001-full.png")
+
+
 async def test_partial_names_what_failed(tmp_path: Path) -> None:
     """P4 P12 P23 P39 P40: a text, a foreign file, and one that there is not."""
     async with house(tmp_path) as here:
@@ -169,7 +183,7 @@ async def test_nothing_made_is_a_failure(tmp_path: Path) -> None:
         assert await assets(here, job) == []
         empty = await done(here, "generation", "failed")
         assert empty["failure_code"] == "NO_INPUTS"
-        assert empty["params"]["inputs"] == []
+        assert empty["params"] == {}
 
 
 async def test_from_addresses(tmp_path: Path) -> None:

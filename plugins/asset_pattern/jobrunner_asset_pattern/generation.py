@@ -103,7 +103,8 @@ def _drawn(ctx: Ctx, number: int, path: str) -> list[tuple[str, str]]:
     kind = picture.kind if ctx.params.format == "original" else ctx.params.format
     made = []
     for edge in dict.fromkeys(ctx.params.sizes or [0]):
-        target = os.path.join(ctx.scratch, f"{number + 1:04d}-{edge or 'full'}.{ENDINGS[kind]}")
+        size = f"{edge}px" if edge else "full"  # a figure at its end would be taken for a number
+        target = os.path.join(ctx.scratch, f"{number + 1:04d}-{size}.{ENDINGS[kind]}")
         pictures.write(picture, edge, kind, target)
         made.append((target, "thumbnail" if edge else "image"))
     return made

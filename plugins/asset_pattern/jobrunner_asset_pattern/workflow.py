@@ -49,8 +49,8 @@ WORKFLOW = Workflow(
     states=STATES,
     edges=EDGES,
     job_types=(
-        JobType("generation", params="generation"),
-        JobType("export", params="export"),
+        JobType("generation", params="generation", as_given=True),
+        JobType("export", params="export", as_given=True),
     ),
     recipe=Recipe(client="only"),
     locks=(Lock("job", guarded=("processing",)),),

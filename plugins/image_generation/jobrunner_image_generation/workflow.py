@@ -102,7 +102,7 @@ WORKFLOW = Workflow(
     initial="queued",
     states=STATES,
     edges=EDGES,
-    job_types=(JobType("image", params="image", price=1),),
+    job_types=(JobType("image", params="image", price=1, as_given=True),),
     commands=(ANNOTATE,),
     artifacts=ARTIFACTS,
     birth=Birth(guards=(Guard(PROMPT_ALLOWED),), money="hold"),
