@@ -9,6 +9,7 @@ from aiohttp import web
 
 from jobrunner.errors import Refused
 from jobrunner.http.door import Door
+from jobrunner.http.origins import CLIENT
 
 LINES_PER_S = 200
 CROWDS = frozenset({"OVERLOADED", "RATE_LIMITED", "TOO_MANY_STREAMS", "UNAUTHORIZED"})
@@ -35,6 +36,7 @@ class Refusals:
             status=refused.status,
             error_code=refused.code,
             job_id=request.match_info.get("id") if "/jobs/{id}" in route else None,
+            address=request[CLIENT],
             correlation_id=correlation_id,
         )
 

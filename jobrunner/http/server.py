@@ -23,7 +23,7 @@ from jobrunner.http.endpoint import Endpoint
 from jobrunner.http.front import Front
 from jobrunner.http.listening import FIXED, REQUEST_ID, SUBMISSIONS, open_site
 from jobrunner.http.metrics import is_local
-from jobrunner.http.origins import check_page, client_of
+from jobrunner.http.origins import CLIENT, check_page, client_of
 from jobrunner.http.pouring import is_gone, pour_events
 from jobrunner.http.problems import internal, invalid, problem, refusal_of
 from jobrunner.http.refusing import Refusals
@@ -118,6 +118,7 @@ def _frame(door: Door) -> Any:
         correlation_id = _correlation_id(request, door)
         request[REQUEST_ID] = correlation_id
         REQUEST.set(correlation_id)
+        request[CLIENT] = client_of(request, door.settings.trusted_proxies)
         began = door.clock.monotonic()
         try:
             if _is_ambiguous(request):
@@ -166,7 +167,7 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
         settings = door.settings
         if settings.auth == "none":
             check_page(request, settings.public_url, of_a_page=endpoint.is_a_page)
-        address = client_of(request, settings.trusted_proxies)
+        address = request[CLIENT]
         actor = await _actor(door, endpoint, request, address)
         request[KNOWN] = actor is not NOBODY
         query = None if endpoint.query is None else _query(request, endpoint.query)
@@ -291,6 +292,7 @@ def _surprise(door: Door, request: web.Request, error: Exception) -> Refused:
         level="error",
         method=request.method,
         path=request.path,
+        address=request[CLIENT],
         correlation_id=request[REQUEST_ID],
         error=repr(error),
         traceback="".join(traceback.format_exception(error)),

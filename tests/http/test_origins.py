@@ -233,3 +233,14 @@ async def test_guesses_are_charged_to_who_makes_them(tmp_path: Path) -> None:
         assert await statuses("198.51.100.8", 5) == [401] * 5
         assert await statuses("2001:db8:1:2::1", 5) == [401] * 5
         assert await statuses("2001:db8:1:2::2", 1) == [429]
+        lines = [line for line in house.logged if line["event"] == "http.refused"]
+        assert [line["address"] for line in lines[:7]] == ["198.51.100.7"] * 7
+        assert lines[-1]["address"] == "2001:db8:1:2::2"
+
+
+async def test_what_is_refused_says_to_whom(tmp_path: Path) -> None:
+    """Nobody is trusted here, so what a header says of the client is not believed."""
+    async with opened(tmp_path, registry=definitions(names=("howera",))) as house:
+        await house.nobody.ask("GET", "/jobs", headers={"X-Forwarded-For": "198.51.100.7"})
+        (line,) = [line for line in house.logged if line["event"] == "http.refused"]
+        assert (line["address"], line["error_code"]) == ("127.0.0.1", "UNAUTHORIZED")
