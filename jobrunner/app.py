@@ -251,8 +251,7 @@ def load_definitions(config: Config) -> Registry:
         site.addsitedir(os.path.abspath(config.plugins.path))
 
     def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
-        fitted = overrides.apply(workflow, config.workflow(workflow.name))
-        return (workflow, fitted) if isinstance(fitted, tuple) else (fitted, ())
+        return overrides.laid_over(workflow, config.workflow(workflow.name))
 
     registry = Registry(overlay, TAKEN, config.resources)
     registry.load(config.plugins.enabled)

@@ -5,11 +5,15 @@ when all is there, memory is put in order.
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Callable
+
+import msgspec
 
 from jobrunner import overrides
 from jobrunner.config import Config
 from jobrunner.core.decision import Grant, NewToken, Remember
+from jobrunner.core.lenient import leniently
 from jobrunner.core.queries import Token
 from jobrunner.core.redaction import Redaction
 from jobrunner.core.workflow import Definition
@@ -68,6 +72,31 @@ async def remember(store: Store, registry: Registry, clock: Clock, log: Log) -> 
     registry.remember(await store.reader.declarations())
     for which, reasons in registry.outdated.items():
         log("declaration.outdated", level="error", declaration=which, reasons=list(reasons))
+    await _told_of_the_gone(store, registry, log)
+
+
+async def _told_of_the_gone(store: Store, registry: Registry, log: Log) -> None:
+    """Workflows that are not loaded, with the number of their jobs that are under way."""
+    gone = [one for one in await store.reader.declarations() if one[0] not in registry.names()]
+    if not gone:
+        return
+    over = {(name, status) for name, _, data in gone for status in _over(data)}
+    waiting: Counter[str] = Counter()
+    for workflow, status, jobs in (await store.reader.counts()).by_status:
+        if workflow not in registry.names() and (workflow, status) not in over:
+            waiting[workflow] += jobs
+    for name, jobs in sorted(waiting.items()):
+        reason = "; ".join(registry.refused.get(name, ())) or "no plugin brings it"
+        log("workflow.missing", level="error", workflow=name, jobs=jobs, reason=reason)
+
+
+def _over(data: bytes) -> list[str]:
+    """The statuses in which a job of this declaration has ended."""
+    try:
+        states = leniently(data).states
+    except msgspec.MsgspecError:
+        return []
+    return [state.name for state in states if state.kind in ("settled", "final")]
 
 
 def _remembered(definition: Definition, now: int) -> Remember:

@@ -43,6 +43,12 @@ NOTIFY_URL = r"https?://[^\s/?#@]+(?:/[^\s#@]*)?(?:\?[^\s#]*)?"
 
 def apply(workflow: Workflow, settings: WorkflowSettings) -> Workflow | tuple[str, ...]:
     """The workflow as the operator wants it, or everything that does not fit it."""
+    changed, faults = laid_over(workflow, settings)
+    return faults or changed
+
+
+def laid_over(workflow: Workflow, settings: WorkflowSettings) -> tuple[Workflow, tuple[str, ...]]:
+    """As far as it fits, and what does not: an older declaration need not know every name."""
     names = Names(workflow)
     changed = replace(
         workflow,
@@ -54,7 +60,7 @@ def apply(workflow: Workflow, settings: WorkflowSettings) -> Workflow | tuple[st
         settings=_merged(workflow.settings, settings.settings),
         notify=_notify(names, settings.notify),
     )
-    return tuple(names.faults) or changed
+    return changed, tuple(names.faults)
 
 
 def unknown_workflows(config: Config, names: Iterable[str]) -> tuple[str, ...]:

@@ -88,8 +88,11 @@ class JobActor:
             if job.unreadable:
                 raise await self._unreadable(job, message)
             definition = self._definition(job, message)
+            self._lacks_nothing(job, message)
             message = _or_aside(definition, job, message)
             verdict = await self._decide(definition, job, message)
+            if isinstance(verdict, Refused) and isinstance(message, FROM_INSIDE):
+                raise verdict
             if isinstance(verdict, Refused):
                 raise self._denied(job, message, verdict, asked)
             if isinstance(verdict, NoOp):
@@ -130,6 +133,12 @@ class JobActor:
         if actor is not None:
             if refused := foreign(self._world.registry.of(job), job, actor):
                 raise refused
+
+    def _lacks_nothing(self, job: Snapshot, message: Message) -> None:
+        """Nothing is begun that could not be brought to its end. Raises: Refused."""
+        if isinstance(message, Start) and (missing := self._world.registry.lacking(job)):
+            text = f"waits for what its plugin lacks today: {', '.join(missing)}"
+            raise Refused("WORKFLOW_UNAVAILABLE", text, missing=list(missing))
 
     def _definition(self, job: Snapshot, message: Message) -> Definition:
         definition = self._world.registry.of(job)

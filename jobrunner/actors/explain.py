@@ -15,7 +15,7 @@ async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[s
     facts: dict[str, Any] = {
         "status": job.status,
         "kind": job.kind,
-        "waits_for": _reason(definition, job, dispatcher),
+        "waits_for": _lack(world, job) or _reason(definition, job, dispatcher),
         "stuck": job.stuck,
         "paused": _paused(world, job),
         "locks": [
@@ -50,6 +50,12 @@ def _binding(world: World, job: Snapshot) -> dict[str, Any] | None:
         return None
     changed = {"was": bound.was, "changed_at": bound.changed_at, "jobs": bound.jobs}
     return {"stage": bound.stage, **(changed if bound.was else {})}
+
+
+def _lack(world: World, job: Snapshot) -> str:
+    """What its plugin does not bring today, in words."""
+    missing = () if job.stuck else world.registry.lacking(job)
+    return f"its plugin to bring {', '.join(missing)} again" if missing else ""
 
 
 def _paused(world: World, job: Snapshot) -> dict[str, Any] | None:

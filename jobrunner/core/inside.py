@@ -235,7 +235,7 @@ def beset(
     draft = _as_it_was(definition, job, message, facts, moment)
     if not fault.missing:
         return _put_aside(draft, str(fault))
-    return draft.tear_out() if draft.job != job else NoOp("waits_for_its_plugin", job)
+    return draft.tear_out() if draft.job != job else fault.refusal()
 
 
 def _as_it_was(

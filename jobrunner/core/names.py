@@ -69,6 +69,15 @@ def unresolved(definition: Definition, taken: Taken) -> Iterator[Fault]:
     yield from _routes(definition, taken)
 
 
+def functions_named(workflow: Workflow) -> set[str]:
+    """By a guard, an action, a recipe, a route: whoever asks one."""
+    return {call.name for _, call, _ in _calls(workflow)}
+
+
+def structs_named(workflow: Workflow) -> set[str]:
+    return {name for _, name, _ in _struct_names(workflow) if name}
+
+
 # ---------------------------------------------------------------- names used twice
 
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.core.workflow import Command, Definition
-from jobrunner.errors import Refused
+from jobrunner.errors import PluginFault, Refused
 from jobrunner.http.bodies import decode, decode_whole, fault_of
 from jobrunner.http.wire import NoFields, Prose, Version
 
@@ -50,6 +50,9 @@ def command_fields(
 
     Raises: Refused VALIDATION_ERROR.
     """
+    if command.fields and command.fields not in definition.structs:
+        name, struct = definition.workflow.name, f"struct {command.fields}"
+        raise PluginFault(name, struct, "is not there", missing=True).refusal()
     own, decoder = _command_decoder(definition, command.name)
     body = decode(raw or b"{}", decoder)
     said: dict[str, Any] = msgspec.to_builtins(body)

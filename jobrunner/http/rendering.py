@@ -91,13 +91,24 @@ def job_view(call: Call, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> 
         result_url=job.result_url and link(call, job.result_url),
         notify_url=job.notify_url,
         notify_on=list(job.notify_on),
-        stuck=Stuck(reason=job.stuck) if job.stuck else None,
+        stuck=_stuck(call, job),
         paused=_held_back(job.paused) if job.paused else None,
         forked_from=job.forked_from,
         ended_as=ended_as(definition, job) if definition else None,
         needs_person=needs_person(definition, job) if definition else job.stuck is not None,
         allowed=Allowed(statuses=may["statuses"], commands=may["commands"]),
     )
+
+
+def _stuck(call: Call, job: Snapshot) -> Stuck | None:
+    """Put aside in its row, or held up for as long as its plugin lacks something."""
+    if job.stuck:
+        return Stuck(reason=job.stuck)
+    missing = call.door.supervisor.definitions.lacking(job)
+    if not missing:
+        return None
+    reason = f"its plugin lacks {', '.join(missing)} today; it goes on when that is back"
+    return Stuck(reason=reason, missing=list(missing))
 
 
 def _held_back(paused: Paused) -> HeldBack:

@@ -25,7 +25,10 @@ class Allowed(View, frozen=True, kw_only=True):
 
 
 class Stuck(View, frozen=True, kw_only=True):
+    """``missing`` is what its plugin does not bring today; the job goes on when it is back."""
+
     reason: str
+    missing: list[str] | UnsetType = UNSET
 
 
 class WebhookHeard(View, frozen=True, kw_only=True):

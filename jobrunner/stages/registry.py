@@ -15,12 +15,13 @@ from importlib import import_module
 from importlib.metadata import EntryPoint
 from typing import TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from jobrunner.core.adjustable import misset
 from jobrunner.core.check import check
 from jobrunner.core.job import Snapshot
+from jobrunner.core.lacking import absent, lacking
+from jobrunner.core.lenient import leniently
 from jobrunner.core.wellformed import NAME, illformed, shown, slips
 from jobrunner.core.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.stages.api import Stage, is_async
@@ -87,6 +88,11 @@ class Registry:
     def declared(self) -> list[Definition]:
         """Every declaration that jobs may be under, of today and of before."""
         return list(self._pinned.values())
+
+    def lacking(self, job: Snapshot) -> tuple[str, ...]:
+        """What this job needs to go on by itself, and what nobody brings today."""
+        definition = self._pinned.get(job.digest)
+        return lacking(definition, job, self._brings) if definition else ()
 
     def stage(self, name: str) -> Stage | None:
         return self.stages.get(name)
@@ -167,8 +173,9 @@ class Registry:
         self._pinned[effective.digest] = effective
 
     def remember(self, declarations: Iterable[tuple[str, str, bytes]]) -> None:
-        """Older declarations that stored jobs were born under: (name, digest, data). One that the
-        plugin of today cannot serve any more is noted in ``outdated``, and its jobs wait."""
+        """Older declarations that stored jobs were born under: (name, digest, data). What one
+        names and the plugin of today does not bring is noted in ``outdated``; what needs it
+        waits."""
         for name, digest, data in declarations:
             now = self._current.get(name)
             if now is None or digest in self._pinned:
@@ -217,16 +224,18 @@ class Registry:
             self.refused[entry.name] = (found,)
 
     def _pin(self, now: Definition, digest: str, data: bytes) -> tuple[str, ...]:
+        """It passed the check of its day. What is absent today strands what needs it, and that
+        alone; what it has no binding for is worked outside."""
         try:
-            workflow = msgspec.json.decode(data, type=Workflow, strict=False)
-        except msgspec.MsgspecError as error:
-            return (f"the stored declaration is not understood any more: {error}",)
-        older = Definition(workflow, now.functions, now.structs, digest)
-        effective, faults = self._fit(older)
-        faults += _checked(effective, self._taken) + self._unbound(effective)
-        if not faults:
-            self._pinned[digest] = effective
-        return faults
+            workflow = leniently(data)
+            older = Definition(workflow, now.functions, now.structs, digest, now.settings)
+            self._pinned[digest], _ = self._fit(older)
+        except Exception as stumbled:
+            return (f"the stored declaration is not understood any more: {said(stumbled)}",)
+        return absent(self._pinned[digest], self._brings)
+
+    def _brings(self, stage: str) -> bool:
+        return stage in self.stages and stage not in self.unfit
 
     def _examined(self, declared: Definition) -> tuple[Definition, tuple[str, ...]]:
         """The workflow as it would run here, with everything that is wrong with it. What the rules

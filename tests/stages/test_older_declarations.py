@@ -37,14 +37,27 @@ def test_one_that_is_not_understood_stops_nothing() -> None:
     assert made.current("hello") is not None
 
 
-def test_one_whose_struct_is_gone_waits() -> None:
-    """Its jobs are answered WORKFLOW_UNAVAILABLE instead of meeting a name that stands for
-    nothing in the middle of a request."""
+def test_one_whose_struct_is_gone_says_so() -> None:
+    """What needs it waits; the declaration itself is there, for whoever wants to read or cancel."""
     made = registry()
     job_types = tuple(replace(one, params="gone") for one in HELLO.job_types)
     made.remember([older(job_types=job_types)])
-    assert "gone" in made.outdated["hello digest-of-0"][0]
-    assert "digest-of-0" not in made._pinned
+    assert made.outdated["hello digest-of-0"] == ("struct gone",)
+    assert made._pinned["digest-of-0"].workflow.job_types[0].params == "gone"
+
+
+def test_one_of_another_time_is_read_as_far_as_it_goes() -> None:
+    """Fields that are not known any more, a binding that today would be a fault."""
+    made = registry()
+    stored = msgspec.json.decode(definition.encoded)
+    for state in stored["states"]:
+        state["colour"] = "red"
+        state.pop("stage", None)
+    stored["shape"] = {"round": True}
+    stored["edges"][0]["guards"] = [{"call": {"name": "lost", "tone": 1}, "mood": 2}]
+    made.remember([(HELLO.name, "of-old", msgspec.json.encode(stored))])
+    assert made.outdated["hello of-old"] == ("lost",)
+    assert made._pinned["of-old"].stage_of("greeting", "hello") == "external"
 
 
 def test_the_encoding_of_a_declaration_is_read_back() -> None:

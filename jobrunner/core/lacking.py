@@ -1,0 +1,78 @@
+"""What a declaration names and its plugin does not bring today.
+
+A stored declaration passed the check of its day. When its plugin has renamed a stage, a guard or an
+action since, only what needs that name is held up: it says so, and goes on when the name is back.
+Nothing here is stored.
+"""
+
+from collections.abc import Callable, Iterator
+
+from jobrunner.core.guards import BUILT_IN
+from jobrunner.core.job import Snapshot
+from jobrunner.core.names import functions_named, structs_named
+from jobrunner.core.workflow import EXTERNAL, Definition, State
+
+Brought = Callable[[str], bool]
+BY_ITSELF = {"engine", "stage", "timer"}
+
+
+def absent(definition: Definition, is_stage: Brought) -> tuple[str, ...]:
+    """Everything that a declaration names and that is not here."""
+    found = {f"stage {name}" for name in _stages(definition) if not is_stage(name)}
+    found |= {name for name in functions_named(definition.workflow) if not _has(definition, name)}
+    structs = structs_named(definition.workflow)
+    found |= {f"struct {name}" for name in structs if name not in definition.structs}
+    return tuple(sorted(found))
+
+
+def lacking(definition: Definition, job: Snapshot, is_stage: Brought) -> tuple[str, ...]:
+    """What this job would need to move by itself from where it stands, and has not."""
+    state = definition.states.get(job.status)
+    if state is None or job.kind in ("settled", "final"):
+        return ()
+    return tuple(dict.fromkeys(_needed(definition, job, state, is_stage)))
+
+
+def _needed(
+    definition: Definition, job: Snapshot, state: State, is_stage: Brought
+) -> Iterator[str]:
+    works = state.kind == "active"
+    target = state.name if works else definition.onward_of(state.name, job.job_type)
+    if state.on_demand and job.attempt is not None:
+        yield from _of_a_stage(definition, job, state.on_demand, is_stage)
+    if not target:
+        return
+    if works or definition.states[target].kind == "active":
+        stage = definition.stage_of(target, job.job_type)
+        if stage == EXTERNAL:
+            return
+        yield from _of_a_stage(definition, job, stage, is_stage)
+    for edge in definition.table[state.name].values():
+        if not set(edge.by) & BY_ITSELF or (not works and edge.target != target):
+            continue
+        for guard in edge.guards:
+            asked = not guard.on or set(guard.on) & BY_ITSELF
+            if asked and not _has(definition, guard.call.name):
+                yield guard.call.name
+    if works and state.sift is not None and not _has(definition, state.sift.name):
+        yield state.sift.name
+
+
+def _of_a_stage(
+    definition: Definition, job: Snapshot, stage: str, is_stage: Brought
+) -> Iterator[str]:
+    if stage != EXTERNAL and not is_stage(stage):
+        yield f"stage {stage}"
+    declared = definition.job_types.get(job.job_type)
+    if declared is not None and declared.params not in definition.structs:
+        yield f"struct {declared.params}"
+
+
+def _stages(definition: Definition) -> set[str]:
+    found = {name for state in definition.workflow.states for name in state.stage.values()}
+    found |= {state.on_demand for state in definition.workflow.states}
+    return found - {EXTERNAL, ""}
+
+
+def _has(definition: Definition, function: str) -> bool:
+    return function in definition.functions or function in BUILT_IN
