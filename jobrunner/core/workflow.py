@@ -28,8 +28,7 @@ Money = Literal["hold", "capture", "release", "charge", "refund"]
 EXTERNAL = "external"
 ANY = "*"
 
-# What an endpoint may want to hear of: ``transition`` is every move, ``UNASKED`` what it hears
-# without having asked.
+# What an endpoint may want to hear of: ``transition`` is every move, the unasked comes by itself.
 Happening = Literal["ended", "settled", "waiting", "stuck", "transition"]
 EVERY: Happening = "transition"
 UNASKED: tuple[Happening, ...] = ("ended", "settled")
@@ -119,8 +118,7 @@ class State(Declared, frozen=True):
     done         where an active state leads when its stage is done; likewise ``partial`` and
                  ``rejected`` (empty: such an outcome is a permanent failure)
     limit_s      the time limit of one attempt in the house; heartbeat_s the silence it may keep
-    same         what a repeat of this status means: refused, a success without a write, a report
-                 of progress, or a new try of the same stage
+    same         what a repeat means: refused, no write, a report of progress, or a new try
     entry        where a job's progress stands on entering (None: as it was)
     ends         how logs and clients name the end that this state is
     fails        failure fields that a report entering here must carry; marks a failure state
@@ -131,6 +129,7 @@ class State(Declared, frozen=True):
     person       False on a waiting state that needs nobody: the run stays alive in it
     on_demand    a stage that a command may start here, which leaves the job where it is
     dead_letter  entering it puts the job on the list of given-up work
+    library      an outside worker that holds a claim here may look into the library of the owner
     sift         a function that takes out of a report from here what no longer counts
     """
 
@@ -157,6 +156,7 @@ class State(Declared, frozen=True):
     person: bool = True
     on_demand: str = ""
     dead_letter: bool = False
+    library: bool = False
     sift: Call | None = None
 
 

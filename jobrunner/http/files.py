@@ -15,12 +15,15 @@ import anyio
 from aiohttp import web
 
 from jobrunner.core.decision import Unshelve
-from jobrunner.core.queries import AssetRow
+from jobrunner.core.job import Actor, Snapshot
+from jobrunner.core.queries import AssetRow, JobFilter
+from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.links import link
 from jobrunner.stages.shelf import inside
 
+CLAIMS_MAX = 100
 BLOCK = 256 * 1024
 RANGE = re.compile(r"bytes=\s*([0-9]{0,18})-([0-9]{0,18})\s*")
 DIGITS = re.compile(r"[0-9a-f]{64}")
@@ -75,7 +78,38 @@ async def _readable(call: Call, row: AssetRow) -> bool:
     job = await call.door.reader.job(row.job_id) if row.job_id else None
     if job is not None and call.actor.serves(job.workflow):
         return True
-    return await call.door.reader.named_by(row, call.actor.workflows)
+    if await call.door.reader.named_by(row, call.actor.workflows):
+        return True
+    return await works_with_library(call, row.user_id)
+
+
+async def works_with_library(call: Call, owner: str) -> bool:
+    """Whether the caller has claimed a job of theirs where it may look into their library."""
+    definitions, actor = call.door.supervisor.definitions, call.actor
+    if actor.role != "workflow":
+        return False
+    loaded = [found for name in definitions.names() if (found := definitions.current(name))]
+    states = {
+        state.name
+        for definition in loaded
+        if actor.serves(definition.workflow.name)
+        for state in definition.workflow.states
+        if state.library
+    }
+    if not states:
+        return False
+    theirs = JobFilter(
+        user_id=owner, workflows=actor.workflows, statuses=tuple(sorted(states)), limit=CLAIMS_MAX
+    )
+    page = await call.door.reader.jobs(theirs)
+    return any(_is_claimed_by(job, definitions.of(job), actor) for job in page.jobs)
+
+
+def _is_claimed_by(job: Snapshot, definition: Definition | None, actor: Actor) -> bool:
+    claimant = job.attempt.claimant if job.attempt else ""
+    if definition is None or not claimant or not actor.stands_for(claimant):
+        return False
+    return definition.states[job.status].library
 
 
 async def content(call: Call) -> Reply:
@@ -216,4 +250,4 @@ def _opened(path: Path, first: int) -> BinaryIO:
     return file
 
 
-__all__ = ["content", "discard", "own_asset"]
+__all__ = ["content", "discard", "own_asset", "works_with_library"]

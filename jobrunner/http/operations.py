@@ -5,7 +5,7 @@ from jobrunner.core.decision import Grant
 from jobrunner.core.messages import Release, Stop
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply
-from jobrunner.http.files import own_asset
+from jobrunner.http.files import own_asset, works_with_library
 from jobrunner.http.finding import job_id_of
 from jobrunner.http.instants import text_of
 from jobrunner.http.keys import key_given
@@ -75,10 +75,14 @@ async def grant(call: Call) -> Reply:
 
 
 async def library(call: Call) -> Reply:
-    """Files over all jobs, newest first. An admin who names nobody sees everybody's."""
+    """Files over all jobs, newest first. An admin who names nobody sees everybody's; a worker sees
+    those of whose job it holds, where the stage that it stands in for would."""
     query: OwnedPageQuery = call.query
     everybody = call.actor.role == "admin" and query.user_id is None
-    owner = None if everybody else _whose(call, query)
+    if query.user_id is not None and await works_with_library(call, query.user_id):
+        owner: str | None = query.user_id
+    else:
+        owner = None if everybody else _whose(call, query)
     rows = await call.door.reader.library(owner, query.limit, key_of(query.cursor))
     following = _next([row.row for row in rows], query)
     return reply(Library(assets=asset_entries(call, rows), next_cursor=following))

@@ -357,7 +357,7 @@ class OwnedQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class OwnedPageQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``user_id`` is for admins."""
+    """``user_id`` is for admins; of files, also for who has claimed a job that may look at them."""
 
     user_id: str | None = None
 

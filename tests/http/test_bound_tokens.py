@@ -141,6 +141,29 @@ async def test_files_that_its_jobs_name_are_readable(house: House) -> None:
     assert (await wide.get(f"/assets/{named}/content")).status == 404
 
 
+async def test_a_worker_looks_into_the_library_while_it_holds_a_claim(house: House) -> None:
+    """Where the declaration says so, as long as the claim lasts, and of nobody else."""
+    narrow = await bound(house, "asset-pattern", "cutx", name="librarian")
+    asset, evil = await uploaded(house, house.ada), await uploaded(house, house.eve)
+    job = await house.ada.submit("asset-pattern", job_type="generation")
+    other = await house.ada.submit("cutx", params={"product_id": "p"})
+    assert (await narrow.post(f"/jobs/{other['id']}/claim")).status == 200
+    for path in ("/assets?user_id=ada", "/assets?user_id=eve"):
+        assert (await narrow.get(path)).code == "FORBIDDEN"
+    assert (await narrow.get(f"/assets/{asset}/content")).status == 404
+    assert (await narrow.post(f"/jobs/{job['id']}/claim")).status == 200
+    listed = (await narrow.get("/assets?user_id=ada&limit=100")).json["assets"]
+    assert asset in [one["id"] for one in listed]
+    assert (await narrow.get(f"/assets/{asset}/content")).raw == b"a,b\n1,2\n"
+    assert (await narrow.get("/assets?user_id=eve")).code == "FORBIDDEN"
+    assert (await narrow.get(f"/assets/{evil}/content")).status == 404
+    assert (await house.worker.get("/assets?user_id=ada")).code == "FORBIDDEN"
+    done = await narrow.post(f"/jobs/{job['id']}/transitions", {"to": "completed"})
+    assert done.status == 200
+    assert (await narrow.get("/assets?user_id=ada")).code == "FORBIDDEN"
+    assert (await narrow.get(f"/assets/{asset}")).status == 404
+
+
 async def test_files_of_jobs(house: House) -> None:
     job = await house.ada.submit("asset-pattern", job_type="generation")
     await house.worker.post(f"/jobs/{job['id']}/claim")

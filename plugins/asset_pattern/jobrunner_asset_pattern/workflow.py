@@ -22,6 +22,7 @@ STATES = (
         retry=Retry("inside", failed=("failed",), max=3, base_s=1, factor=2, cap_s=30, jitter=0.25),
         same="progress",
         entry=0,
+        library=True,
     ),
     State("completed", "final", same="noop", entry=100, ends="completed"),
     State("partial", "final", same="noop", entry=100, ends="partial", remarks=True),
