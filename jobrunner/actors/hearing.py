@@ -7,6 +7,7 @@ until a commit holds it: in the job, or in the table of those that are for nobod
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jobrunner.actors.answer import Answer, ours
 from jobrunner.actors.world import World
@@ -33,6 +34,8 @@ class Hearing(Struct, frozen=True):
 async def hear(world: World, ask: Ask, message: Told) -> Hearing:
     """Returns when what became of it is on the disk."""
     name = name_of(message.source, message.key)
+    value = world.surroundings.redaction.within(message.value)
+    message = replace(message, value=value)
     for _ in range(TRIES):
         now = world.clock.now()
         known = await world.reader.webhook(message.source, message.webhook_id, name, now - KEPT_MS)

@@ -13,7 +13,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from jobrunner.core.job import Failure
-from jobrunner.core.messages import Beat, Checkpoint, Do, Ended, Message, Move, Report
+from jobrunner.core.messages import (
+    Answered,
+    Beat,
+    Checkpoint,
+    Do,
+    Ended,
+    Keep,
+    Message,
+    Move,
+    Report,
+    Told,
+)
 
 GONE = "[redacted]"
 SHORTEST = 4
@@ -22,7 +33,8 @@ LOOKS = (
     (re.compile(r"([a-z][a-z0-9+.-]*://)[^/\s@\"'<>]+@", re.IGNORECASE), rf"\1{GONE}@"),
     (re.compile(r"\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\1{GONE}"),
     (re.compile(r"\b(basic\s+)(?=\S*[0-9=])[A-Za-z0-9+/=]{8,}", re.IGNORECASE), rf"\1{GONE}"),
-    (re.compile(r"\b(?:[spr]k|r8|hf|gsk|gh[pousr]|xox[abprs]|whsec|jr)[-_][\w-]{8,}"), GONE),
+    (re.compile(r"\b(?:[spr]k|r8|hf|gsk|gh[pousr]|xox[abprs]|jr)[-_][\w-]{8,}"), GONE),
+    (re.compile(r"\bwhsec_[A-Za-z0-9+/=]{8,}"), GONE),
     (re.compile(r"\b(?:AKIA|AIza)[\w-]{12,}"), GONE),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), GONE),
     (
@@ -94,6 +106,8 @@ def redacted(message: Message, clean: Redaction) -> Message:
             )
         case Checkpoint():
             return replace(message, report=_report(message.report, clean))
+        case Keep() | Answered() | Told():
+            return replace(message, value=clean.within(message.value))
         case Beat(message=str() as text):
             return replace(message, message=clean(text))
         case Do(fields={"failure_message": str() as text}):

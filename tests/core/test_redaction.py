@@ -5,7 +5,18 @@ from typing import Any
 import pytest
 
 from jobrunner.core.job import STAGE, Failure
-from jobrunner.core.messages import Beat, Checkpoint, Do, Ended, Move, Report, Start
+from jobrunner.core.messages import (
+    Answered,
+    Beat,
+    Checkpoint,
+    Do,
+    Ended,
+    Keep,
+    Move,
+    Report,
+    Start,
+    Told,
+)
 from jobrunner.core.redaction import GONE, Redaction, redacted
 from jobrunner.stages.secrecy import secrets_of_settings
 from tests.driving import ADMIN, WORKER
@@ -20,7 +31,7 @@ KEY = "kanarie/7+f3 e1"
         ("Authorization: Basic YWRhOnBhc3N3b3Jk", f"Authorization: Basic {GONE}"),
         ("no: sk-proj-4f8a9b2c7d1e", f"no: {GONE}"),
         ("r8_A1b2C3d4E5f6 and hf_abcdefghijkl", f"{GONE} and {GONE}"),
-        ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", GONE),
+        ("whsec_MfKQ9r8+KYqrTwj/PD8ILPZIo2LaLaSw==", GONE),
         ("AKIAIOSFODNN7EXAMPLE", GONE),
         ("https://ada:s3cret@host/path", f"https://{GONE}@host/path"),
         ('{"api_key": "0123456789abcdef"}', '{"api_key": "' + GONE + '"}'),
@@ -74,6 +85,9 @@ MESSAGES: list[Any] = [
     Move(WORKER, "failed", Report(failure_message=KEY, result={"a": KEY}), reason=KEY),
     Checkpoint(1, Report(artifacts={"b": KEY})),
     Beat(STAGE, 1, KEY),
+    Keep(1, "ordered", {"echo": KEY}),
+    Answered(WORKER, "p-1", [KEY]),
+    Told("source", "w-1", "p-1", {"error": KEY}),
     Do(ADMIN, "fail", {"failure_message": KEY, "failure_code": "X"}),
 ]
 

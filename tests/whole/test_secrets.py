@@ -28,6 +28,7 @@ from jobrunner.config import (
     Server,
     WorkflowSettings,
 )
+from jobrunner.core.messages import Told
 from tests.http.serving import House, opened
 from tests.receiving import Receiver, receiving
 
@@ -150,6 +151,8 @@ async def test_what_a_provider_repeats_is_nowhere_to_be_read(
             for form in FORMS:
                 bird.form = form
                 await everything(here, said, films, first=form == "the key is wrong")
+            early = Told("replicate", "w-1", "nobody's yet", {"error": bird.heard[-1]})
+            assert not (await here.service.supervisor.hear(early)).applied
             await delivered(receiver, said)
             await said.of_the_house()
         heard = "\n".join(bird.heard)
