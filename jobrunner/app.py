@@ -19,7 +19,7 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from jobrunner import overrides
+from jobrunner import overrides, preflight
 from jobrunner.actors import Limits, Supervisor
 from jobrunner.actors.crew import Crew
 from jobrunner.actors.health import Health
@@ -121,6 +121,7 @@ async def running(
     from jobrunner.http.server import open_sites
 
     ports = ports or system_ports()
+    preflight.demand_folders(config)
     definitions = registry or load_definitions(config)
     around = _surroundings(config, ports)
     keep_secrets(config, definitions, around.redaction, log)

@@ -16,20 +16,28 @@ from jobrunner.stages import Registry
 def lacking(config: Config, registry: Registry, environ: Mapping[str, str]) -> list[str]:
     """Say everything that would keep a service from doing what these settings ask of it."""
     return [
-        *_folders(config),
+        *folders(config),
         *_notifications(config, registry, environ),
         *_webhooks(config, registry, environ),
     ]
 
 
-def _folders(config: Config) -> Iterator[str]:
+def demand_folders(config: Config) -> None:
+    """Raises: Misconfigured, when a folder that is named cannot be had."""
+    if faults := tuple(folders(config)):
+        raise Misconfigured(*faults)
+
+
+def folders(config: Config) -> Iterator[str]:
+    """Say which of the folders that are named cannot be had."""
+    path, assets = config.store.path, config.store.assets
     named = {
-        "store.path": os.path.dirname(os.path.abspath(config.store.path)),
-        "store.assets": os.path.abspath(config.store.assets),
+        "store.path": (path, os.path.dirname(os.path.abspath(path))),
+        "store.assets": (assets, os.path.abspath(assets)),
     }
-    for key, folder in named.items():
+    for key, (given, folder) in named.items():
         if reason := _unwritable(folder):
-            yield f"{key}: {folder} cannot be written: {reason}"
+            yield f"{key}: {folder} cannot be written: {reason} (it says {given!r})"
     if os.path.isdir(config.store.path):
         yield f"store.path = {config.store.path!r}: is a folder; name the file of the database"
 

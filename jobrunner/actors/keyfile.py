@@ -38,9 +38,14 @@ class KeyFile:
         return self._secrets
 
     def make(self, files: Files, secret: str) -> None:
-        """Only where there is none yet."""
-        if not os.path.exists(self.path):
+        """Only where there is none yet. Raises: Misconfigured, for one that is of no use."""
+        try:
+            os.stat(self.path)
+        except FileNotFoundError:
             files.write_private(self.path, f"{secret}\n".encode())
+        except OSError as error:
+            raise Misconfigured(f"{self.path}: cannot be read: {error.strerror}") from error
+        self()
 
     def rotate(self, files: Files, secret: str) -> None:
         """A new first line; of the old ones, only the newest stays."""

@@ -22,10 +22,18 @@ async def recover(world: World, deliver: Deliver) -> list[str]:
     life = await world.reader.last_life(world.store.epoch)
     suspected = suspects(died, life)
     for attempt in died:
-        await deliver(attempt.job_id, Recovered(suspected == [attempt]))
+        guilty = suspected == [attempt] and not _is_apart(world, attempt)
+        await deliver(attempt.job_id, Recovered(guilty))
     if died:
         world.say("service.recovered", attempts=len(died), one_at_a_time=bool(suspected))
     return [attempt.job_id for attempt in suspected]
+
+
+def _is_apart(world: World, attempt: OpenAttempt) -> bool:
+    """A stage in a process of its own cannot end the service: whoever did was somebody else. It
+    starts one at a time all the same, since many at once may use up the memory."""
+    stage = world.registry.stage(attempt.stage)
+    return stage is not None and stage.runs == "process"
 
 
 def suspects(died: Sequence[OpenAttempt], life: LastLife | None) -> list[OpenAttempt]:

@@ -1,6 +1,7 @@
 """The service itself, and what it offers."""
 
 import importlib.util
+import os
 import sys
 
 import anyio
@@ -13,6 +14,7 @@ def serve(*, where: Where = Where()) -> None:
     from jobrunner import app
     from jobrunner.log import Log, bridge
 
+    os.umask(0o077)  # what the service and its stages make is its owner's alone
     config = where.load()
     log = Log(sys.stderr)
     bridge(log)

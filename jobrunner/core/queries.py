@@ -209,6 +209,7 @@ class OpenAttempt(Struct, frozen=True):
     job_id: str
     serial: int
     started_at: int = 0
+    stage: str = ""
 
 
 KnownKey = Known

@@ -5,6 +5,7 @@ short list, and to its owner alone. Its digest is its ETag, so a download that b
 where it stood if, and only if, the file is still the one that it began with.
 """
 
+import errno
 import os
 import re
 from collections.abc import Mapping
@@ -244,8 +245,12 @@ async def _pour(
 def _opened(path: Path, first: int) -> BinaryIO:
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise Refused("ASSET_GONE", "the file was removed just now") from error
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise Refused("OVERLOADED", "too many files are open here now") from error
+        raise
     file.seek(first)
     return file
 

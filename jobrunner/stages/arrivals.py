@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from jobrunner.errors import Refused, StorageFull
 from jobrunner.ports import Children, Clock, Files
+from jobrunner.stages.folders import made
 
 FOLDER = ".incoming"
 PART, CHUNK, ORDER = ".part", ".chunk", ".json"
@@ -308,8 +309,7 @@ def _append(path: Path, other: Path) -> None:
 
 
 def _placed(root: Path, part: Path, folder: str, wanted: str, count: int) -> tuple[str, int]:
-    place = root / folder
-    place.mkdir(parents=True, exist_ok=True)
+    place = made(root / folder)
     for number in range(count + 1, count + TRIES):
         path = place / numbered(wanted, number)
         try:

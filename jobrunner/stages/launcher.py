@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 DEATH_SIGNAL, SUBREAPER = 1, 36
 LOOK_S, GRACE_S = 0.1, 2.0
 ROUNDS = 500
+FIRST_TO_GO = 500  # of 1000; the service has what it was given, mostly 0
 TOO_MANY = 125
 BEHIND = 10  # a stage that computes takes no turn from the service, which answers many
 
@@ -148,6 +149,7 @@ def _become_stage(orders: dict[str, Any]) -> NoReturn:
         told = os.dup(0)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
+        _offer_to_the_kernel()
         _limit(orders["limits"])
         sys.path[:] = orders["path"]
         sys.argv[1:] = []
@@ -160,6 +162,12 @@ def _become_stage(orders: dict[str, Any]) -> NoReturn:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
+
+
+def _offer_to_the_kernel() -> None:
+    """When memory is short this is ended, with what it starts, and not the service."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write(str(FIRST_TO_GO))
 
 
 def _limit(limits: dict[str, int]) -> None:

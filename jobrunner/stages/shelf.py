@@ -7,6 +7,7 @@ fault. A stage in another process does this by itself: the room needs no port fo
 the one thing that looks the same from everywhere.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -16,7 +17,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from jobrunner.stages.outcomes import PermanentFailure
+from jobrunner.errors import StorageError
+from jobrunner.stages.folders import flush, made, private
+from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
 from jobrunner.stages.room import Room
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
@@ -25,6 +28,7 @@ DRAFT = ".draft"
 SCRATCH = ".scratch"
 OLD_MS = 24 * 3600 * 1000
 TRIES = 1000
+ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 
 
 class Kept(Struct, frozen=True):
@@ -49,8 +53,7 @@ class Shelf:
     def put(self, name: str, content: bytes | str) -> Kept:
         """Bytes, or the path of a file that is moved here, under a name of its own."""
         checked_name(name)
-        folder = self._root / self._folder
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = made(self._root / self._folder)
         self._room(len(content) if isinstance(content, bytes) else os.path.getsize(content))
         draft = folder / f"{name}{DRAFT}"
         try:
@@ -58,7 +61,7 @@ class Shelf:
             place = self._named(draft, name)
         finally:
             draft.unlink(missing_ok=True)
-        _flush(folder)
+        flush(folder)
         if isinstance(content, str):
             Path(content).unlink(missing_ok=True)
         return Kept(place.relative_to(self._root).as_posix(), size, sha256)
@@ -67,7 +70,11 @@ class Shelf:
         """The path of a file that is as it was recorded."""
         if kept is None:
             raise PermanentFailure("CORRUPT_INPUT", f"artifact {artifact!r} has no file here")
-        if not is_sound(str(self._root), kept):
+        try:
+            sound = is_sound(str(self._root), kept)
+        except StorageError as error:
+            raise RetryableFailure("STORAGE_FAILED", str(error)) from error
+        if not sound:
             text = f"the file of {artifact!r} is missing, or is not what was recorded"
             raise PermanentFailure("CORRUPT_INPUT", text)
         return str(self._root / kept.path)
@@ -99,7 +106,7 @@ def scratch_path(root: str, name: str) -> str:
 
 def made_empty(folder: str) -> None:
     tidy(folder)
-    os.makedirs(folder)
+    made(Path(folder))
 
 
 def tidy(folder: str) -> None:
@@ -107,12 +114,18 @@ def tidy(folder: str) -> None:
 
 
 def is_sound(root: str, kept: Kept) -> bool:
-    """There, of this size, with this digest."""
+    """There, of this size, with this digest.
+
+    Raises: StorageError, when nobody can tell: a file that cannot be opened now (too many are open,
+    a right is missing, the disk fails) is not gone.
+    """
     try:
         place = inside(root, kept.path)
         return place.stat().st_size == kept.size and _digest(place) == kept.sha256
-    except OSError:
-        return False
+    except OSError as error:
+        if error.errno in ABSENT or isinstance(error, FileNotFoundError):
+            return False
+        raise StorageError(f"{kept.path} cannot be looked at: {error.strerror}") from error
 
 
 def inside(root: str, path: str) -> Path:
@@ -147,8 +160,10 @@ class Checked:
     def _marks(self, kept: Kept) -> tuple[int, ...] | None:
         try:
             stat = inside(self._root, kept.path).stat()
-        except OSError:
-            return None
+        except OSError as error:
+            if error.errno in ABSENT or isinstance(error, FileNotFoundError):
+                return None
+            raise StorageError(f"{kept.path} cannot be looked at: {error.strerror}") from error
         return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
@@ -178,7 +193,7 @@ def _age_ms(place: Path, now_ms: int) -> int:
 
 def _written(draft: Path, content: bytes | str) -> tuple[int, str]:
     """Into a file that is on disk when this returns; its size and digest."""
-    with draft.open("wb") as file:
+    with open(draft, "wb", opener=private) as file:
         if isinstance(content, bytes):
             file.write(content)
         else:
@@ -192,14 +207,6 @@ def _written(draft: Path, content: bytes | str) -> tuple[int, str]:
 def _digest(place: Path) -> str:
     with place.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _flush(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _numbered(name: str, number: int) -> str:

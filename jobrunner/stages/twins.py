@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterable
 
+from jobrunner.stages.folders import flush, made, private
 from jobrunner.stages.shelf import DRAFT, inside, remove
 
 
@@ -15,7 +16,7 @@ def twin(root: str, pairs: Iterable[tuple[str, str]]) -> None:
     """Each first path gets the second one as well; all are named on disk when this returns."""
     for old, new in pairs:
         source, place = inside(root, old), inside(root, new)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        made(place.parent)
         try:
             os.link(source, place)
         except FileExistsError:
@@ -23,7 +24,7 @@ def twin(root: str, pairs: Iterable[tuple[str, str]]) -> None:
         except OSError:
             _copy(str(source), str(place))
         os.utime(place)
-        _flush(str(place.parent))
+        flush(place.parent)
 
 
 def untwin(root: str, paths: Iterable[str]) -> None:
@@ -40,18 +41,11 @@ def untwin(root: str, paths: Iterable[str]) -> None:
 def _copy(source: str, place: str) -> None:
     draft = place + DRAFT
     try:
-        shutil.copyfile(source, draft)
-        with open(draft, "rb+") as file:
-            os.fsync(file.fileno())
+        with open(source, "rb") as old, open(draft, "wb", opener=private) as new:
+            shutil.copyfileobj(old, new)
+            new.flush()
+            os.fsync(new.fileno())
         os.replace(draft, place)
     finally:
         if os.path.exists(draft):
             os.unlink(draft)
-
-
-def _flush(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

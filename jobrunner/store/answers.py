@@ -338,7 +338,8 @@ def _claimable(
 
 def open_attempts(db: Db, epoch: int) -> tuple[OpenAttempt, ...]:
     found = db.execute(
-        "SELECT j.uid, a.serial, coalesce(a.attempt ->> 'started_at', 0) "
+        "SELECT j.uid, a.serial, coalesce(a.attempt ->> 'started_at', 0), "
+        "coalesce(a.attempt ->> 'stage', '') "
         "FROM attempts a JOIN jobs j ON j.id = a.job "
         "WHERE a.status = 'running' AND a.epoch < ? AND a.holder = 'stage' "
         "ORDER BY a.job, a.serial",

@@ -107,7 +107,7 @@ async def lock_patiently(
 def lock_process(path: str, command: str = "") -> ProcessLock:
     """Makes the folder and, readable by its owner only, the file when they are not there yet."""
     try:
-        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         lock = ProcessLock(path, command)
         if not os.path.exists(path):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

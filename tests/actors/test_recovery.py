@@ -1,10 +1,15 @@
 """Who is suspected of having killed the service."""
 
+from typing import Any
+
 import pytest
 
-from jobrunner.actors.recovery import suspects
+from jobrunner import Done, Stage
+from jobrunner.actors.recovery import recover, suspects
+from jobrunner.core.messages import Recovered
 from jobrunner.core.queries import LastLife, OpenAttempt
 
+pytestmark = pytest.mark.anyio
 MINUTE = 60_000
 START = 1_000_000
 
@@ -34,3 +39,37 @@ def test_nobody_is_suspected_of_an_end_that_was_none(after_ms: int, goodbye: int
     """A service that had been up for long, and one that was stopped."""
     assert died(after_ms, 1, goodbye=goodbye) == []
     assert suspects((), None) == []
+
+
+@pytest.mark.parametrize(("runs", "alone"), [("process", False), ("loop", True), ("thread", True)])
+async def test_a_stage_in_a_process_of_its_own_is_not_to_blame(runs: str, alone: bool) -> None:
+    """R15: it starts one at a time all the same, and nothing is counted against it."""
+    told = list[tuple[str, Recovered]]()
+    stage = Stage("toy.work", lambda ctx: Done(), how=runs)  # type: ignore[arg-type]
+
+    async def deliver(job_id: str, message: Recovered) -> None:
+        told.append((job_id, message))
+
+    world = Remains((OpenAttempt("job-1", 1, START + 10, "toy.work"),), stage)
+    assert await recover(world, deliver) == ["job-1"]  # type: ignore[arg-type]
+    assert told == [("job-1", Recovered(alone))]
+
+
+class Remains:
+    """What a start finds of the life before it."""
+
+    def __init__(self, died: tuple[OpenAttempt, ...], stage: Stage) -> None:
+        self.store = self.reader = self.registry = self
+        self.epoch = 2
+        self._died, self._stage = died, stage
+
+    async def open_attempts(self, epoch: int) -> tuple[OpenAttempt, ...]:
+        return self._died
+
+    async def last_life(self, epoch: int) -> LastLife:
+        return LastLife(START, START + 1000, None)
+
+    def stage(self, name: str) -> Stage | None:
+        return self._stage if name == self._stage.name else None
+
+    def say(self, event: str, **fields: Any) -> None: ...

@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "": {"core", "errors", "stages"},
     "telemetry": {"core", "errors"},
     "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
-    | {"beginning", "ending", "overrides", "telemetry"},
+    | {"beginning", "ending", "overrides", "preflight", "telemetry"},
 }
 ALL_ROOMS = set(MAY_IMPORT) | {"app"}
 MAY_IMPORT |= {"cli": ALL_ROOMS, "testing": ALL_ROOMS, "__main__": {"cli"}}

@@ -177,3 +177,16 @@ async def test_jobs_of_a_workflow_that_is_gone_wait_for_it(home: Place) -> None:
     home.configure(with_plugin)
     await home.start()
     assert (await home.at(job["id"], "done"))["result"]
+
+
+async def test_folders_that_cannot_be_had_are_all_named(home: Place) -> None:
+    (home.folder / "data").write_text("a file where a folder should be")
+    said = await refused(home)
+    assert "store.path" in said
+    assert "store.assets" in said
+
+
+async def test_an_empty_secret_of_notifications_is_said_at_the_start(home: Place) -> None:
+    home.database.parent.mkdir()
+    home.database.with_name("notify.secret").touch()
+    assert "notify.secret" in await refused(home)
