@@ -4,11 +4,15 @@ import base64
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
 
+from jobrunner.core.workflow import Upload
+from jobrunner.http.uploads import sent_limit
+from tests.driving import varied
 from tests.http.serving import Caller, House, Said, opened
 from tests.http.test_claims import WHERE, claimed, worker
 from tests.standing import LIFECYCLES
@@ -240,3 +244,30 @@ async def test_a_sent_file_survives_a_restart(tmp_path: Path) -> None:
         report = {"to": "completed", "assets": [{"id": asset["id"]}], "claim": job["claim"]}
         assert (await anna.post(f"/jobs/{job['id']}/transitions", report)).status == 200
         assert (await anna.get(f"/assets/{asset['id']}/content")).raw == DATA
+
+
+async def test_files_that_wait_have_bounds(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In number for an attempt, and in size as the workflow and the service allow."""
+    anna = await worker(house, "anna")
+    job = await claimed(house, anna, "asset-pattern", "processing")
+    monkeypatch.setattr("jobrunner.core.sending.SENT_MAX", 2)
+    for number in range(2):
+        assert (await sent(anna, job, name=f"{number}.txt")).status == 201
+    said = await sent(anna, job)
+    assert (said.status, said.code, said.json["limit"]) == (429, "QUOTA_EXCEEDED", 2)
+    assert len(lying(house, job)) == 2
+    assert (await sent(anna, job, b"")).code == "QUOTA_EXCEEDED"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limit"), [((), 1000), ((0, 5), 1000), ((5, 70), 70), ((5000,), 1000)]
+)
+def test_how_large_a_sent_file_may_be(sizes: tuple[int, ...], limit: int) -> None:
+    """As large as the largest that the workflow takes from people, where it says so."""
+    uploads = tuple(
+        Upload(f"u{place}", walks={}, asset_type="file", max_bytes=size)
+        for place, size in enumerate(sizes)
+    )
+    call = SimpleNamespace(door=SimpleNamespace(settings=SimpleNamespace(max_upload=1000)))
+    definition = varied(LIFECYCLES["cutx"].definition, uploads=uploads)
+    assert sent_limit(call, definition) == limit  # type: ignore[arg-type]

@@ -2,13 +2,18 @@
 which one hands over to the other: whoever comes next has the file that came before."""
 
 import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.http.serving import Caller, House
+from jobrunner import app
+from jobrunner.config import Config, Limits, WorkflowSettings
+from tests.http.serving import Caller, House, opened
+from tests.plugins import test_ss_at_work as ss
 from tests.plugins.test_howera_at_work import _ffmpeg, assets, at, tell, uploaded, with_provider
 
 pytestmark = pytest.mark.anyio
@@ -158,3 +163,56 @@ async def test_a_new_run_begins_behind_what_a_worker_sent(
         again = await here.ada.post(f"/jobs/{job_id}/rerun", {})
         assert again.status == 201, again.raw
         assert "audio_uri" in again.json["carried"]
+
+
+# ---------------------------------------------------------------- ss: a draft, then a run
+
+
+@asynccontextmanager
+async def tables(folder: Path, **stages: str) -> AsyncIterator[House]:
+    workflows = {"ss": WorkflowSettings(stages=stages)}
+    registry = app.load_definitions(Config(workflows=workflows))
+    limits = Limits(free_disk=0, lag=0)
+    async with opened(folder, registry=registry, limits=limits, workflows=workflows) as here:
+        yield here
+
+
+@pytest.mark.parametrize("outside", ["created", "running"])
+async def test_a_table_is_worked_on_by_both(tmp_path: Path, outside: str) -> None:
+    """A draft from elsewhere is run here, and one from here is run elsewhere."""
+    async with tables(tmp_path / "both", **{outside: "external"}) as here:
+        job_id = await ss.submitted(here)
+        assert (await ss.sent(here, job_id)).status in (200, 201)
+        assert (await here.ada.post(f"/jobs/{job_id}/draft")).status == 202
+        if outside == "created":
+            claim = await claimed_table(here, job_id)
+            draft = {"text": "Count the rows.", "questions": []}
+            said = await here.worker.post(
+                f"/jobs/{job_id}/transitions",
+                {"to": "draft_ready", "artifact_updates": {"draft": draft}, "claim": claim},
+            )
+            assert said.status == 200, said.raw
+        await ss.at(here, job_id, "draft_ready")
+        await ss.tell(here, job_id, "confirm", confirmed=True)
+        if outside == "running":
+            claim = await claimed_table(here, job_id)
+            path = f"/jobs/{job_id}/assets?name=report.md&artifact=report&claim={claim}"
+            text = {"Content-Type": "text/markdown"}
+            sent = await here.worker.ask("POST", path, data=b"# So many rows", headers=text)
+            assert sent.status == 201, sent.raw
+            done = {"to": "succeeded", "result": {"rows": 240}, "claim": claim}
+            said = await here.worker.post(f"/jobs/{job_id}/transitions", done)
+            assert said.status == 200, said.raw
+        job = await ss.at(here, job_id, "succeeded")
+        report = await here.ada.get(job["artifacts"]["report"])
+        assert report.raw.startswith(b"#")
+        await ss.tidy(here, job_id)
+
+
+async def claimed_table(here: House, job_id: str) -> int:
+    """The number of the claim, with the table read."""
+    claimed = await here.worker.post(f"/jobs/{job_id}/claim")
+    assert claimed.status == 200, claimed.raw
+    table = await here.worker.get(claimed.json["artifacts"]["input"])
+    assert table.raw == ss.SALES
+    return int(claimed.json["claim"])
