@@ -20,6 +20,7 @@ from jobrunner.http.admission import Admission
 from jobrunner.http.door import Door
 from jobrunner.http.framing import Framed, framed
 from jobrunner.http.prepared import Prepared
+from jobrunner.http.refusing import Refusals
 
 READ_MAX = 64 * 1024
 HELD_MAX = 16 * 1024
@@ -27,6 +28,7 @@ PIECES_MAX = 8
 REQUEST_ID_MAX = 128
 LATER_MAX_S = 4
 NO_TURN = "more jobs come than can be made now; send it again after so many seconds"
+REFUSED = Refused("OVERLOADED", NO_TURN)
 GIVEN_ID = re.compile(rb"\r\nx-request-id:[\t ]*+([!-~]+)[\t ]*+\r\n", re.IGNORECASE)
 NO_PLACE, PROMISED, TAKEN = range(3)
 
@@ -42,6 +44,7 @@ class Desk:
         self.submissions = submissions
         self._meter = door.meter
         self._ids = door.ids
+        self._refusals = Refusals(door)
         self._answers = [
             Prepared(_no_turn(seconds), fixed) for seconds in range(1, LATER_MAX_S + 1)
         ]
@@ -52,11 +55,12 @@ class Desk:
     def turned_away(self, message: bytes, about: Framed, waited_s: float) -> bytes:
         """The answer to it."""
         method, route = self.submissions[about.call]
-        self._meter.refused("OVERLOADED")
-        self._meter.answered(route, method, 503, waited_s)
         given = GIVEN_ID.search(message) if about.names_itself else None
         known = given is not None and len(given[1]) <= REQUEST_ID_MAX
         correlation_id = given[1].decode() if given and known else self._ids.fresh()
+        self._meter.refused(REFUSED.code)
+        self._meter.answered(route, method, REFUSED.status, waited_s)
+        self._refusals.note_early(method, route, REFUSED, correlation_id)
         return self._answers[self._later()].written(correlation_id)
 
     def _later(self) -> int:

@@ -28,15 +28,32 @@ class Refusals:
         """``known``: the caller brought a good token."""
         if refused.noted or not ((known and refused.code not in CROWDS) or self._has_room()):
             return
+        job_id = request.match_info.get("id") if "/jobs/{id}" in route else None
+        self._say(request.method, route, refused, correlation_id, job_id, request[CLIENT])
+
+    def note_early(self, method: str, route: str, refused: Refused, correlation_id: str) -> None:
+        """Of a crowd, before there was a request, or a look at whom a proxy speaks for."""
+        if self._has_room():
+            self._say(method, route, refused, correlation_id)
+
+    def _say(
+        self,
+        method: str,
+        route: str,
+        refused: Refused,
+        correlation_id: str,
+        job_id: str | None = None,
+        address: str | None = None,
+    ) -> None:
         self._door.log(
             "http.refused",
             level="warning",
-            method=request.method,
+            method=method,
             route=route,
             status=refused.status,
             error_code=refused.code,
-            job_id=request.match_info.get("id") if "/jobs/{id}" in route else None,
-            address=request[CLIENT],
+            job_id=job_id,
+            address=address,
             correlation_id=correlation_id,
         )
 

@@ -50,7 +50,7 @@ class Wire:
         self.writer = writer
 
     async def say(self, *pieces: bytes) -> None:
-        """Each has arrived before the next: the service runs in this loop, and has had its turns."""
+        """Each has arrived before the next: the service is in this loop, and has had turns."""
         for piece in pieces:
             self.writer.write(piece)
             await self.writer.drain()

@@ -145,6 +145,15 @@ async def test_the_id_of_a_request(hasty: House, given: str, *, echoed: bool) ->
     assert said.headers["X-Request-Id"]
 
 
+async def test_the_id_is_in_the_log(hasty: House) -> None:
+    with Shut(gate(hasty)):
+        said = await hasty.ada.post("/jobs", {"workflow": "howera"}, X_Request_Id="mine")
+    assert is_no_turn(said)
+    (line,) = [line for line in hasty.logged if line["event"] == "http.refused"]
+    assert (line["method"], line["route"], line["status"]) == ("POST", "/jobs", 503)
+    assert (line["error_code"], line["correlation_id"]) == ("OVERLOADED", "mine")
+
+
 async def test_everything_else_goes_by(hasty: House) -> None:
     """R12: callbacks, transitions, claims, commands, progress, reads; and the line is asked by
     nobody whether the service is well."""

@@ -54,6 +54,8 @@ class Served:
         door: Any = SimpleNamespace(
             limits=SimpleNamespace(admission=self.admission),
             meter=SILENT,
+            clock=SystemClock(),
+            log=lambda *event, **fields: None,
             ids=SystemIds(SystemClock()),
         )
         self.seen: list[str] = []
