@@ -21,7 +21,8 @@ from typing import Any
 from jobrunner import Ask, Refused
 
 PLAIN = str.maketrans("013457@$", "oieastas")
-DISGUISES = {"o": "o0", "i": "i1", "l": "l1", "e": "e3", "a": "a4@", "s": "s5$", "t": "t7"}
+DISGUISES = {"o": "o0", "i": "i1", "l": "l1", "e": "e3", "a": "a4", "s": "s5", "t": "t7"}
+AS_LETTERS, AS_GAPS = str.maketrans("@$", "as"), str.maketrans("@$", "  ")
 LOOK_ALIKES = str.maketrans("асеорхуіјѕһԁԛԝӏαοικνρτυıɡø", "aceopxyijshdqwlaoikvptuigo")
 INVISIBLE = {"Cf", "Mn", "Me"}
 PICTURE = "image"
@@ -33,7 +34,7 @@ WORD_ENDS = r"(?![^\W_])"
 def prompt_allowed(ask: Ask) -> Refused | None:
     """Refuses without saying which word it was: the list is the operator's own."""
     blocked = _pattern(tuple(ask.settings.get("blocked_words", ())))
-    if blocked is None or not any(blocked.search(_normal(text)) for text in _texts(ask.params)):
+    if blocked is None or not any(map(blocked.search, _readings(ask.params))):
         return None
     detail = "the prompt contains words that this service does not accept; change it and try again"
     return Refused("PROMPT_BLOCKED", detail, status=422)
@@ -49,6 +50,16 @@ def one_picture(ask: Ask) -> Refused | None:
         return Refused("RESULT_MISSING", detail, status=409)
     detail = f"a job has one picture, and with this report it would have {pictures}; leave it out"
     return Refused("TOO_MANY_PICTURES", detail, status=409)
+
+
+def _readings(params: Mapping[str, Any]) -> Iterator[str]:
+    """A sign that may be a letter or a gap is read as the one everywhere, then as the other. A
+    pattern that could take it for either wherever it stands would try all the ways there are."""
+    for text in _texts(params):
+        normal = _normal(text)
+        yield normal.translate(AS_LETTERS)
+        if "@" in normal or "$" in normal:
+            yield normal.translate(AS_GAPS)
 
 
 def _texts(params: Mapping[str, Any]) -> Iterator[str]:

@@ -1,5 +1,8 @@
 """What a prompt may not contain, how many pictures a job has, and what a submission may say."""
 
+import resource
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +12,7 @@ from jobrunner_image_generation import definition
 from jobrunner_image_generation.guards import one_picture, prompt_allowed
 from jobrunner_image_generation.params import ImageParams
 
+CPU_S = 5
 BLOCKED = ["nude", "gore", "straw man", "0day"]
 
 
@@ -45,6 +49,44 @@ def test_a_disguise_is_seen_through(prompt: str) -> None:
     assert refused is not None
     assert (refused.code, refused.status) == ("PROMPT_BLOCKED", 422)
     assert "nude" not in refused.detail
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["@$$@$$in", "an a$sas$in", "a s s @ s s i n", "a$s$s$a$s$s$i$n", "assassin$", "@assassin"],
+)
+def test_signs_may_be_letters_or_gaps(prompt: str) -> None:
+    assert prompt_allowed(asked(prompt, ["assassin"])) is not None
+
+
+@pytest.mark.parametrize("prompt", ["$500 in cash", "me@example.org", "@$", "@$$@$$", "a$$et"])
+def test_signs_alone_are_no_words(prompt: str) -> None:
+    assert prompt_allowed(asked(prompt, ["assassin"])) is None
+
+
+COSTLY = """
+from types import SimpleNamespace
+from jobrunner_image_generation.guards import prompt_allowed
+words = ["assassin", "asst", "sassas", "a s s a s s", "nsfw"]
+for prompt in ({prompt}, {prompt} + "x", "x" + {prompt}):
+    asked = SimpleNamespace(settings={{"blocked_words": words}}, params={{"prompt": prompt}})
+    assert prompt_allowed(asked) is None
+"""
+
+
+@pytest.mark.parametrize(
+    "prompt", ["'@$' * 1999", "'@' + '$' * 3998", "'$ ' * 1999", "'a ' * 1999", "'a' + '-' * 3998"]
+)
+def test_no_prompt_takes_long_to_read(prompt: str) -> None:
+    """It is read where everybody waits. The kernel counts what it costs."""
+    done = subprocess.run(
+        (sys.executable, "-c", COSTLY.format(prompt=prompt)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-500:]
 
 
 @pytest.mark.parametrize(
