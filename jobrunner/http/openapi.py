@@ -10,7 +10,7 @@ from msgspec import Struct
 from jobrunner.core.bulk import BUILT_IN
 from jobrunner.core.workflow import Definition
 from jobrunner.http.bodies import INTEGER_MAX
-from jobrunner.http.bulk import Which
+from jobrunner.http.bulk import BulkOrder, Which
 from jobrunner.http.door import JSON, PROBLEM
 from jobrunner.http.endpoint import Endpoint, status_of
 from jobrunner.http.events import EVENT_STREAM
@@ -20,11 +20,6 @@ from jobrunner.http.problems import phrase_of
 from jobrunner.http.views import Job, Problem, View
 from jobrunner.http.wire import ReportedAsset, Submission
 
-# Structs within others that have rules.
-INNER: tuple[tuple[type[Struct], dict[str, str]], ...] = (
-    (Which, {"$ref": "Which"}),
-    (ReportedAsset, {"$ref": "ReportedAsset"}),
-)
 REF = "#/components/schemas/{name}"
 # Who reads a stream as text finds it so, and who takes it apart finds what each event is.
 EVENTS = {
@@ -88,9 +83,15 @@ class _Names:
         self._open_params()
         self._name_commands()
         _bounded(self.schemas)
-        for kind, ref in [*self._refs.items(), *INNER]:
-            if rules := getattr(kind, "rules", ()):
-                self.schemas[ref["$ref"].rpartition("/")[2]]["allOf"] = list(rules)
+        for kind in kinds:
+            rules = getattr(kind, "rules", ())
+            if rules and isinstance(rules, tuple):  # a field may be called so as well
+                self._schema(kind)["allOf"] = list(rules)
+
+    def _schema(self, kind: type[Any]) -> dict[str, Any]:
+        """By whatever name: two structs called the same have longer ones."""
+        found: dict[str, Any] = self.schemas[self._refs[kind]["$ref"].removeprefix(REF[:-6])]
+        return found
 
     def ref(self, kind: type[Any]) -> dict[str, Any]:
         return dict(self._refs[kind])
@@ -102,7 +103,7 @@ class _Names:
 
     def _open_params(self) -> None:
         """Params are one of what the loaded job types say."""
-        properties = self.schemas["Submission"]["properties"]
+        properties = self._schema(Submission)["properties"]
         properties["workflow"]["examples"] = [one.workflow.name for one in self.definitions]
         choices = [self.ref(kind) for kind in dict.fromkeys(self.params.values())]
         for name in ("params", "parameters"):
@@ -111,7 +112,7 @@ class _Names:
     def _name_commands(self) -> None:
         """A bulk takes those that a loaded workflow declares, and the built-in ones."""
         declared = {command for _, command in self.commands}
-        command = self.schemas["BulkOrder"]["properties"]["command"]
+        command = self._schema(BulkOrder)["properties"]["command"]
         command["enum"] = sorted(declared | set(BUILT_IN))
 
 
@@ -127,7 +128,7 @@ def _bounded(schema: Any) -> None:
 
 
 def _structs(table: Iterable[Endpoint]) -> Iterable[type[Struct]]:
-    yield from (Problem, Job, Submission)
+    yield from (Problem, Job, Submission, Which, ReportedAsset)
     for endpoint in table:
         for kind in (endpoint.body, endpoint.shown_body, *endpoint.answers.values()):
             if isinstance(kind, type) and issubclass(kind, Struct):

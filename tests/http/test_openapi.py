@@ -5,7 +5,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import jsonschema_rs
 import msgspec
@@ -15,6 +15,7 @@ from msgspec import inspect
 from jobrunner.core.memory import mixes, perilous_fields
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import STATUS_OF_CODE
+from jobrunner.http import openapi
 from jobrunner.http.endpoint import status_of
 from jobrunner.http.routes import CORE
 from tests.http.serving import PLUGINS, House, definitions
@@ -109,6 +110,35 @@ def _references(value: Any) -> Iterator[str]:
     if isinstance(value, list):
         for inner in value:
             yield from _references(inner)
+
+
+class BulkOrder(msgspec.Struct):
+    """As a plugin may call its own; so may it a field of it."""
+
+    rules: list[int]
+
+
+class Which(msgspec.Struct):
+    rules: ClassVar[str] = "of somebody else's"
+    type: int = 0
+
+
+def test_what_plugins_call_their_structs_breaks_no_document() -> None:
+    """Neither the names of ours, nor a field or a word called as our rules are."""
+    declared = definitions(names=("hello",)).current("hello")
+    assert declared is not None
+    job_type, *_ = declared.workflow.job_types
+    for kind in (BulkOrder, Which):
+        structs = {**declared.structs, job_type.params: kind}
+        changed = Definition(declared.workflow, declared.functions, structs)
+        made = openapi.document(CORE, [changed], "1")
+        schemas = made["components"]["schemas"]
+        for reference in _references(made):
+            assert reference.removeprefix("#/components/schemas/") in schemas, reference
+        ours = next(
+            one for name, one in schemas.items() if name.endswith(kind.__name__) and "http" in name
+        )
+        assert len(ours["allOf"]) >= 1
 
 
 # ---------------------------------------------------------------- structs that msgspec survives
