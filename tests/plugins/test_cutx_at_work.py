@@ -328,7 +328,7 @@ async def test_a_page_is_read(tmp_path: Path) -> None:
     html = b"<html><head><meta property='og:title' content='Lamp'></head><body></body></html>"
     async with OpenAILike() as site:
         url = site.keep("page", Made(html, "text/html; charset=utf-8", "html"))
-        async with home(tmp_path, shop=site.url) as here:
+        async with home(tmp_path, writer_url=site.url) as here:
             job = await here.at(await here.order("scrape", url=url), *REST)
             assert job["status"] == "completed", job
             assert job["result"]["product"]["name"] == "Lamp"
@@ -351,7 +351,7 @@ async def test_a_page_that_tells_nothing(tmp_path: Path, case: str) -> None:
     async with OpenAILike() as site:
         url = site.keep("page", made)
         site.script("files", fault)
-        async with home(tmp_path, shop=site.url) as here:
+        async with home(tmp_path, writer_url=site.url) as here:
             job = await here.at(await here.order("scrape", url=url), *REST)
             assert job["status"] == "failed", job
             assert job["failure_code"] == code, (job["failure_code"], job)
