@@ -164,11 +164,12 @@ async def test_who_waits_for_an_actor_that_was_ended_is_answered(tmp_path: Path)
 
 async def test_no_error_that_leaves_the_door_is_its_own_cause(tmp_path: Path) -> None:
     """Whoever walks along the causes would never come to an end, and neither would the service."""
-    left: list[BaseException] = []
+    left, open_for_all = list[BaseException](), anyio.Event()
 
     async def served() -> None:
         try:
             async with living(tmp_path):
+                open_for_all.set()
                 await anyio.sleep_forever()
         except BaseException as error:
             left.append(error)
@@ -176,8 +177,7 @@ async def test_no_error_that_leaves_the_door_is_its_own_cause(tmp_path: Path) ->
 
     async with anyio.create_task_group() as group:
         group.start_soon(served)
-        while not (tmp_path / "jobs.db").exists():
-            await anyio.lowlevel.checkpoint()
+        await open_for_all.wait()
         group.cancel_scope.cancel()
     seen, error = list[BaseException](), left[0].__context__
     while error is not None:

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import anyio
 import pytest
 
 from jobrunner import cli
@@ -52,9 +53,10 @@ async def test_a_service_waits_for_a_command_and_says_so(tmp_path: Path) -> None
         await store.close()
 
     starting = asyncio.ensure_future(start())
-    await heard.wait()
-    command.release()
-    await starting
+    with anyio.fail_after(30):
+        await heard.wait()
+        command.release()
+        await starting
     [text] = waited
     assert "db check" in text
 
