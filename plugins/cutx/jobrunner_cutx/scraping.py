@@ -7,6 +7,7 @@ from. A page is a stranger's: a parser in a process of its own reads it, and not
 
 import codecs
 import re
+from itertools import islice
 from typing import Any
 from urllib.parse import urljoin
 
@@ -19,7 +20,8 @@ from jobrunner_cutx.params import Scrape
 PAGE_MAX = 8 * 1024 * 1024
 TEXT_MAX = 5_000
 IMAGES_MAX = 20
-LISTS_MAX = 200
+LISTS_MAX, LINES_MAX = 200, 100
+LETTERS_MAX = 16 * 1024 * 1024  # of all lists together, which may lie in each other
 ADDRESS_MAX = 2_048
 TYPES = ("text/html", "application/xhtml")
 OPEN_GRAPH = {
@@ -149,9 +151,15 @@ def _address(url: str, text: str) -> str:
 
 
 def _features(page: Page) -> list[str]:
-    """The first list of short lines that looks like it tells about a product."""
+    """The first list of short lines that looks like it tells about a product. Lists that lie in
+    each other are read again with every one around them, so there is an end to it."""
+    left = LETTERS_MAX
     for holder in page.css("ul")[:LISTS_MAX]:
-        lines = [_plain(node.text()) for node in holder.css("li")]
+        told = [node.text() for node in islice(holder.iter(), LINES_MAX) if node.tag == "li"]
+        left -= sum(map(len, told))
+        if left < 0:
+            break
+        lines = [_plain(text) for text in told]
         telling = [line for line in lines if 8 <= len(line) <= 160]
         inside = holder.parent.tag if holder.parent else ""
         links = len(holder.css("a"))

@@ -1,11 +1,15 @@
 """Reading product pages: what sellers write, well and badly."""
 
 import json
+import resource
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from jobrunner_cutx.scraping import IMAGES_MAX, TEXT_MAX, read
 
+CPU_S = 5
 URL = "https://shop.example/lamps/7?color=red"
 PRODUCT: dict[str, Any] = {
     "@context": "https://schema.org",
@@ -235,3 +239,30 @@ def test_addresses_that_are_none() -> None:
     assert product["name"] == "Lamp"
     assert "images" not in product
     assert "image_url" not in product
+
+
+COSTLY = """
+from jobrunner_cutx.scraping import read
+body = b"<h1>A lamp</h1>" + {body}
+assert read(body, "https://shop.example/")[0]["name"] == "A lamp"
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "b'<ul><li>some text here' * 8_000",
+        "b'<ul><li>abcdefghij</li></ul>' * 100_000",
+        "b'<ul>' + b'<li>x' * 300_000",
+    ],
+)
+def test_lists_in_lists_are_not_read_for_ever(body: str) -> None:
+    """The kernel counts what it costs."""
+    done = subprocess.run(
+        (sys.executable, "-c", COSTLY.format(body=body)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-500:]
