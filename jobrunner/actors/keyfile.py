@@ -45,7 +45,8 @@ class KeyFile:
             files.write_private(self.path, f"{secret}\n".encode())
         except OSError as error:
             raise Misconfigured(f"{self.path}: cannot be read: {error.strerror}") from error
-        self()
+        else:
+            self()
 
     def rotate(self, files: Files, secret: str) -> None:
         """A new first line; of the old ones, only the newest stays."""
