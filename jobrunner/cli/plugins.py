@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from importlib.resources import files
 from importlib.util import find_spec
+from keyword import iskeyword, issoftkeyword
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Annotated, Any
@@ -127,8 +128,17 @@ def _taken(name: str, config: Config) -> str:
             return f"{one.name} brings a workflow of that name"
     if name in {*registry.names(), *registry.refused}:
         return "there is a workflow of that name"
-    package = _package(name)
-    return f"there is a package {package} on python's path" if find_spec(package) else ""
+    if find_spec(package := _package(name)):
+        return f"there is a package {package} on python's path"
+    plain = name.replace("-", "_")
+    if _is_python(plain):
+        return f"{plain} is a word or a module of python's own"
+    found = find_spec(plain)  # a mere folder, as the one of a plugin, has no origin
+    return f"there is a package {plain} on python's path" if found and found.origin else ""
+
+
+def _is_python(package: str) -> bool:
+    return iskeyword(package) or issoftkeyword(package) or package in sys.stdlib_module_names
 
 
 def _package(name: str) -> str:

@@ -137,6 +137,15 @@ def test_a_name_whose_package_is_there(command: Command, monkeypatch: pytest.Mon
     assert "package jobrunner_tram on python's path" in err
 
 
+@pytest.mark.parametrize("name", ["os", "class", "match", "msgspec", "json", "jobrunner"])
+def test_a_name_that_python_has_already(command: Command, name: str) -> None:
+    code, out, err = command("plugin", "new", name)
+    assert (code, out) == (1, "")
+    assert f"ALREADY_EXISTS: {name}: " in err
+    assert err.endswith("choose another name\n")
+    assert not list(Path().iterdir())
+
+
 def test_what_is_there_is_left_alone(command: Command) -> None:
     assert command("plugin", "new", "tram") == (0, "tram\n", "")
     file = Path("tram/README.md")
