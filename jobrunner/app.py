@@ -151,7 +151,7 @@ async def running(
                 anyio.create_task_group() as group,
             ):
                 crew = Crew(group, ports.clock, log, supervisor.give_up)
-                crew.keep(health.watch)
+                crew.keep(partial(health.watch, log))
                 crew.keep(partial(health.look, log))
                 crew.keep(partial(door.arrivals.watch, log))
                 log("service.ready", url=url, epoch=store.epoch)

@@ -15,7 +15,7 @@ async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[s
     facts: dict[str, Any] = {
         "status": job.status,
         "kind": job.kind,
-        "waits_for": _lack(world, job) or _reason(definition, job, dispatcher),
+        "waits_for": _deaf(world, job) or _lack(world, job) or _reason(definition, job, dispatcher),
         "stuck": job.stuck,
         "paused": _paused(world, job),
         "locks": [
@@ -50,6 +50,13 @@ def _binding(world: World, job: Snapshot) -> dict[str, Any] | None:
         return None
     changed = {"was": bound.was, "changed_at": bound.changed_at, "jobs": bound.jobs}
     return {"stage": bound.stage, **(changed if bound.was else {})}
+
+
+def _deaf(world: World, job: Snapshot) -> str:
+    stage = world.roster.is_deaf(job.id)
+    return (
+        f"stage {stage}, which was told to stop and goes on; restart the service" if stage else ""
+    )
 
 
 def _lack(world: World, job: Snapshot) -> str:

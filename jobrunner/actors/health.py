@@ -60,18 +60,29 @@ class Health:
         if self._supervisor.draining:
             faults["drain"] = "the service is stopping"
         if self._lag_s > LAG_MAX_S:
-            faults["loop"] = f"the event loop lags {self._lag_s:.1f} s behind"
+            faults["loop"] = f"the event loop lags {self._lag_s:.1f} s behind{self._suspects()}"
         if fault := self._file_fault or self._write_fault or self._silence():
             faults["store"] = fault
         if self._children.strays >= STRAYS_MAX:
             faults["threads"] = "stages in threads go on though their time is over; restart"
+        if deaf := self._supervisor.roster.those_deaf():
+            faults["stages"] = f"told to stop, and go on: {', '.join(deaf)}; restart"
         return faults
 
-    async def watch(self) -> None:
+    async def watch(self, log: Announce) -> None:
+        """A loop that was held up is told with the stages that ran in it: it may be one of them."""
         while True:
             before = self._clock.monotonic()
+            suspects = self._supervisor.roster.those_in_loop()
             await self._clock.sleep(TICK_S)
             self._lag_s = max(self._clock.monotonic() - before - TICK_S, 0)
+            if self._lag_s > LAG_MAX_S:
+                found = sorted({*suspects, *self._supervisor.roster.those_in_loop()})
+                log("loop.blocked", level="error", seconds=round(self._lag_s, 1), stages=found)
+
+    def _suspects(self) -> str:
+        found = self._supervisor.roster.those_in_loop()
+        return f"; in it run {', '.join(found)}" if found else ""
 
     async def look(self, log: Announce) -> None:
         """Not in the task that measures the lag: a disk may take its time."""

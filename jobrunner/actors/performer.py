@@ -57,6 +57,7 @@ class Performer:
         scope = anyio.CancelScope()
         link = Link(self._world, job.id, attempt.serial, self._tell, self._report)
         self._running[job.id] = (attempt.serial, scope, link)
+        self._world.roster.began(job.id, attempt, self._world.registry.stage(attempt.stage))
         self._group.start_soon(self._perform, job, attempt, scope, link)
 
     def stop(self, job_id: str, serial: int) -> None:
@@ -64,6 +65,7 @@ class Performer:
         if running is not None and running[0] == serial:
             self._left.add((job_id, serial))
             running[1].cancel()
+            self._group.start_soon(self._listened, job_id, serial)
 
     def abandon(self, job: Snapshot, attempt: Attempt) -> None:
         """The job is over and this attempt was not done: its stage is told, if it wants to know."""
@@ -84,11 +86,25 @@ class Performer:
             scope.cancel()
         with anyio.move_on_after(GRACE_S):
             await self._until_empty()
+        for job_id, (serial, _, _) in list(self._running.items()):
+            self._name_the_deaf(job_id, serial)
         with anyio.move_on_after(GRACE_S):
             async with anyio.create_task_group() as group:
                 for job_id, (serial, _, link) in list(self._running.items()):
                     ended = link.close(Ended(serial, "interrupted"))
                     group.start_soon(self._note, job_id, ended)
+
+    async def _listened(self, job_id: str, serial: int) -> None:
+        """A stage that was told to stop, and a while later goes on, is named."""
+        await self._world.clock.sleep(GRACE_S)
+        self._name_the_deaf(job_id, serial)
+
+    def _name_the_deaf(self, job_id: str, serial: int) -> None:
+        if (stage := self._world.roster.deaf(job_id, serial)) is not None:
+            detail = "it was told to stop and goes on; it keeps its slot, and a stop of the service"
+            self._world.say(
+                "stage.deaf", "error", job_id=job_id, stage=stage, detail=f"{detail} waits for it"
+            )
 
     async def _note(self, job_id: str, ended: Ended) -> None:
         await self._tell(job_id, ended)
@@ -108,6 +124,7 @@ class Performer:
             with scope:
                 ended = await self._tried(job, attempt, link)
         finally:
+            self._world.roster.ended(job.id, attempt)
             span = self._world.span(began_at, clock.monotonic() - began)
             self._world.meter.attempted(job, attempt, ended, span)
             with anyio.CancelScope(shield=True):

@@ -93,6 +93,7 @@ class Supervisor:
             store, definitions, clock, ids, log, children, assets, surroundings, meter
         )
         self._world.on_other = self._reread
+        self.roster = self._world.roster
         self.faulted = self._world.faulted  # what a failed function of a plugin is to who asked
         self._actors: dict[str, JobActor] = {}
         self._crashes: dict[str, deque[float]] = {}

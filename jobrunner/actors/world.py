@@ -9,6 +9,7 @@ from typing import Any
 from jobrunner.actors.answer import Announce, Writer
 from jobrunner.actors.following import Followers
 from jobrunner.actors.pausing import Pauses
+from jobrunner.actors.roster import Roster
 from jobrunner.core.binding import Binding, Spot
 from jobrunner.core.decision import Decision, StartStage, StopStage
 from jobrunner.core.job import Attempt, Snapshot
@@ -53,6 +54,7 @@ class World:
         self.checked = Checked(self.assets)
         self.surroundings = surroundings or Surroundings()
         self.pauses = Pauses()
+        self.roster = Roster()
         self.bindings: dict[Spot, Binding] = {}
         self._log = log
         self._watchers: dict[str, list[asyncio.Event]] = {}
