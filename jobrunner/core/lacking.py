@@ -47,8 +47,11 @@ def _needed(
         if stage == EXTERNAL:
             return
         yield from _of_a_stage(definition, job, stage, is_stage)
-    for edge in definition.table[state.name].values():
-        if not set(edge.by) & BY_ITSELF or (not works and edge.target != target):
+    edges = [*definition.table[target].values()]
+    if not works:
+        edges += [edge for edge in (definition.table[state.name].get(target),) if edge]
+    for edge in edges:
+        if not set(edge.by) & BY_ITSELF:
             continue
         for guard in edge.guards:
             asked = not guard.on or set(guard.on) & BY_ITSELF

@@ -74,12 +74,17 @@ async def test_renamed_things_hold_up_what_needs_them(tmp_path: Path) -> None:
         await done(house, rests)
 
 
-async def test_an_attempt_is_not_begun_that_could_not_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["pick_up", "done_guard", "fickle.work"])
+async def test_an_attempt_is_not_begun_that_could_not_end(tmp_path: Path, name: str) -> None:
     _, waits, _ = await left_in(tmp_path)
-    async with opened(tmp_path, registry=renamed(("pick_up",))) as house:
+    async with opened(tmp_path, registry=renamed((name,))) as house:
         house.callers["ada"] = house.caller(await again(house, "ada"))
         await house.admin.post("/admin/workflows/fickle/resume", {})
-        assert (await house.ada.get(f"/jobs/{waits}")).json["stuck"]["missing"] == ["pick_up"]
+        assert (await house.ada.get(f"/jobs/{waits}")).json["stuck"]["missing"][0].endswith(name)
+        new = (await house.ada.submit("fickle"))["id"]
+        assert (await house.ada.post(f"/jobs/{new}/go")).status == 200
+        await done(house, new)
+        assert (await house.ada.get(f"/jobs/{waits}")).json["status"] == "queued"
         assert (await house.ada.get(f"/jobs/{waits}/attempts")).json["attempts"] == []
         assert not [one for one in house.logged if one["event"] == "actor.crashed"]
 
