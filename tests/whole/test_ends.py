@@ -142,8 +142,17 @@ async def test_a_process_that_stood_still_goes_on(service: Place) -> None:
         service.signal(signal.SIGSTOP)
         await passed(12)
         os.kill(service.pid, signal.SIGCONT)
-        assert (await service.submit("howera"))["status"] == "CREATED"
+        await served_again(service)
     assert await service.stop() == 0
+
+
+async def served_again(service: Place) -> None:
+    """At first it finds that everybody has waited too long, and says so."""
+    said = await service.post("/jobs", {"workflow": "howera"})
+    while said.status == 503:
+        assert said.code == "OVERLOADED"
+        said = await service.post("/jobs", {"workflow": "howera"})
+    assert said.status == 201
 
 
 async def passed(seconds: float) -> None:
