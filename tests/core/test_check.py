@@ -632,6 +632,7 @@ def test_every_field_of_a_state_that_names_one_is_looked_at() -> None:
         "fails",
         "remarks",
         "checkpoint",
+        "library",
         "produces",
         "along",
         "person",

@@ -195,7 +195,7 @@ async def test_from_addresses(tmp_path: Path) -> None:
         "led inside": Redirected(),
         "cut for good": Cut(after=10),
     }
-    async with OpenAILike() as provider, house(tmp_path, origin=provider.url) as here:
+    async with OpenAILike() as provider, house(tmp_path, origins=[provider.url]) as here:
         urls = {name: provider.keep(name.replace(" ", "-"), Made(picture())) for name in faults}
         for fault in faults.values():
             provider.script("files", fault)
@@ -212,7 +212,7 @@ async def test_from_addresses(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", [Status(500), busy(0), Cut(after=10)])
 async def test_an_address_that_fails_once_costs_no_job(tmp_path: Path, fault: Fault) -> None:
-    async with OpenAILike() as provider, house(tmp_path, origin=provider.url) as here:
+    async with OpenAILike() as provider, house(tmp_path, origins=[provider.url]) as here:
         url = provider.keep("a", Made(picture()))
         provider.script("files", fault)
         job = await done(here, "generation", "completed", inputs=[url])
@@ -220,7 +220,7 @@ async def test_an_address_that_fails_once_costs_no_job(tmp_path: Path, fault: Fa
 
 
 async def test_an_address_that_never_ends(tmp_path: Path) -> None:
-    async with OpenAILike() as provider, house(tmp_path, origin=provider.url) as here:
+    async with OpenAILike() as provider, house(tmp_path, origins=[provider.url]) as here:
         url = provider.keep("a", Made(picture()))
         provider.script("files", Endless())
         job = await done(here, "generation", "failed", inputs=[url])
@@ -338,7 +338,7 @@ async def test_an_end_stays_as_it_was_told(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def home(folder: Path, provider: OpenAILike) -> AsyncIterator[Place]:
-    more = f'[workflows.asset-pattern.settings]\norigin = "{provider.url}"\n'
+    more = f'[workflows.asset-pattern.settings]\norigins = ["{provider.url}"]\n'
     async with place(folder, more=more, active=4) as here:
         await here.start()
         yield here

@@ -250,7 +250,9 @@ async def test_attempts_that_died_with_an_earlier_process(tmp_path: Path) -> Non
     async with opened(tmp_path):
         pass
     async with opened(tmp_path) as later:
-        assert await later.reader.open_attempts(later.epoch) == (OpenAttempt(job(0).id, 1),)
+        assert await later.reader.open_attempts(later.epoch) == (
+            OpenAttempt(job(0).id, 1, stage="toy.work"),
+        )
         life = await later.reader.last_life(later.epoch)
         with raw(tmp_path) as db:
             first = db.execute("SELECT started_at, seen_at, ended_at FROM lives WHERE epoch = 1")
