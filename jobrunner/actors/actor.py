@@ -7,11 +7,11 @@ surprise it forgets it and reads again, because the row is the truth.
 from msgspec.structs import replace
 
 from jobrunner.actors.answer import Answer, ours
+from jobrunner.actors.asking import asked_from
 from jobrunner.actors.brief import verified
 from jobrunner.actors.mailbox import Letter, Mailbox
 from jobrunner.actors.world import World
 from jobrunner.core.access import foreign, unknown
-from jobrunner.core.bulk import Tick
 from jobrunner.core.decide import (
     Verdict,
     beset,
@@ -67,7 +67,7 @@ class JobActor:
         """Until the mailbox is empty. A bug ends it: the letter at hand is answered with it."""
         while letter := self.mailbox.take():
             try:
-                answer = await self._receive(letter.message, letter.tick, letter.asked)
+                answer = await self._receive(letter)
             except JobrunnerError as known:
                 self._job = None
                 _settle(letter, known)
@@ -81,8 +81,8 @@ class JobActor:
                 if not letter.reply.done():
                     letter.reply.set_result(answer)
 
-    async def _receive(self, message: Message, tick: Tick | None, asked: str = "") -> Answer:
-        message = redacted(message, self._world.surroundings.redaction)
+    async def _receive(self, letter: Letter) -> Answer:
+        message = redacted(letter.message, self._world.surroundings.redaction)
         for _ in range(TRIES):
             job = self._job or await self._read()
             if job.unreadable:
@@ -94,10 +94,10 @@ class JobActor:
             if isinstance(verdict, Refused) and isinstance(message, FROM_INSIDE):
                 raise verdict
             if isinstance(verdict, Refused):
-                raise self._denied(job, message, verdict, asked)
+                raise self._denied(job, message, verdict, letter.asked)
             if isinstance(verdict, NoOp):
                 return self._noop(verdict)
-            if answer := await self._commit(verdict, tick):
+            if answer := await self._commit(verdict, letter):
                 return answer
             self._job = None
         raise Refused("JOB_VERSION_CONFLICT", "others keep changing this job; try again")
@@ -179,11 +179,11 @@ class JobActor:
         since = self._world.clock.now() - KEPT_MS
         return await self._world.reader.webhook(*wanted, since)
 
-    async def _commit(self, decision: Decision, tick: Tick | None) -> Answer | None:
+    async def _commit(self, decision: Decision, letter: Letter) -> Answer | None:
         """None when a fact had changed meanwhile: read and decide again."""
-        if tick is not None:
-            decision = replace(decision, tick=tick)
-        outcome = ours(await self._world.store.commit(decision))
+        if letter.tick is not None:
+            decision = replace(decision, tick=letter.tick)
+        outcome = ours(await self._world.store.commit(asked_from(letter.address, decision)))
         if isinstance(outcome, Clash):
             return None
         assert outcome.snapshot is not None, "a decision leaves a snapshot"

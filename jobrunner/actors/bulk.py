@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from jobrunner.actors.actor import JobActor
 from jobrunner.actors.answer import Answer
+from jobrunner.actors.asking import ADDRESS, asked
 from jobrunner.actors.rerun import Reruns, SubmitIt, Wish
 from jobrunner.actors.slots import Limits
 from jobrunner.actors.world import World
@@ -94,6 +95,7 @@ class Bulks:
     async def order(self, orders: Orders, job_ids: list[str], actor: Actor) -> Bulk:
         """Write it down, whole, and begin."""
         bulk_id = self._world.ids.fresh()
+        orders = replace(orders, address=ADDRESS.get())
         await self._write(NewBulk(bulk_id, orders, actor.name, self._world.clock.now()))
         for first in range(0, len(job_ids), PAGE):
             await self._write(MoreItems(bulk_id, first, tuple(job_ids[first : first + PAGE])))
@@ -152,6 +154,8 @@ class Bulks:
                 await self._turn(bulk.id, "aborted", bulk.actor, bulk.orders, bulk.total)
 
     async def _slice(self, bulk: Bulk) -> None:
+        """The next items, from where the whole was ordered."""
+        ADDRESS.set(bulk.orders.address)
         ahead = await self._world.reader.bulk_ahead(bulk.id, SLICE)
         if not ahead:
             await self._turn(bulk.id, "done", bulk.actor, bulk.orders, bulk.total)
@@ -252,7 +256,7 @@ class Bulks:
 
     async def _write(self, unit: Unit) -> None:
         """Who turned it first has turned it."""
-        outcome = await self._world.store.commit(unit)
+        outcome = await self._world.store.commit(asked(unit))
         assert not isinstance(outcome, Clash) or outcome.reason in ("missing", "epoch")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from anyio.abc import TaskGroup
 
+from jobrunner.actors.asking import ask_for_nobody
 from jobrunner.errors import OutcomeUnknown, StorageError
 from jobrunner.ports import Clock
 
@@ -44,6 +45,7 @@ class Crew:
 
     async def _try(self, function: Serve) -> bool:
         """Whether to try again makes sense."""
+        ask_for_nobody()
         try:
             await function()
         except OutcomeUnknown as error:

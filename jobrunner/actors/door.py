@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from jobrunner.actors.answer import Answer, ours
+from jobrunner.actors.asking import asked
 from jobrunner.actors.world import World
 from jobrunner.core.answers import Verdict
 from jobrunner.core.birth import born, derived_parts, keys_of
@@ -34,7 +35,7 @@ async def submit(world: World, submission: Submit, tick: Tick | None = None) -> 
             world.say("job.replayed", job_id=verdict.snapshot.id, workflow=submission.workflow)
             return Answer(verdict.snapshot, verdict.answer, 200, replayed=True)
         ticked = replace(verdict, tick=tick) if tick else verdict
-        outcome = ours(await world.store.commit(ticked))
+        outcome = ours(await world.store.commit(asked(ticked)))
         if not isinstance(outcome, Clash):
             assert outcome.snapshot is not None, "a birth leaves a snapshot"
             world.committed(verdict, outcome.snapshot)

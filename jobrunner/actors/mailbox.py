@@ -7,23 +7,20 @@ own and is never refused: each of them exists at most once per job.
 
 import asyncio
 from collections import deque
-from contextvars import ContextVar
 from typing import Any
 
+from jobrunner.actors.asking import ADDRESS, REQUEST
 from jobrunner.core.bulk import Tick
 from jobrunner.core.messages import Message
 
 CAPACITY = 1024
 
-# The id of the request in whose service something is asked; nobody's, where it is empty.
-REQUEST: ContextVar[str] = ContextVar("request", default="")
-
 
 class Letter:
     """A message, and whoever waits for the answer; ``tick`` when it is an item of a bulk, ``asked``
-    the request that it came by."""
+    the request that it came by, and ``address`` from where."""
 
-    __slots__ = ("asked", "message", "reply", "tick")
+    __slots__ = ("address", "asked", "message", "reply", "tick")
 
     def __init__(
         self, message: Message, reply: "asyncio.Future[Any]", tick: Tick | None = None
@@ -32,6 +29,7 @@ class Letter:
         self.reply = reply
         self.tick = tick
         self.asked = REQUEST.get()
+        self.address = ADDRESS.get()
 
 
 class Mailbox:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from jobrunner.actors import door
 from jobrunner.actors.actor import JobActor
 from jobrunner.actors.answer import Announce, Answer, Writer, ours
+from jobrunner.actors.asking import asked
 from jobrunner.actors.bulk import Bulks
 from jobrunner.actors.crew import Crew
 from jobrunner.actors.deliveries import Deliveries
@@ -147,7 +148,7 @@ class Supervisor:
 
     async def write(self, unit: Unit) -> None:
         """Something that is about no job's state: credits, tokens, notes."""
-        outcome = ours(await self._known(self._store.commit(unit)))
+        outcome = ours(await self._known(self._store.commit(asked(unit))))
         if isinstance(outcome, Clash):
             code = "ALREADY_EXISTS" if outcome.reason == "exists" else "NOT_FOUND"
             raise Refused(code, outcome.detail or "there is no such thing")
@@ -157,7 +158,7 @@ class Supervisor:
 
         Raises: Refused, when that key stands for other credits.
         """
-        outcome = ours(await self._known(self._store.commit(unit)))
+        outcome = ours(await self._known(self._store.commit(asked(unit))))
         if not isinstance(outcome, Clash):
             return False
         before = await self._world.reader.grant(unit.user_id, unit.key)
@@ -185,7 +186,7 @@ class Supervisor:
                 raise refused
             folders = await folders_of(self._world, job)
             unit = Forget(job, self._world.clock.now(), actor.name, folders, tick)
-            if not isinstance(ours(await self._known(self._store.commit(unit))), Clash):
+            if not isinstance(ours(await self._known(self._store.commit(asked(unit)))), Clash):
                 self._reread(job_id)
                 self._world.announce("job.deleted", job, "info", actor=actor.name)
                 await clear(self._world, folders)

@@ -20,12 +20,13 @@ Status = Literal["gathering", "running", "done", "aborted"]
 
 class Orders(Struct, frozen=True, omit_defaults=True):
     """What is to be done, for whom to see; ``fields`` are the command's, ``which`` how the jobs
-    were chosen (None: by their ids)."""
+    were chosen (None: by their ids), ``address`` is from where it was ordered."""
 
     command: str
     fields: dict[str, Any] = {}
     reason: str | None = None
     which: dict[str, Any] | None = None
+    address: str = ""
 
 
 class Tick(Struct, frozen=True):

@@ -337,8 +337,16 @@ class Lines(Struct, frozen=True, tag=True):
     lines: tuple[str, ...]
 
 
+class Asked(Struct, frozen=True, tag=True):
+    """A unit that somebody asks for from this address; what it leaves in the audit says so."""
+
+    unit: "Unit"
+    address: str
+
+
 Unit = (
-    Lines
+    Asked
+    | Lines
     | Shelve
     | Unshelve
     | Unreadable

@@ -13,8 +13,8 @@ import anyio
 import msgspec
 from aiohttp import web
 
+from jobrunner.actors.asking import ADDRESS, REQUEST
 from jobrunner.actors.crew import Crew
-from jobrunner.actors.mailbox import REQUEST
 from jobrunner.core.job import Actor
 from jobrunner.errors import Refused, StorageFull
 from jobrunner.http.bodies import check_coding, convert, decode, read, too_large
@@ -119,6 +119,7 @@ def _frame(door: Door) -> Any:
         request[REQUEST_ID] = correlation_id
         REQUEST.set(correlation_id)
         request[CLIENT] = client_of(request, door.settings.trusted_proxies)
+        ADDRESS.set(request[CLIENT])
         began = door.clock.monotonic()
         try:
             if _is_ambiguous(request):

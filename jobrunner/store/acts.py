@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from jobrunner.core.bulk import Bulk, BulkItem, BulkTurned, MoreItems, NewBulk, Orders, Tick, Ticked
-from jobrunner.core.decision import Halt, Unhalt
+from jobrunner.core.decision import AuditRecord, Halt, Unhalt
 from jobrunner.core.job import Paused
 from jobrunner.store import statements as sql
+from jobrunner.store.auditing import audit_row
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Statement
 
@@ -25,10 +26,11 @@ def act_rows(unit: Halt | Unhalt | NewBulk | MoreItems | BulkTurned | Ticked) ->
         case Halt(scope, name, paused):
             yield sql.HALT, (scope, name, paused.by, paused.at, paused.reason)
             reason = {"name": name, "reason": paused.reason}
-            yield _audited(paused.at, f"{scope}.pause", paused.by, reason)
+            yield audit_row(AuditRecord(f"{scope}.pause", paused.by, reason), paused.at)
         case Unhalt(scope, name, actor, at, reason):
             yield sql.UNHALT, (scope, name)
-            yield _audited(at, f"{scope}.resume", actor, {"name": name, "reason": reason})
+            resumed = {"name": name, "reason": reason}
+            yield audit_row(AuditRecord(f"{scope}.resume", actor, resumed), at)
         case NewBulk():
             yield sql.BULK_OLD, (unit.at - KEPT_MS,)
             yield sql.BULK, (unit.id, text(unit.orders), unit.actor, unit.at)
@@ -40,17 +42,13 @@ def act_rows(unit: Halt | Unhalt | NewBulk | MoreItems | BulkTurned | Ticked) ->
             yield sql.BULK_TURNED, (unit.bulk, unit.status, unit.at if over else None)
             event = "bulk.started" if unit.status == "running" else f"bulk.{unit.status}"
             said = {"bulk": unit.bulk, "command": unit.command, "total": unit.total}
-            yield _audited(unit.at, event, unit.actor, said)
+            yield audit_row(AuditRecord(event, unit.actor, said), unit.at)
         case Ticked():
             yield tick_row(unit.tick)
 
 
 def tick_row(tick: Tick) -> Row:
     return sql.TICK, (tick.bulk, tick.place, tick.outcome, tick.code, tick.detail)
-
-
-def _audited(at: int, event: str, actor: str, fields: dict[str, Any]) -> Row:
-    return sql.AUDIT, (at, event, actor, None, text(fields))
 
 
 # ---------------------------------------------------------------- questions

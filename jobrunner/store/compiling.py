@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from jobrunner.core.binding import Bind
 from jobrunner.core.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.decision import (
+    Asked,
     AuditRecord,
     Cleared,
     Decision,
@@ -43,6 +44,7 @@ from jobrunner.core.workflow import EXTERNAL
 from jobrunner.store import outbox
 from jobrunner.store import statements as sql
 from jobrunner.store.acts import act_rows, tick_row
+from jobrunner.store.auditing import audit_row, with_address
 from jobrunner.store.bindings import binding_rows
 from jobrunner.store.hearing import forgotten_rows, heard_rows, names_in, stored_rows
 from jobrunner.store.rows import payload_row, rest_text, text
@@ -84,6 +86,9 @@ class Work(Struct, frozen=True):
 
 
 def compiled(unit: Unit, fresh_rows: Iterator[int], initial_credits: int) -> Work:
+    if isinstance(unit, Asked):
+        work = compiled(unit.unit, fresh_rows, initial_credits)
+        return structs.replace(work, rows=list(with_address(work.rows, unit.address)))
     if isinstance(unit, Decision):
         return _decided(unit, fresh_rows, initial_credits)
     if isinstance(unit, Grant):
@@ -163,7 +168,7 @@ def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Itera
     yield from (_attempt(attempt, after.row) for attempt in decision.attempts)
     yield from _artifacts(decision, after)
     yield from (_asset(asset, after.row, after.user_id) for asset in decision.assets)
-    yield from (_audit(record, after.updated_at, after.id) for record in decision.audits)
+    yield from (audit_row(record, after.updated_at, after.id) for record in decision.audits)
     for letter in decision.dead_letters:
         failure = letter.failure
         yield sql.DEAD_LETTER, (
@@ -297,13 +302,9 @@ def _asset(asset: Asset, row: int | None, user_id: str) -> Row:
     )  # fmt: skip
 
 
-def _audit(record: AuditRecord, at: int, job_id: str | None) -> Row:
-    return sql.AUDIT, (at, record.event, record.actor, job_id, text(record.fields))
-
-
 def _said(event: str, unit: Grant | NewToken | RevokeToken | Forget, **fields: Any) -> Row:
     job_id = unit.job.id if isinstance(unit, Forget) else None
-    return _audit(AuditRecord(event, unit.actor, fields), unit.at, job_id)
+    return audit_row(AuditRecord(event, unit.actor, fields), unit.at, job_id)
 
 
 def _granted(grant: Grant, initial_credits: int) -> Iterator[Row]:
@@ -390,7 +391,7 @@ def _acted(unit: Halt | Unhalt | NewBulk | MoreItems | BulkTurned | Ticked) -> W
 COMPILES: dict[type, Callable[[Any], Work]] = {
     NewToken: lambda unit: Work(list(_token(unit)), alone=True),
     RevokeToken: _revoked,
-    Note: lambda unit: Work([_audit(unit.record, unit.at, unit.job_id)]),
+    Note: lambda unit: Work([audit_row(unit.record, unit.at, unit.job_id)]),
     Forget: lambda unit: Work(list(_forgotten(unit)), alone=True, touched=(unit.job.id,)),
     Shelve: lambda unit: Work([_asset(unit.asset, None, unit.user_id)]),
     Unshelve: _unshelved,

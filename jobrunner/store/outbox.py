@@ -22,6 +22,7 @@ from jobrunner.core.outbox import (
     EndpointRow,
 )
 from jobrunner.store import statements as sql
+from jobrunner.store.auditing import audit_row
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Statement
 
@@ -63,29 +64,25 @@ def _tried(unit: Tried) -> Iterator[Row]:
     if unit.outcome == "disabled":
         yield sql.ENDPOINT_DISABLED, (which, unit.at)
         yield sql.HELD_BACK, (which,)
-        yield _audit(AuditRecord("endpoint.disabled", "engine", {"reason": unit.error}), unit.at)
+        yield audit_row(AuditRecord("endpoint.disabled", "engine", {"reason": unit.error}), unit.at)
 
 
 def _redelivered(unit: Redeliver) -> Iterator[Row]:
     yield sql.REDELIVERED, (unit.delivery_id, unit.at)
     record = AuditRecord("delivery.redelivered", unit.actor, {"delivery_id": unit.delivery_id})
-    yield _audit(record, unit.at, unit.job_id)
+    yield audit_row(record, unit.at, unit.job_id)
 
 
 def _enabled(unit: EnableEndpoint) -> Iterator[Row]:
     yield sql.ENDPOINT_ENABLED, (unit.endpoint,)
     yield sql.LET_GO, (unit.endpoint, unit.at)
     record = AuditRecord("endpoint.enabled", unit.actor, {"endpoint": unit.endpoint})
-    yield _audit(record, unit.at)
+    yield audit_row(record, unit.at)
 
 
 def _delivery(told: Notification, job: Snapshot) -> tuple[Any, ...]:
     at = job.updated_at
     return told.id, job.row, told.owner, told.lane, told.type, told.body, at, told.url
-
-
-def _audit(record: AuditRecord, at: int, job_id: str | None = None) -> Row:
-    return sql.AUDIT, (at, record.event, record.actor, job_id, text(record.fields))
 
 
 # ---------------------------------------------------------------- questions

@@ -1,0 +1,29 @@
+"""In whose service something is done: the request that asks for it, and from which address.
+
+Both travel with the task that serves the request. A letter takes them along to the job's actor,
+whatever is written meanwhile is marked with the address, and a task that the engine starts for
+itself begins without either, whoever's request was the occasion.
+"""
+
+from contextvars import ContextVar
+
+from jobrunner.core.decision import Asked, Unit
+
+# Nobody's, where they are empty.
+REQUEST: ContextVar[str] = ContextVar("request", default="")
+ADDRESS: ContextVar[str] = ContextVar("address", default="")
+
+
+def asked(unit: Unit) -> Unit:
+    """Mark what is about to be written with the address from which it is asked for."""
+    return asked_from(ADDRESS.get(), unit)
+
+
+def asked_from(address: str, unit: Unit) -> Unit:
+    return Asked(unit, address) if address else unit
+
+
+def ask_for_nobody() -> None:
+    """From here on this task works for the engine itself."""
+    REQUEST.set("")
+    ADDRESS.set("")

@@ -1,0 +1,27 @@
+"""Who did what, as rows: the one place where a record of the audit gets its form."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from jobrunner.core.decision import AuditRecord
+from jobrunner.store.rows import text
+from jobrunner.store.statements import AUDIT, Statement
+
+Row = tuple[Statement, tuple[Any, ...]]
+
+
+def audit_row(record: AuditRecord, at: int, job_id: str | None = None) -> Row:
+    return AUDIT, (at, record.event, record.actor, job_id, text(record.fields))
+
+
+def with_address(rows: Iterable[Row], address: str) -> Iterator[Row]:
+    """The same rows, and those of the audit also say from which address it was asked."""
+    for row in rows:
+        yield _told(row, address) if row[0] is AUDIT else row
+
+
+def _told(row: Row, address: str) -> Row:
+    statement, (*who, fields) = row
+    return statement, (*who, text(msgspec.json.decode(fields) | {"address": address}))

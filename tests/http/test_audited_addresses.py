@@ -1,0 +1,360 @@
+"""Every row of the audit that a request left says from which address it came."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from jobrunner.config import Downloads, Server
+from jobrunner.core.messages import SetAside
+from tests.http.fickle import work
+from tests.http.serving import Caller, House, Said, definitions, opened
+from tests.http.serving import _fits as fits
+from tests.http.uploading import VIDEO
+from tests.receiving import receiving, says
+
+pytestmark = pytest.mark.anyio
+
+CLIENT = "198.51.100.7"
+OTHER = "2001:db8::7"
+HERE = "127.0.0.1"
+FILM = b"film" * 9
+TUS = {"Tus-Resumable": "1.0.0"}
+PIECE = {"Content-Type": "application/offset+octet-stream", "Upload-Offset": "0", **TUS}
+NAMED = "filename ZmlsbS5tcDQ=,filetype dmlkZW8vbXA0"
+LOST = {"to": "failed", "failure_code": "NETWORK", "failure_message": "x", "retryable": False}
+TO_A_DRAFT = ("UPLOADED", "AUDIO_EXTRACTING", "AUDIO_READY", "TRANSCRIBING", "TRANSCRIPT_READY",
+              "GENERATING", "DRAFT_READY")  # fmt: skip
+
+
+@dataclass
+class Behind(Caller):
+    """The same client, through a proxy that says for whom it asks."""
+
+    client: str = CLIENT
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: dict[str, str] | None = None,
+        data: Any = None,
+    ) -> Said:
+        sent = {"X-Forwarded-For": self.client, **(headers or {})}
+        said = await super().ask(method, path, body, headers=sent, data=data)
+        assert said.status < 300, f"{method} {path}: {said.status} {said.raw!r}"
+        self.seen.append((method, path.partition("?")[0], said.status))
+        return said
+
+
+def behind(caller: Caller, client: str = CLIENT) -> Behind:
+    session, url, contract, token = caller.session, caller.url, caller.contract, caller.token
+    return Behind(session, url, contract, token, caller.seen, client)
+
+
+@dataclass
+class Scene:
+    """A service, an admin who comes by a proxy, and an endpoint of the owner of all jobs."""
+
+    house: House
+    admin: Behind
+    hook: str
+
+    async def video(self, *statuses: str) -> str:
+        job = await self.house.ada.submit("howera")
+        for status in statuses:
+            moved = await self.house.admin.post(f"/jobs/{job['id']}/transitions", {"to": status})
+            assert moved.status == 200, moved.raw
+        return f"/jobs/{job['id']}"
+
+    async def image(self, *, claimed: bool = False, failed: bool = False) -> str:
+        given = {"params": {"prompt": "a mole"}, "idempotency_key": f"k{self._count()}"}
+        path = f"/jobs/{(await self.house.ada.submit('image-generation', **given))['id']}"
+        if claimed or failed:
+            assert (await self.house.worker.post(f"{path}/claim")).status == 200
+        if failed:
+            assert (await self.house.admin.post(f"{path}/transitions", LOST)).status == 200
+        return path
+
+    def _count(self) -> int:
+        return len(self.house.logged)
+
+    async def rows(self, after: int = 0) -> list[Any]:
+        found = (await self.house.admin.get("/admin/audit?limit=100")).json["audit"]
+        return [row for row in found if row["id"] > after]
+
+    async def delivery(self, status: str) -> tuple[str, Any]:
+        """A job whose one notification came to this."""
+        job = await self.house.ada.submit(
+            "cutx", job_type="copy", params={"product_id": "lamp-7"}, notify_url=self.hook
+        )
+        path = f"/jobs/{job['id']}"
+        assert (await self.house.ada.post(f"{path}/cancel")).status == 200
+        with anyio.fail_after(20):
+            while True:
+                found = (await self.house.ada.get(f"{path}/deliveries")).json["deliveries"]
+                if [one["status"] for one in found] == [status]:
+                    return path, found[0]
+                await anyio.sleep(0.01)
+
+
+async def make_token(scene: Scene) -> None:
+    await scene.admin.post("/admin/tokens", {"name": "kim", "role": "user"})
+
+
+async def rotate_token(scene: Scene) -> None:
+    await scene.admin.post("/admin/tokens/eve/rotate", {"grace": 0})
+
+
+async def revoke_token(scene: Scene) -> None:
+    await scene.admin.delete("/admin/tokens/eve")
+
+
+async def grant(scene: Scene) -> None:
+    await scene.admin.post("/admin/credits/ada/grant", {"amount": 90, "reason": "goodwill"})
+
+
+async def command(scene: Scene) -> None:
+    await scene.admin.post(f"{await scene.video()}/cancel", {"reason": "a mistake"})
+
+
+async def alias(scene: Scene) -> None:
+    job = await scene.house.ada.submit("cutx", job_type="copy", params={"product_id": "lamp-7"})
+    failed = {"to": "failed", "failure_message": "no page"}
+    said = await scene.house.admin.post(f"/jobs/{job['id']}/transitions", failed)
+    assert said.status == 200, said.raw
+    await scene.admin.post(f"/api/admin/jobs/{job['id']}/retry", {"reason": "again"})
+
+
+async def annotate(scene: Scene) -> None:
+    await scene.admin.post(f"{await scene.image(failed=True)}/annotate", {"note": "a bad prompt"})
+
+
+async def transition(scene: Scene) -> None:
+    await scene.admin.post(f"{await scene.video()}/transitions", {"to": "UPLOADED"})
+
+
+async def edit(scene: Scene) -> None:
+    path = await scene.video(*TO_A_DRAFT)
+    await scene.admin.put(f"{path}/artifacts/draft", {"value": "one"})
+
+
+async def claim(scene: Scene) -> None:
+    await scene.admin.post(f"{await scene.image()}/claim")
+
+
+async def claim_any(scene: Scene) -> None:
+    await scene.image()
+    wanted = {"workflow": "image-generation", "max": 1, "wait": 0}
+    assert len((await scene.admin.post("/internal/claims", wanted)).json["claims"]) == 1
+
+
+async def callback(scene: Scene) -> None:
+    path = await scene.image(claimed=True)
+    told = {"event_id": "e1", "status": "rejected", "occurred_at": "2026-01-01T00:00:00Z"}
+    await behind(scene.house.worker).post(f"/internal{path}/status", told)
+
+
+async def upload(scene: Scene) -> None:
+    path = f"{await scene.video()}/upload?name=film.mp4"
+    await scene.admin.ask("PUT", path, data=FILM, headers=VIDEO)
+
+
+async def upload_in_pieces(scene: Scene) -> None:
+    begun = {"Upload-Length": str(len(FILM)), "Upload-Metadata": NAMED, **TUS}
+    said = await scene.admin.ask("POST", f"{await scene.video()}/uploads", headers=begun)
+    where = said.headers["Location"].removeprefix(scene.admin.url)
+    await scene.admin.ask("PATCH", where, data=FILM, headers=PIECE)
+
+
+async def upload_begun_whole(scene: Scene) -> None:
+    begun = {"Upload-Length": str(len(FILM)), "Upload-Metadata": NAMED, **TUS}
+    sent = {"Content-Type": PIECE["Content-Type"], **begun}
+    await scene.admin.ask("POST", f"{await scene.video()}/uploads", data=FILM, headers=sent)
+
+
+async def stop(scene: Scene) -> None:
+    path = await scene.image(claimed=True)
+    await scene.admin.post(f"/admin{path}/stop", {"reason": "enough"})
+
+
+async def release(scene: Scene) -> None:
+    path = await scene.image()
+    await scene.house.service.supervisor.ask(path.removeprefix("/jobs/"), SetAside("a test"))
+    await scene.admin.post(f"/admin{path}/release", {"reason": "looked at"})
+
+
+async def pause_and_resume(scene: Scene) -> None:
+    path = await scene.video()
+    await behind(scene.house.ada).post(f"{path}/pause", {"reason": "wait"})
+    await scene.admin.post(f"{path}/resume")
+
+
+async def pause_and_resume_all(scene: Scene) -> None:
+    for place in ("/admin/workflows/cutx", "/admin/stages/fickle.work"):
+        await scene.admin.post(f"{place}/pause", {"reason": "wait"})
+        await scene.admin.post(f"{place}/resume")
+
+
+async def rerun(scene: Scene) -> None:
+    await scene.admin.post(f"{await scene.image(failed=True)}/rerun", {"reason": "typo"})
+
+
+async def delete(scene: Scene) -> None:
+    path = await scene.video()
+    assert (await scene.house.ada.post(f"{path}/cancel")).status == 200
+    await behind(scene.house.ada).delete(path)
+
+
+async def bulk(scene: Scene) -> None:
+    video, image = await scene.video(), await scene.image(failed=True)
+    anew = {"fields": {"params": {"prompt": "a vole"}}}
+    for name, path, more in (
+        ("cancel", video, {}), ("delete", video, {}), ("rerun", image, anew),
+    ):  # fmt: skip
+        order = {"command": name, "ids": [path.removeprefix("/jobs/")], **more}
+        said = await scene.admin.post("/admin/bulk", order)
+        assert said.json["done"] == 1, said.raw
+
+
+async def redeliver(scene: Scene) -> None:
+    path, row = await scene.delivery("delivered")
+    await behind(scene.house.ada).post(f"{path}/deliveries/{row['id']}/redeliver")
+    await scene.admin.post(f"/admin/deliveries/{row['id']}/redeliver")
+
+
+Act = Callable[[Scene], Awaitable[None]]
+BULK = ("bulk.started", "bulk.done")
+ACTS: dict[Act, tuple[str, ...]] = {
+    make_token: ("token.created", "credits.granted"),
+    rotate_token: ("token.rotated",),
+    grant: ("credits.granted",),
+    revoke_token: ("token.revoked",),
+    command: ("job.cancel",),
+    alias: ("job.retry",),
+    annotate: ("job.annotate",),
+    transition: ("job.transition",),
+    edit: ("job.edit",),
+    claim: ("job.claim",),
+    claim_any: ("job.claim",),
+    callback: ("SAFE_BLOCK",),
+    upload: ("job.upload", "job.upload"),
+    upload_in_pieces: ("job.upload", "job.upload"),
+    upload_begun_whole: ("job.upload", "job.upload"),
+    stop: ("job.stop",),
+    release: ("job.release",),
+    pause_and_resume: ("job.pause", "job.resume"),
+    pause_and_resume_all: ("workflow.pause", "workflow.resume", "stage.pause", "stage.resume"),
+    rerun: ("job.rerun",),
+    delete: ("job.deleted",),
+    bulk: (*BULK * 3, "job.cancel", "job.deleted", "job.rerun"),
+    redeliver: ("delivery.redelivered", "delivery.redelivered"),
+}
+
+
+async def enable(scene: Scene) -> None:
+    await scene.delivery("disabled")
+    (shown,) = (await scene.house.admin.get("/admin/endpoints")).json["endpoints"]
+    await scene.admin.post(f"/admin/endpoints/{shown['id']}/enable")
+
+
+# Nothing stands in the audit for these, whoever asks.
+UNAUDITED = {
+    "createJob", "createJobHere", "sendAsset", "createAsset", "deleteAsset", "createUpload",
+    "getUploadOptions", "endUpload", "reportProgress", "checkDatabase", "hearWebhook",
+    "apiGenerateCopy", "apiGenerateStaticAd", "apiGenerateVideo",
+}  # fmt: skip
+GONE = [says("410 Gone"), says("200 OK")]
+
+
+@asynccontextmanager
+async def scene_of(
+    folder: Path, *, trusted: bool = True, gone: bool = False
+) -> AsyncIterator[Scene]:
+    server = Server(port=0, drain_seconds=1, trusted_proxies=(HERE,) if trusted else ())
+    registry = definitions()
+    registry.add_stage(work)
+    async with receiving(*(GONE if gone else ())) as receiver:
+        more: dict[str, Any] = {"downloads": Downloads(allow_private=(receiver.place,))}
+        async with opened(folder, server=server, registry=registry, **more) as house:
+            yield Scene(house, behind(house.admin), receiver.url())
+
+
+async def came_from(scene: Scene, act: Act) -> list[tuple[str, str]]:
+    """Event and address of each row that is there since."""
+    before = max(row["id"] for row in await scene.rows())
+    await act(scene)
+    return sorted((row["event"], row["fields"]["address"]) for row in await scene.rows(before))
+
+
+async def test_behind_a_trusted_proxy_it_is_the_clients(tmp_path: Path) -> None:
+    async with scene_of(tmp_path) as scene:
+        for act, events in ACTS.items():
+            rows = await came_from(scene, act)
+            assert {address for _, address in rows} <= {CLIENT, HERE}, act
+            found = [event for event, address in rows if address == CLIENT]
+            assert found == sorted(events), act
+        seen = [(method, path) for method, path, _ in scene.admin.seen + scene.house.ada.seen]
+        seen += [(method, path) for method, path, _ in scene.house.worker.seen]
+        asked = {name_of(scene.house, *one) for one in seen}
+        left = operations(scene.house) - asked - UNAUDITED
+        assert left == {"enableEndpoint", "abortBulk"}, "of these tell the tests below"
+
+
+def operations(house: House) -> set[str]:
+    paths = house.contract.document["paths"]
+    every = [(verb, one["operationId"]) for of in paths.values() for verb, one in of.items()]
+    return {name.partition(":")[0] for verb, name in every if verb != "get"}
+
+
+def name_of(house: House, method: str, path: str) -> str:
+    paths = house.contract.document["paths"]
+    fitting = [one for one in paths if fits(one, path) and method.lower() in paths[one]]
+    best = min(fitting, key=lambda one: (one.count("{"), one))
+    return str(paths[best][method.lower()]["operationId"]).partition(":")[0]
+
+
+async def test_nobody_else_is_believed(tmp_path: Path) -> None:
+    async with scene_of(tmp_path, trusted=False) as scene:
+        for act, events in ACTS.items():
+            rows = await came_from(scene, act)
+            assert {address for _, address in rows} == {HERE}, act
+            assert set(events) <= {event for event, _ in rows}, act
+
+
+async def test_what_the_service_does_by_itself_has_none(tmp_path: Path) -> None:
+    """Its first token, and an endpoint that it gives up; to enable that one is asked for."""
+    async with scene_of(tmp_path, gone=True) as scene:
+        await enable(scene)
+        rows = await scene.rows()
+        where = {row["event"]: (row["actor"], row["fields"].get("address")) for row in rows}
+        assert where["endpoint.disabled"] == ("engine", None)
+        assert where["endpoint.enabled"] == ("admin", CLIENT)
+        (first,) = [row for row in rows if row["actor"] == "service"]
+        assert "address" not in first["fields"]
+
+
+async def test_a_bulk_has_the_address_of_its_order_after_a_restart_too(tmp_path: Path) -> None:
+    async with scene_of(tmp_path) as scene:
+        for _ in range(130):
+            await scene.video()
+        order = {"command": "pause", "filter": {"workflow": "howera"}}
+        bulk_id = (await scene.admin.post("/admin/bulk", order)).json["id"]
+    async with scene_of(tmp_path) as scene:
+        with anyio.fail_after(30):
+            while (told := (await scene.admin.get(f"/admin/bulk/{bulk_id}")).json)["left"]:
+                await anyio.sleep(0.02)
+        assert told["done"] == 130
+        order = {"command": "resume", "filter": {"workflow": "howera"}}
+        second = (await scene.admin.post("/admin/bulk", order)).json["id"]
+        await behind(scene.house.admin, OTHER).delete(f"/admin/bulk/{second}")
+        rows = [(row["event"], row["fields"].get("address")) for row in await scene.rows()]
+    assert ("bulk.aborted", OTHER) in rows
+    acted = {address for event, address in rows if event.startswith(("job.", "bulk.started"))}
+    assert acted == {CLIENT}
