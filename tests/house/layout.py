@@ -1,0 +1,365 @@
+"""Rules about the house as a whole: each reads every module and names what offends, in words that
+do not change when a line moves. What offended when a rule came is listed in ``offenders.txt``, and
+that list may only shrink."""
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+
+from tests.house.rules import imports, texts
+
+Tree = dict[PurePosixPath, str]
+
+MODULE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 50
+MODULES_MAX = 24
+TEST_LINES_MAX = 600
+PUBLIC_ALL_THE_SAME = frozenset({"_exit", "_replace"})  # as their own documentation says
+OPENS_FILES = frozenset(
+    {"", "app", "cli", "files", "ports", "preflight", "stages", "store", "testing"}
+)
+READS_ENVIRONMENT = frozenset({"app", "cli", "config", "environment", "ports", "testing"})
+FILE_CALLS = frozenset(
+    {
+        "open",
+        "os.fdopen",
+        "os.open",
+        "os.remove",
+        "os.rename",
+        "os.replace",
+        "os.unlink",
+        "shutil.copyfile",
+        "shutil.move",
+        "shutil.rmtree",
+    }
+)
+FILE_VERBS = frozenset(
+    {
+        "mkdir",
+        "open",
+        "read_bytes",
+        "read_text",
+        "rename",
+        "replace_file",
+        "touch",
+        "unlink",
+        "write_bytes",
+        "write_text",
+    }
+)
+# One word for each feature: files of these names may stand in as many rooms as they like.
+FEATURES = frozenset(
+    {
+        "attempts",
+        "bulk",
+        "claims",
+        "commands",
+        "credits",
+        "cleaning",
+        "deliveries",
+        "events",
+        "explain",
+        "gauges",
+        "health",
+        "jobs",
+        "meter",
+        "notifications",
+        "openai_like",
+        "pauses",
+        "plugins",
+        "replicate_like",
+        "reruns",
+        "settings",
+        "signatures",
+        "streams",
+        "submissions",
+        "timers",
+        "tokens",
+        "tracing",
+        "uploads",
+        "webhooks",
+        "workflows",
+    }
+)
+
+
+def read(root: Path) -> Tree:
+    """Every module of the product and its tests, and every file of the package."""
+    patterns = ("jobrunner/**/*", "tests/**/*.py", "plugins/**/*.py")
+    return {path: text for pattern in patterns for path, text in texts(root, pattern)}
+
+
+def strays(tree: Tree) -> list[str]:
+    """Files in a package that are neither a module nor something that a module ships."""
+    shipped = {".py", ".c", ".sql", ".html", ".js", ".css", ".txt", ".typed", ".json", ".svg"}
+    return [
+        str(path)
+        for path in _of(tree, "jobrunner")
+        if path.suffix not in shipped and path.name != "py.typed" and "vendor" not in path.parts
+    ]
+
+
+def unasked(tree: Tree) -> list[str]:
+    """Modules that nobody imports and that are no entrance of their own."""
+    asked = {name for path in tree if path.suffix == ".py" for name in _imported(path, tree)}
+    return sorted(
+        _dotted(path)
+        for path in _modules(tree)
+        if _dotted(path) not in asked and not _is_entrance(path, tree)
+    )
+
+
+def _is_entrance(path: PurePosixPath, tree: Tree) -> bool:
+    """It is run by itself, or named in pyproject or in the table of commands."""
+    begins = '__name__ == "__main__"' in tree[path] or path.stem == "__main__"
+    named = {"jobrunner", "jobrunner.testing.fixture", "jobrunner.testing.providing"}
+    return begins or _dotted(path) in named or _room(path) == "cli"
+
+
+def opened(tree: Tree) -> list[str]:
+    """Who touches files without being a room that may."""
+    return _callers(tree, OPENS_FILES, _touches_files)
+
+
+def _touches_files(call: ast.Call) -> bool:
+    if ast.unparse(call.func) in FILE_CALLS:
+        return True
+    function = call.func
+    return isinstance(function, ast.Attribute) and function.attr in FILE_VERBS
+
+
+def environment(tree: Tree) -> list[str]:
+    """Who reads the environment without being a room that may."""
+    found = []
+    for path in _modules(tree):
+        names = {
+            ast.unparse(one)
+            for one in ast.walk(_parsed(path, tree))
+            if isinstance(one, ast.Attribute)
+        }
+        if names & {"os.environ", "os.getenv"} and _room(path) not in READS_ENVIRONMENT:
+            found.append(str(path))
+    return found
+
+
+def told_time(tree: Tree) -> list[str]:
+    """Who asks a clock by any of its names; ports is where clocks are."""
+    asked = {"now", "utcnow", "today", "fromtimestamp_now"}
+    return _callers(
+        tree,
+        frozenset({"ports"}),
+        lambda call: (
+            isinstance(call.func, ast.Attribute)
+            and call.func.attr in asked
+            and ast.unparse(call.func.value).split(".")[-1] in {"datetime", "date", "dt"}
+        ),
+    )
+
+
+def _callers(tree: Tree, allowed: frozenset[str], offends: Callable[[ast.Call], bool]) -> list[str]:
+    return [
+        str(path)
+        for path in _modules(tree)
+        if _room(path) not in allowed
+        and any(
+            isinstance(node, ast.Call) and offends(node) for node in ast.walk(_parsed(path, tree))
+        )
+    ]
+
+
+def cycles(tree: Tree) -> list[str]:
+    """Modules that import each other, at whatever time."""
+    graph = {
+        _dotted(path): {name for name in _imported(path, tree) if name != _dotted(path)}
+        for path in _modules(tree)
+    }
+    return sorted(" ".join(sorted(ring)) for ring in _rings(graph) if len(ring) > 1)
+
+
+def _rings(graph: dict[str, set[str]]) -> Iterator[list[str]]:
+    """Strongly connected parts, by Tarjan."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    path: list[str] = []
+
+    def visit(name: str) -> Iterator[list[str]]:
+        order[name] = low[name] = len(order)
+        path.append(name)
+        for other in sorted(graph[name] & graph.keys()):
+            if other not in order:
+                yield from visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in path:
+                low[name] = min(low[name], order[other])
+        if low[name] == order[name]:
+            ring = path[path.index(name) :]
+            del path[path.index(name) :]
+            yield ring
+
+    for name in sorted(graph):
+        if name not in order:
+            yield from visit(name)
+
+
+def classes(tree: Tree) -> list[str]:
+    """Public class names that stand for more than one class."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for path in _modules(tree):
+        for node in _parsed(path, tree).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(_dotted(path))
+    return sorted(f"{name}: {' '.join(sorted(at))}" for name, at in homes.items() if len(at) > 1)
+
+
+def namesakes(tree: Tree) -> list[str]:
+    """A module name that stands in two rooms and is no feature's word."""
+    homes: dict[str, set[str]] = defaultdict(set)
+    for path in _modules(tree):
+        if path.name != "__init__.py":
+            homes[path.stem].add(_room(path))
+    return sorted(
+        f"{name}: {' '.join(sorted(rooms))}"
+        for name, rooms in homes.items()
+        if len(rooms) > 1 and name not in FEATURES and not name.startswith("__")
+    )
+
+
+def for_tests_only(tree: Tree) -> list[str]:
+    """Public functions that the product itself never names again."""
+    words = Counter(
+        word for path in _of(tree, "jobrunner", "plugins") for word in _words(path, tree)
+    )
+    return sorted(
+        f"{_dotted(path)}.{node.name}"
+        for path in _modules(tree)
+        for node in _parsed(path, tree).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not node.name.startswith("_")
+        and not node.decorator_list
+        and words[node.name] == 0
+    )
+
+
+def _words(path: PurePosixPath, tree: Tree) -> Iterator[str]:
+    """Every name that a module mentions, but not where it defines or exports it."""
+    if path.suffix != ".py":
+        return
+    for node in ast.walk(_parsed(path, tree)):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.alias):
+            yield node.name.rpartition(".")[2]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value.rpartition(":")[2]
+
+
+def private(tree: Tree) -> list[str]:
+    """Private names of another module, imported or reached for through what is not oneself."""
+    found = set()
+    for path in _modules(tree):
+        bound = _own_private(path, tree)
+        for node in ast.walk(_parsed(path, tree)):
+            found |= {f"{_dotted(path)} uses {name}" for name in _reached(node) - bound}
+    return sorted(found)
+
+
+def _reached(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jobrunner"):
+        return {alias.name for alias in node.names if _is_private(alias.name)}
+    if isinstance(node, ast.Attribute) and _is_private(node.attr):
+        return {node.attr}
+    return set()
+
+
+def _own_private(path: PurePosixPath, tree: Tree) -> set[str]:
+    """What the module itself calls so: a class may look into another of its own kind."""
+    found = set()
+    for node in ast.walk(_parsed(path, tree)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            found |= {alias.asname for alias in node.names if alias.asname}
+    return found
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in PUBLIC_ALL_THE_SAME
+
+
+def sizes(tree: Tree) -> list[str]:
+    """Modules, functions, folders and test modules that are too large to be read at once."""
+    folders = Counter(path.parent for path in _modules(tree))
+    found = [
+        f"{folder}: a folder of many modules" for folder in folders if folders[folder] > MODULES_MAX
+    ]
+    for path in (one for one in tree if one.suffix == ".py"):
+        tested = "tests" in path.parts
+        if tree[path].count("\n") > (TEST_LINES_MAX if tested else MODULE_LINES_MAX):
+            found.append(f"{path}: a long module")
+        found += [f"{path}: {name} is a long function" for name in _long_functions(path, tree)]
+    return sorted(found)
+
+
+def _long_functions(path: PurePosixPath, tree: Tree) -> Iterator[str]:
+    for node in ast.walk(_parsed(path, tree)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES_MAX:
+                yield node.name
+
+
+def _of(tree: Tree, *tops: str) -> list[PurePosixPath]:
+    return [path for path in tree if path.parts[0] in tops and "tests" not in path.parts]
+
+
+def _modules(tree: Tree) -> list[PurePosixPath]:
+    return [path for path in _of(tree, "jobrunner") if path.suffix == ".py"]
+
+
+def _room(path: PurePosixPath) -> str:
+    inner = path.parts[1:]
+    return inner[0] if len(inner) > 1 else inner[0].removesuffix(".py").replace("__init__", "")
+
+
+def _dotted(path: PurePosixPath) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+def _imported(path: PurePosixPath, tree: Tree) -> set[str]:
+    return {name for _, name in imports(_parsed(path, tree)) if _is_module(name, tree)}
+
+
+def _is_module(name: str, tree: Tree) -> bool:
+    place = PurePosixPath(*name.split("."))
+    return place.with_suffix(".py") in tree or place / "__init__.py" in tree
+
+
+_kept: dict[tuple[PurePosixPath, str], ast.Module] = {}
+
+
+def _parsed(path: PurePosixPath, tree: Tree) -> ast.Module:
+    key = path, tree[path]
+    if key not in _kept:
+        _kept[key] = ast.parse(tree[path])
+    return _kept[key]
+
+
+RULES: tuple[Callable[[Tree], list[str]], ...] = (
+    strays,
+    unasked,
+    opened,
+    environment,
+    told_time,
+    cycles,
+    classes,
+    namesakes,
+    for_tests_only,
+    private,
+    sizes,
+)
