@@ -94,3 +94,4 @@ class Rounds(Generic[Q, A]):
     def _give_up(self, future: "asyncio.Future[A]") -> None:
         if not future.done():
             future.set_exception(self._lost())
+            future.exception()  # whoever waited may be gone as well, which is no fault to report

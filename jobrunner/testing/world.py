@@ -29,6 +29,8 @@ T = TypeVar("T")
 DAWN_MS = 1_767_225_600_000
 DELAYS_S = (0.0, 0.0, 0.001, 0.001, 0.004, 0.02)
 SLOW_S = 3.0
+POINTS_APART = 90  # places to die at, between two crashes, where there are but a few
+A_FEW = 4
 
 
 class Faults(Struct, frozen=True):
@@ -99,7 +101,9 @@ class Fate:
         return self._random.choice(DELAYS_S)
 
     def _draw(self) -> None:
-        self._points_left = int(self._random.expovariate(1 / 90)) + 1
+        """The more often a process may die, the closer together."""
+        apart = POINTS_APART * A_FEW / max(self.faults.crashes, A_FEW)
+        self._points_left = int(self._random.expovariate(1 / apart)) + 1
 
 
 class SimClock:
