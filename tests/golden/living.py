@@ -8,6 +8,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+from jobrunner import app
+from jobrunner.ports import SystemClock, SystemIds
 from tests.http.serving import House, Said, opened
 from tests.standing import LIFECYCLES, every_pair
 from tests.whole.placing import outside, stand
@@ -37,6 +41,26 @@ def unpack(kept: Path, folder: Path) -> None:
     with gzip.open(kept / f"{FILE}.gz") as packed, (folder / FILE).open("wb") as file:
         shutil.copyfileobj(packed, file)
     shutil.copy(kept / TOKEN, folder / TOKEN)
+
+
+def then(folder: Path) -> app.Ports:
+    """The world in which the last thing that is in the file has just happened: no lease has lapsed
+    meanwhile, and no deadline has passed."""
+    with closing(sqlite3.connect(folder / FILE)) as db:
+        (last_ms,) = db.execute("SELECT max(updated_at) FROM jobs").fetchone()
+    clock = Then(last_ms)
+    return replace(app.system_ports(), clock=clock, ids=SystemIds(clock))
+
+
+class Then(SystemClock):
+    """As late as it was, and going on from there."""
+
+    def __init__(self, at_ms: int) -> None:
+        super().__init__()
+        self._behind_ms = super().now() - at_ms
+
+    def now(self) -> int:
+        return super().now() - self._behind_ms
 
 
 async def standing(house: House) -> dict[tuple[str, str], Any]:

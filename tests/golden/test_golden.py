@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden.__main__ import KEPT
-from tests.golden.living import goes_on, standing, unpack
+from tests.golden.living import goes_on, standing, then, unpack
 from tests.golden.outsides import OUTSIDES
 from tests.http.serving import opened
 from tests.standing import LIFECYCLES
@@ -26,7 +26,7 @@ def test_nothing_is_kept_that_nobody_looks_at() -> None:
 async def test_a_job_in_every_state_goes_on_under_a_newer_program(tmp_path: Path) -> None:
     """The file holds a job in each of the forty states; those that had a way on have it still."""
     unpack(KEPT, tmp_path)
-    async with opened(tmp_path, registry=outside()) as house:
+    async with opened(tmp_path, registry=outside(), ports=then(tmp_path)) as house:
         jobs = await standing(house)
         assert set(jobs) == {
             (name, state) for name, one in LIFECYCLES.items() for state in one.steps

@@ -194,10 +194,12 @@ async def opened(
     registry: Registry | None = None,
     faults: int = 0,
     fresh: bool = False,
+    ports: app.Ports | None = None,
     **sections: Any,
 ) -> AsyncIterator[House]:
-    """``sections`` are more of the settings. ``fresh``: each request has a connection of its own,
-    for a service that hangs up on one that rests for a moment."""
+    """``ports`` stand in the place of the system's, ``sections`` are more of the settings.
+    ``fresh``: each request has a connection of its own, for a service that hangs up on one that
+    rests for a moment."""
     config = Config(
         server=server or Server(port=0, drain_seconds=1),
         store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
@@ -211,7 +213,7 @@ async def opened(
         logged.append({"event": event, "level": level, **fields})
 
     async with (
-        app.running(config, log, registry=registry or definitions()) as service,
+        app.running(config, log, ports, registry or definitions()) as service,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=fresh)) as session,
     ):
         nobody = Caller(session, service.url, None)
