@@ -147,7 +147,7 @@ async def listening(
         store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
         webhooks={"postman": WebhookSettings(tuple(variables))},
         retention=Retention(keys_s),
-        limits=limits or Limits(),
+        limits=limits or Limits(lag=0),  # a busy machine turns no test away
     )
     logged: list[dict[str, Any]] = []
 

@@ -72,6 +72,7 @@ async def test_copies_that_come_before_their_job_waits(provider: Provider, tmp_p
     body = saying("p-1", 7)
     headers = [*signed("w-1", body), *TYPE]
     said = await asyncio.gather(*(provider.post(headers, body) for _ in range(200)))
+    assert {one.status for one in said} == {200}, [one.raw for one in said if one.status != 200]
     assert [one.json["applied"] for one in said] == [False] * 200
     assert sorted({one.json["reason"] for one in said}) == ["kept", "replayed"]
     gate.touch()
