@@ -158,11 +158,7 @@ def _verb(request: web.Request) -> str:
 
 def _serve(door: Door, endpoint: Endpoint) -> Served:
     """One entry of the table as aiohttp wants it."""
-    decoder: msgspec.json.Decoder[Any] = (
-        msgspec.json.Decoder()
-        if endpoint.takes_any_body or endpoint.body is None
-        else msgspec.json.Decoder(endpoint.body)
-    )
+    decoder = _decoder_of(endpoint)
 
     async def served(request: web.Request) -> web.StreamResponse:
         settings = door.settings
@@ -208,6 +204,12 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
         return _response(reply)
 
     return served
+
+
+def _decoder_of(endpoint: Endpoint) -> msgspec.json.Decoder[Any]:
+    if endpoint.takes_any_body or endpoint.body is None:
+        return msgspec.json.Decoder()
+    return msgspec.json.Decoder(endpoint.body)
 
 
 def _front(request: web.Request) -> Front:
