@@ -36,21 +36,15 @@ from jobrunner.core.workflow import (
     Upload,
     Workflow,
 )
-from jobrunner.errors import Refused
+from jobrunner.errors import PermanentFailure, Refused, Rejected, RetryableFailure
 from jobrunner.stages import openai_like, replicate_like
 from jobrunner.stages.api import Stage, stage
+from jobrunner.stages.calls import Fetched, Patience, Reply
 from jobrunner.stages.companions import Companion, Hosting, Opened, companion
 from jobrunner.stages.context import Context, PlainContext
 from jobrunner.stages.lending import lent_environment
-from jobrunner.stages.outcomes import (
-    AwaitCallback,
-    Done,
-    Partial,
-    PermanentFailure,
-    Rejected,
-    RetryableFailure,
-)
-from jobrunner.stages.questions import Fetched, Held, Patience, Reply
+from jobrunner.stages.outcomes import AwaitCallback, Done, Partial
+from jobrunner.stages.questions import Held
 from jobrunner.stages.sources import Heard, Source
 from jobrunner.stages.wholeness import cut_short
 

@@ -3,6 +3,7 @@
     JobrunnerError
       Refused         the caller asked for something that cannot be: told once, nothing written
       StageFault      a plugin misbehaved: it costs one attempt, or its own workflow
+        RetryableFailure, PermanentFailure, Rejected   the three ways in which an attempt fails
       PluginFault     a function of a workflow failed, or is gone: nothing was decided
       Misconfigured   the operator must change a file or a setting before the service starts
       Unreachable     the operator must start the service, or say where it listens
@@ -104,6 +105,24 @@ class StageFault(JobrunnerError):
         self.code = code
         self.detail = detail
         self.excerpt = excerpt
+
+
+class RetryableFailure(StageFault):
+    """It may work next time: network, timeout, storage, rate limit (``retry_after_s``)."""
+
+    def __init__(
+        self, code: str, detail: str, retry_after_s: float = 0, *, excerpt: str = ""
+    ) -> None:
+        super().__init__(code, detail, excerpt=excerpt)
+        self.retry_after_s = retry_after_s
+
+
+class PermanentFailure(StageFault):
+    """It will not work next time either."""
+
+
+class Rejected(StageFault):
+    """A policy, ours or the provider's, says no."""
 
 
 class PluginFault(JobrunnerError):

@@ -9,22 +9,10 @@ from typing import Any
 
 from jobrunner.actors.world import World
 from jobrunner.core.job import Asset
-from jobrunner.errors import StorageError
+from jobrunner.errors import PermanentFailure, RetryableFailure, StorageError
 from jobrunner.stages import Given
-from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
-from jobrunner.stages.questions import (
-    Answer,
-    Browse,
-    Download,
-    Exchange,
-    Fetched,
-    Find,
-    Found,
-    Held,
-    Question,
-    Recall,
-    Recalled,
-)
+from jobrunner.stages.calls import Download, Exchange, Fetched
+from jobrunner.stages.questions import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
 from jobrunner.stages.shelf import Kept, checked_name
 from jobrunner.stages.verdict import said
 

@@ -13,16 +13,10 @@ Deliberately absent: retries, time limits and deadlines. They are the lifecycle'
 the timers table, so that they survive whatever happens to the code that runs here.
 """
 
+from jobrunner.errors import PermanentFailure, Rejected, RetryableFailure
 from jobrunner.stages.api import Stage, stage
 from jobrunner.stages.context import Context, Given, Host, PlainContext
-from jobrunner.stages.outcomes import (
-    AwaitCallback,
-    Done,
-    Partial,
-    PermanentFailure,
-    Rejected,
-    RetryableFailure,
-)
+from jobrunner.stages.outcomes import AwaitCallback, Done, Partial
 from jobrunner.stages.registry import Registry
 from jobrunner.stages.runner import Lines, run_attempt
 

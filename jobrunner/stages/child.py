@@ -9,8 +9,10 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from jobrunner.core.messages import Ended, Report
+from jobrunner.errors import PermanentFailure
 from jobrunner.ports import SystemClock, SystemFiles, SystemIds, one_at_a_time
 from jobrunner.stages.api import Stage, is_async
+from jobrunner.stages.calls import BAD_REQUEST
 from jobrunner.stages.context import Context, PlainContext
 from jobrunner.stages.frames import (
     FRAME_MAX,
@@ -28,9 +30,8 @@ from jobrunner.stages.frames import (
     length,
     told,
 )
-from jobrunner.stages.outcomes import PermanentFailure
 from jobrunner.stages.params import Stale, decoded
-from jobrunner.stages.questions import BAD_REQUEST, Answer, Problem, Question
+from jobrunner.stages.questions import Answer, Problem, Question
 from jobrunner.stages.room import Room
 from jobrunner.stages.verdict import failed, raised, returned
 

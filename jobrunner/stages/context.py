@@ -18,25 +18,19 @@ from jobrunner.core.job import Asset
 from jobrunner.core.messages import Report
 from jobrunner.core.tracing import HEADER
 from jobrunner.core.webhooks import name_of
-from jobrunner.stages.outcomes import Done, Parked, PermanentFailure
-from jobrunner.stages.questions import (
+from jobrunner.errors import PermanentFailure
+from jobrunner.stages.calls import (
     PATIENCE,
-    Answer,
-    Browse,
     Download,
     Exchange,
     Fetched,
-    Find,
-    Found,
-    Held,
     Http,
     Patience,
     PlainHttp,
-    Question,
-    Recall,
-    Recalled,
     Reply,
 )
+from jobrunner.stages.outcomes import Done, Parked
+from jobrunner.stages.questions import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
 from jobrunner.stages.shelf import Kept, Shelf, checked_name
 from jobrunner.stages.verdict import returned
 

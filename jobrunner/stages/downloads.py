@@ -14,12 +14,12 @@ from typing import Any, Protocol
 import aiohttp
 from msgspec import Struct
 
+from jobrunner.errors import PermanentFailure, RetryableFailure
 from jobrunner.ports import Children
+from jobrunner.stages.calls import PATIENCE, Patience
 from jobrunner.stages.egress import Origin
 from jobrunner.stages.exchange import TOO_LARGE, Call, Gate, headers_of, raise_for_status
 from jobrunner.stages.kinds import HEAD_SIZE, sniff
-from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
-from jobrunner.stages.questions import PATIENCE, Patience
 from jobrunner.stages.room import Room
 
 BLOCK_SIZE = 256 * 1024

@@ -22,7 +22,9 @@ import msgspec
 from msgspec import Struct
 from yarl import URL
 
+from jobrunner.errors import PermanentFailure, RetryableFailure
 from jobrunner.ports import Connector
+from jobrunner.stages.calls import ANSWER_MAX, PATIENCE, REDIRECTS_MAX, Patience, Reply
 from jobrunner.stages.egress import (
     Origin,
     Rules,
@@ -32,9 +34,7 @@ from jobrunner.stages.egress import (
     origin_of,
     redirected,
 )
-from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
 from jobrunner.stages.providers import refuse_status
-from jobrunner.stages.questions import ANSWER_MAX, PATIENCE, REDIRECTS_MAX, Patience, Reply
 
 REFUSED = "DOWNLOAD_REFUSED"
 TOO_LARGE = "DOWNLOAD_TOO_LARGE"

@@ -19,6 +19,7 @@ from jobrunner.errors import StageFault
 from jobrunner.ports import Child, Children
 from jobrunner.stages import launcher
 from jobrunner.stages.api import Stage
+from jobrunner.stages.calls import Exchange
 from jobrunner.stages.context import Given, Host
 from jobrunner.stages.frames import (
     FRAME_MAX,
@@ -35,7 +36,7 @@ from jobrunner.stages.frames import (
     length,
     said,
 )
-from jobrunner.stages.questions import Answer, Exchange, Problem, Question, problem_of
+from jobrunner.stages.questions import Answer, Problem, Question, problem_of
 from jobrunner.stages.verdict import crashed, failed
 
 LAUNCHER = str(Path(launcher.__file__).resolve())

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jobrunner.stages.outcomes import PermanentFailure, Rejected
+from jobrunner.errors import PermanentFailure, Rejected
 from jobrunner.stages.providers import BAD_ANSWER, Answer, Asked, bearer, joined, named, read
 
 SAFE_BLOCK = "SAFE_BLOCK"

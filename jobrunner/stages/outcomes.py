@@ -1,4 +1,5 @@
-"""What an attempt may come to: three outcomes that a stage returns, three failures that it raises.
+"""What an attempt may come to: three outcomes that a stage returns, three failures that it raises
+(``errors.RetryableFailure``, ``PermanentFailure``, ``Rejected``).
 
 A failure is classed by whoever knows best, the author. Retryable: the network, a provider's time
 limit, a disk or a store that is busy, a rate limit. Permanent: what will be wrong next time too, as
@@ -18,7 +19,6 @@ from typing import Any
 from msgspec import Struct
 
 from jobrunner.core.job import Asset
-from jobrunner.errors import StageFault
 
 
 class Done(Struct, frozen=True):
@@ -48,24 +48,6 @@ class AwaitCallback(Struct, frozen=True):
 
 
 Outcome = Done | Partial | AwaitCallback
-
-
-class RetryableFailure(StageFault):
-    """It may work next time: network, timeout, storage, rate limit (``retry_after_s``)."""
-
-    def __init__(
-        self, code: str, detail: str, retry_after_s: float = 0, *, excerpt: str = ""
-    ) -> None:
-        super().__init__(code, detail, excerpt=excerpt)
-        self.retry_after_s = retry_after_s
-
-
-class PermanentFailure(StageFault):
-    """It will not work next time either."""
-
-
-class Rejected(StageFault):
-    """A policy, ours or the provider's, says no."""
 
 
 class Parked(BaseException):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from jobrunner.core.notifying import Heard, Post
+from jobrunner.errors import PermanentFailure
 from jobrunner.ports import Children, Connector
-from jobrunner.stages.outcomes import PermanentFailure
-from jobrunner.stages.questions import BAD_REQUEST, Download, Exchange, Fetched, Reply
+from jobrunner.stages.calls import BAD_REQUEST, Download, Exchange, Fetched, Reply
 from jobrunner.stages.room import Room
 
 if TYPE_CHECKING:

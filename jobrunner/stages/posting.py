@@ -8,15 +8,15 @@ import aiohttp
 from yarl import URL
 
 from jobrunner.core.notifying import Heard, Post
+from jobrunner.errors import PermanentFailure, RetryableFailure
+from jobrunner.stages.calls import Patience
 from jobrunner.stages.egress import Rules, judge, judge_url, origin_of, parsed
 from jobrunner.stages.exchange import (
     Call,
     Gate,
     headers_of,
 )
-from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
 from jobrunner.stages.providers import retry_after_s
-from jobrunner.stages.questions import Patience
 
 PATIENCE = Patience(connect_s=5, idle_s=15, total_s=15)
 BODY_READ = 1024

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
+from jobrunner.errors import PermanentFailure, RetryableFailure
 
 BAD_ANSWER = "BAD_ANSWER"
 EXCERPT_MAX = 300

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from jobrunner.errors import PermanentFailure, Rejected
 from jobrunner.stages.openai_like import SAFE_BLOCK, Account
-from jobrunner.stages.outcomes import PermanentFailure, Rejected
 from jobrunner.stages.providers import BAD_ANSWER, Answer, Asked, bearer, joined, read
 
 OVER = {"succeeded", "failed", "canceled", "aborted"}

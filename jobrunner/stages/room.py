@@ -1,7 +1,7 @@
 """How much of the disk stays free, whatever stages write."""
 
+from jobrunner.errors import RetryableFailure
 from jobrunner.ports import Files
-from jobrunner.stages.outcomes import RetryableFailure
 
 MIB = 1024 * 1024
 

@@ -17,9 +17,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from jobrunner.errors import StorageError
+from jobrunner.errors import PermanentFailure, RetryableFailure, StorageError
 from jobrunner.stages.folders import flush, made, private
-from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
 from jobrunner.stages.room import Room
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")

@@ -15,15 +15,8 @@ from msgspec.structs import replace
 from jobrunner.core.job import Asset, Failure
 from jobrunner.core.messages import Ended, Report
 from jobrunner.core.webhooks import name_of
-from jobrunner.errors import StageFault
-from jobrunner.stages.outcomes import (
-    AwaitCallback,
-    Done,
-    Parked,
-    Partial,
-    Rejected,
-    RetryableFailure,
-)
+from jobrunner.errors import Rejected, RetryableFailure, StageFault
+from jobrunner.stages.outcomes import AwaitCallback, Done, Parked, Partial
 from jobrunner.stages.sources import SOURCE
 
 TEXT_MAX = 2_000

@@ -12,27 +12,15 @@ from typing import Any
 from yarl import URL
 
 from jobrunner.core.job import Asset
+from jobrunner.errors import PermanentFailure
 from jobrunner.ports import SystemChildren, SystemConnector
+from jobrunner.stages.calls import Download, Exchange, Fetched, Reply
 from jobrunner.stages.context import Given
 from jobrunner.stages.downloads import WRONG_TYPE
 from jobrunner.stages.exchange import TOO_LARGE, raise_for_status
 from jobrunner.stages.kinds import HEAD_SIZE, sniff
-from jobrunner.stages.outcomes import PermanentFailure
 from jobrunner.stages.outlets import Outlets
-from jobrunner.stages.questions import (
-    Answer,
-    Browse,
-    Download,
-    Exchange,
-    Fetched,
-    Find,
-    Found,
-    Held,
-    Question,
-    Recall,
-    Recalled,
-    Reply,
-)
+from jobrunner.stages.questions import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
 from jobrunner.stages.shelf import Kept
 from jobrunner.testing.loop import RealWorld
 

@@ -22,7 +22,8 @@ from jobrunner import (
     stage,
 )
 from jobrunner.stages import Registry
-from jobrunner.stages.questions import Browse, Download, Exchange
+from jobrunner.stages.calls import Download, Exchange
+from jobrunner.stages.questions import Browse
 from tests.stages import unruly
 
 FORMS = ("loop", "thread", "process")

@@ -13,15 +13,14 @@ from urllib.parse import quote
 import anyio
 import pytest
 
-from jobrunner.errors import StageFault
+from jobrunner.errors import PermanentFailure, RetryableFailure, StageFault
 from jobrunner.ports import SystemChildren, SystemFiles
+from jobrunner.stages.calls import Patience
 from jobrunner.stages.downloads import Downloaded, Downloader
 from jobrunner.stages.egress import Rules, origins_of, rules_of
 from jobrunner.stages.exchange import Client, Gate, open_gate
 from jobrunner.stages.kinds import AUDIO, HEAD_SIZE, IMAGES, VIDEO, sniff
-from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
 from jobrunner.stages.providers import retry_after_s
-from jobrunner.stages.questions import Patience
 from jobrunner.stages.room import Room
 from tests.stages.outlets import Loopback, Watched, hostile
 from tests.stages.speaking import (

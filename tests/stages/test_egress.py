@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from jobrunner.errors import StageFault
+from jobrunner.errors import PermanentFailure, RetryableFailure, StageFault
 from jobrunner.ports import SystemChildren
 from jobrunner.stages.downloads import Downloader
 from jobrunner.stages.egress import (
@@ -26,7 +26,6 @@ from jobrunner.stages.egress import (
     rules_of,
 )
 from jobrunner.stages.exchange import Client, Gate, open_gate
-from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
 from tests.stages.outlets import INSIDE_4, INSIDE_6, PUBLIC, Lies, Watched, hostile
 
 pytestmark = pytest.mark.anyio

@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 
 from jobrunner.actors.keyfile import key_file_beside
-from jobrunner.errors import Misconfigured, Refused, StorageError
+from jobrunner.errors import (
+    Misconfigured,
+    PermanentFailure,
+    Refused,
+    RetryableFailure,
+    StorageError,
+)
 from jobrunner.http import files
 from jobrunner.ports import SystemFiles
 from jobrunner.stages import shelf
-from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
 from jobrunner.stages.shelf import Checked, Kept, Shelf
 from jobrunner.stages.twins import twin
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jobrunner.core.notifying import Heard, Post
+from jobrunner.stages.calls import Patience
 from jobrunner.stages.egress import rules_of
 from jobrunner.stages.exchange import Gate, open_gate
 from jobrunner.stages.posting import BODY_READ, EXCERPT_MAX, PATIENCE, misfit_url, tell
-from jobrunner.stages.questions import Patience
 from tests.receiving import Receiver, Script, Sent, Writer, raw, receiving, says, silence
 from tests.stages.outlets import INSIDE_4, INSIDE_6, Lies, Loopback, Watched, notations
 

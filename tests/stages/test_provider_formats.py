@@ -8,8 +8,7 @@ import pytest
 from msgspec import Struct
 
 from jobrunner import openai_like, replicate_like
-from jobrunner.errors import StageFault
-from jobrunner.stages.outcomes import PermanentFailure, Rejected, RetryableFailure
+from jobrunner.errors import PermanentFailure, Rejected, RetryableFailure, StageFault
 
 ACCOUNT = openai_like.Account("http://127.0.0.1:1/v1/", "secret")
 Prediction = replicate_like.Prediction

@@ -13,11 +13,11 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
+from jobrunner.errors import PermanentFailure, RetryableFailure
 from jobrunner.ports import SystemConnector
+from jobrunner.stages.calls import Patience
 from jobrunner.stages.egress import Rules, origin_of
 from jobrunner.stages.exchange import Client, open_gate
-from jobrunner.stages.outcomes import PermanentFailure, RetryableFailure
-from jobrunner.stages.questions import Patience
 from jobrunner.testing.providers import (
     Cut,
     Delivery,
