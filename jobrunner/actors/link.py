@@ -12,8 +12,8 @@ from jobrunner.core.job import STAGE
 from jobrunner.core.messages import Beat, Checkpoint, Ended, Keep
 from jobrunner.core.messages import Report as Made
 from jobrunner.stages import Lines
+from jobrunner.stages.outcomes import for_attempt, plain
 from jobrunner.stages.questions import Answer, Question
-from jobrunner.stages.verdict import for_attempt, plain
 
 PROGRESS_EVERY_S = 1.0
 T = TypeVar("T")

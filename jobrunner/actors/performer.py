@@ -23,8 +23,8 @@ from jobrunner.core.messages import Ended
 from jobrunner.errors import JobrunnerError, StorageError
 from jobrunner.stages import Stage, run_attempt
 from jobrunner.stages.in_loop import run_abandon
+from jobrunner.stages.outcomes import failed, places, raised, said
 from jobrunner.stages.params import Stale, decoded, kind_of
-from jobrunner.stages.verdict import failed, places, raised, said
 
 GRACE_S = 5.0
 ABANDON_S = 10.0

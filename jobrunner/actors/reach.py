@@ -12,9 +12,9 @@ from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure, RetryableFailure, StorageError
 from jobrunner.stages import Given
 from jobrunner.stages.calls import Download, Exchange, Fetched
+from jobrunner.stages.outcomes import said
 from jobrunner.stages.questions import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
 from jobrunner.stages.shelf import Kept, checked_name
-from jobrunner.stages.verdict import said
 
 PAGE = 500
 PATIENCE_S_MAX = 86_400

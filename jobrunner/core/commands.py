@@ -18,17 +18,16 @@ from jobrunner.core.answers import (
 )
 from jobrunner.core.ask import Act, Replay
 from jobrunner.core.attempts import open_attempt
-from jobrunner.core.blame import named
-from jobrunner.core.brought import fitting
-from jobrunner.core.claiming import lost
 from jobrunner.core.consulting import acted, added, permitted, recognised
 from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.draft import Draft
+from jobrunner.core.failed_stage import named
 from jobrunner.core.job import Failure, Run, Snapshot
 from jobrunner.core.messages import Do, Edit, Facts, Moment, Report
 from jobrunner.core.money import move_money
 from jobrunner.core.moves import go_on, question, walk
-from jobrunner.core.reports import add_artifacts
+from jobrunner.core.outside import lost
+from jobrunner.core.reports import add_artifacts, fitting
 from jobrunner.core.workflow import Command, Definition, Trigger
 from jobrunner.errors import Refused
 

@@ -21,10 +21,9 @@ from jobrunner.core.attempts import (
     park,
     resume,
 )
-from jobrunner.core.blame import named
-from jobrunner.core.brought import unfit
 from jobrunner.core.decision import AuditRecord, Decision, NoOp
 from jobrunner.core.draft import Draft
+from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import fail
 from jobrunner.core.job import ENGINE, STAGE, TIMER, Failure, Run, Snapshot
 from jobrunner.core.messages import (
@@ -45,7 +44,7 @@ from jobrunner.core.messages import (
 from jobrunner.core.moves import go_on, step, walk
 from jobrunner.core.pausing import halted_by, rests_until_resumed
 from jobrunner.core.rebinding import bring
-from jobrunner.core.reports import apply_report
+from jobrunner.core.reports import apply_report, unfit
 from jobrunner.core.webhooks import await_webhook
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import PluginFault, Refused

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 
 from jobrunner.core.guards import BUILT_IN
 from jobrunner.core.job import Snapshot
-from jobrunner.core.names import functions_named, structs_named
-from jobrunner.core.workflow import EXTERNAL, Definition, State
+from jobrunner.core.workflow import EXTERNAL, Call, Definition, Guard, State, Workflow
 
 Brought = Callable[[str], bool]
 BY_ITSELF = {"engine", "stage", "timer"}
@@ -79,3 +78,58 @@ def _stages(definition: Definition) -> set[str]:
 
 def _has(definition: Definition, function: str) -> bool:
     return function in definition.functions or function in BUILT_IN
+
+
+def functions_named(workflow: Workflow) -> set[str]:
+    """By a guard, an action, a recipe, a route: whoever asks one."""
+    return {call.name for _, call, _ in calls_of(workflow)}
+
+
+def structs_named(workflow: Workflow) -> set[str]:
+    return {name for _, name, _ in struct_names(workflow) if name}
+
+
+def calls_of(workflow: Workflow) -> Iterator[tuple[str, Call, int]]:
+    """Every function named: where, how, and how many positional arguments it is given."""
+    for where, guard in guards_of(workflow):
+        yield where, guard.call, 1
+    for where, call in _asked(workflow):
+        if call is not None:
+            yield where, call, 1
+    for route in workflow.routes:
+        place = f"route {route.method} {route.path}"
+        if route.read:
+            yield place, Call(route.read), 1
+        if route.answer:
+            yield place, Call(route.answer), 3
+
+
+def _asked(workflow: Workflow) -> Iterator[tuple[str, Call | None]]:
+    for state in workflow.states:
+        yield f"state {state.name}: sift", state.sift
+    for command in workflow.commands:
+        yield f"command {command.name}: identity", command.identity
+        yield f"command {command.name}: action", command.action
+    for editable in workflow.editables:
+        yield f"editable {editable.name}: action", editable.action
+    for upload in workflow.uploads:
+        yield f"upload {upload.name}: action", upload.action
+    yield "recipe.derive", workflow.recipe.derive
+
+
+def struct_names(workflow: Workflow) -> Iterator[tuple[str, str, bool]]:
+    for job_type in workflow.job_types:
+        yield f"job type {job_type.name}", job_type.params, True
+    for command in workflow.commands:
+        yield f"command {command.name}", command.fields, False
+    for route in workflow.routes:
+        yield f"route {route.method} {route.path}", route.body, False
+
+
+def guards_of(workflow: Workflow) -> Iterator[tuple[str, Guard]]:
+    places = [("birth", workflow.birth.guards)]
+    places += [(f"command {command.name}", command.guards) for command in workflow.commands]
+    places += [(f"upload {upload.name}", upload.guards) for upload in workflow.uploads]
+    places += [(f"edge {edge.source} -> {edge.target}", edge.guards) for edge in workflow.edges]
+    for place, guards in places:
+        yield from ((place, guard) for guard in guards)

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from jobrunner.core.fault import Fault, meant
 from jobrunner.core.guards import BUILT_IN
+from jobrunner.core.lacking import calls_of, guards_of, struct_names
 from jobrunner.core.memory import perilous
 from jobrunner.core.wellformed import PATH
 from jobrunner.core.workflow import ANY, EXTERNAL, Call, Definition, Guard, Route, State, Workflow
@@ -67,15 +68,6 @@ def unresolved(definition: Definition, taken: Taken) -> Iterator[Fault]:
     yield from _failed_stages(definition.workflow)
     yield from _settings(definition.workflow)
     yield from _routes(definition, taken)
-
-
-def functions_named(workflow: Workflow) -> set[str]:
-    """By a guard, an action, a recipe, a route: whoever asks one."""
-    return {call.name for _, call, _ in _calls(workflow)}
-
-
-def structs_named(workflow: Workflow) -> set[str]:
-    return {name for _, name, _ in _struct_names(workflow) if name}
 
 
 # ---------------------------------------------------------------- names used twice
@@ -247,7 +239,7 @@ def _settings(workflow: Workflow) -> Iterator[Fault]:
 
 def _functions(definition: Definition) -> Iterator[Fault]:
     known = {**BUILT_IN, **definition.functions}
-    for where, call, arguments in _calls(definition.workflow):
+    for where, call, arguments in calls_of(definition.workflow):
         function = known.get(call.name)
         if function is None:
             yield Fault(
@@ -264,43 +256,6 @@ def _functions(definition: Definition) -> Iterator[Fault]:
             )
 
 
-def _calls(workflow: Workflow) -> Iterator[tuple[str, Call, int]]:
-    """Every function named: where, how, and how many positional arguments it is given."""
-    for where, guard in _guards(workflow):
-        yield where, guard.call, 1
-    for where, call in _asked(workflow):
-        if call is not None:
-            yield where, call, 1
-    for route in workflow.routes:
-        place = f"route {route.method} {route.path}"
-        if route.read:
-            yield place, Call(route.read), 1
-        if route.answer:
-            yield place, Call(route.answer), 3
-
-
-def _asked(workflow: Workflow) -> Iterator[tuple[str, Call | None]]:
-    for state in workflow.states:
-        yield f"state {state.name}: sift", state.sift
-    for command in workflow.commands:
-        yield f"command {command.name}: identity", command.identity
-        yield f"command {command.name}: action", command.action
-    for editable in workflow.editables:
-        yield f"editable {editable.name}: action", editable.action
-    for upload in workflow.uploads:
-        yield f"upload {upload.name}: action", upload.action
-    yield "recipe.derive", workflow.recipe.derive
-
-
-def _guards(workflow: Workflow) -> Iterator[tuple[str, Guard]]:
-    places = [("birth", workflow.birth.guards)]
-    places += [(f"command {command.name}", command.guards) for command in workflow.commands]
-    places += [(f"upload {upload.name}", upload.guards) for upload in workflow.uploads]
-    places += [(f"edge {edge.source} -> {edge.target}", edge.guards) for edge in workflow.edges]
-    for place, guards in places:
-        yield from ((place, guard) for guard in guards)
-
-
 def _misfit(function: Callable[..., Any], call: Call, arguments: int) -> str:
     try:
         signature(function).bind(*range(arguments), **call.args)
@@ -312,7 +267,7 @@ def _misfit(function: Callable[..., Any], call: Call, arguments: int) -> str:
 
 
 def _structs(definition: Definition) -> Iterator[Fault]:
-    for where, name, wanted in _struct_names(definition.workflow):
+    for where, name, wanted in struct_names(definition.workflow):
         if name not in definition.structs and (name or wanted):
             text = f"{where} names the struct {name!r}, which was not brought along"
             yield Fault(
@@ -320,15 +275,6 @@ def _structs(definition: Definition) -> Iterator[Fault]:
                 f"{text}; {meant(name, definition.structs)}",
                 (where, "here: what is sent could not be read"),
             )
-
-
-def _struct_names(workflow: Workflow) -> Iterator[tuple[str, str, bool]]:
-    for job_type in workflow.job_types:
-        yield f"job type {job_type.name}", job_type.params, True
-    for command in workflow.commands:
-        yield f"command {command.name}", command.fields, False
-    for route in workflow.routes:
-        yield f"route {route.method} {route.path}", route.body, False
 
 
 # ---------------------------------------------------------------- codes
@@ -361,7 +307,7 @@ def _codes(workflow: Workflow) -> Iterator[Fault]:
 
 def _used_codes(workflow: Workflow) -> Iterator[tuple[str, str]]:
     """A diverting guard's code is a failure code, which is free."""
-    for where, guard in _guards(workflow):
+    for where, guard in guards_of(workflow):
         code = guard.code or guard.call.args.get("code", "")
         if code and not guard.otherwise:
             yield f"{where}: guard {guard.call.name}", str(code)

@@ -1,5 +1,7 @@
 """Outside workers: taking a job or an attempt, and telling how it goes."""
 
+from typing import Protocol
+
 from jobrunner.core.answers import (
     Verdict,
     answered,
@@ -10,10 +12,9 @@ from jobrunner.core.answers import (
     working_here,
 )
 from jobrunner.core.attempts import hold
-from jobrunner.core.claiming import lost
 from jobrunner.core.decision import LogEvent, NoOp
 from jobrunner.core.draft import Draft
-from jobrunner.core.job import Snapshot
+from jobrunner.core.job import Actor, Attempt, Snapshot
 from jobrunner.core.messages import Beat, Claim, Facts, Moment
 from jobrunner.core.moves import postponed, step
 from jobrunner.core.pausing import refusal
@@ -96,3 +97,47 @@ def _taken(draft: Draft) -> Refused:
 
 def _put_aside(job: Snapshot) -> Refused:
     return Refused("JOB_LOCKED", f"the job is put aside: {job.stuck}", stuck=job.stuck)
+
+
+class Marked(Protocol):
+    """What a report may say of the work that it is about."""
+
+    @property
+    def run_id(self) -> str | None: ...
+    @property
+    def attempt(self) -> int | None: ...
+    @property
+    def claim(self) -> int | None: ...
+
+
+def lost(job: Snapshot, actor: Actor, said: Marked, *, by_callback: bool = False) -> Refused | None:
+    """Why this report is of other work than the job's, or of work that is somebody else's."""
+    attempt = job.attempt
+    if wrong := _misnamed(job, attempt, said):
+        return _stale(job, attempt, wrong)
+    if actor.role != "workflow" or attempt is None or not attempt.claimant:
+        return None
+    opener = job.run.opener if job.run and by_callback else ""
+    if actor.stands_for(attempt.claimant) or (opener and actor.stands_for(opener)):
+        return None
+    return _stale(job, attempt, "this attempt was claimed with another token; claim one yourself")
+
+
+def _misnamed(job: Snapshot, attempt: Attempt | None, said: Marked) -> str:
+    if said.run_id and said.run_id != job.run_id:
+        return f"run {said.run_id} is over"
+    if said.claim is not None and (attempt is None or said.claim != attempt.serial):
+        return f"claim {said.claim} is over; what was begun under it is not wanted any more"
+    if said.attempt is not None and (attempt is None or said.attempt != attempt.number):
+        return f"attempt {said.attempt} is over"
+    return ""
+
+
+def _stale(job: Snapshot, attempt: Attempt | None, detail: str) -> Refused:
+    return Refused(
+        "STALE_RUN",
+        detail,
+        run_id=job.run_id or None,
+        attempt=attempt.number if attempt else None,
+        claim=attempt.serial if attempt and attempt.claimant else None,
+    )

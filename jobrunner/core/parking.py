@@ -8,7 +8,6 @@ a callback to an earlier attempt finds nobody, and a late one neither.
 from jobrunner.core.answers import Verdict, begin, forbidden
 from jobrunner.core.answers import answered as told
 from jobrunner.core.attempts import amend, at_work, attempt_of, pulse, resume
-from jobrunner.core.brought import unfit
 from jobrunner.core.decision import NoOp
 from jobrunner.core.draft import Draft
 from jobrunner.core.failures import fail
@@ -16,7 +15,7 @@ from jobrunner.core.inside import aside
 from jobrunner.core.job import STAGE, Failure, Snapshot
 from jobrunner.core.messages import Answered, Checkpoint, Facts, Keep, Moment
 from jobrunner.core.moves import go_on
-from jobrunner.core.reports import apply_report
+from jobrunner.core.reports import apply_report, unfit
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 

@@ -3,17 +3,26 @@
 It is taken in before the edge is walked, so that guards look at the job as it would be.
 """
 
+import re
 from typing import Any
 
 from msgspec.structs import replace
 
-from jobrunner.core.brought import fitting
 from jobrunner.core.consulting import sifted
 from jobrunner.core.draft import Draft
-from jobrunner.core.job import Artifact, Asset
-from jobrunner.core.messages import Report
+from jobrunner.core.job import Artifact, Asset, Snapshot
+from jobrunner.core.listed import Listed, unlike
+from jobrunner.core.messages import Checkpoint, Edit, Ended, Move, Report
 from jobrunner.core.moves import question
-from jobrunner.core.shelving import shelved
+from jobrunner.errors import Refused
+
+NAME_MAX = 100
+UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}\Z")
+PLAIN = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,100}")
+NUMBERED = re.compile(r"-[0-9]+\Z")
+
+FREE_TO = ("stage", "workflow", "admin")
 
 
 def apply_report(draft: Draft, report: Report) -> None:
@@ -84,3 +93,101 @@ def _add_assets(draft: Draft, report: Report) -> None:
         known = counts.get(asset.asset_type, 0)
         draft.decide(asset_types={**counts, asset.asset_type: known + 1}, asset_url=asset.url)
         draft.log("asset.created", asset_id=asset.id, asset_type=asset.asset_type)
+
+
+def fitting(draft: Draft, report: Report) -> Report:
+    """The report without what has a wrong form; ``draft.unfit`` says what that was, and why."""
+    kept = dict(report.artifacts)
+    for name, value in _news(draft, report).items():
+        if why := _wrong(draft, name, value):
+            draft.unfit[_place(draft, name)] = why
+            del kept[name]
+    if why := _wrong_result(draft, report.result):
+        draft.unfit["result"] = why
+        report = replace(report, result=None)
+    return report if len(kept) == len(report.artifacts) else replace(report, artifacts=kept)
+
+
+def misfit(draft: Draft) -> Refused:
+    """The refusal of everything that was taken out."""
+    errors = [{"path": f"$.{name}", "message": why} for name, why in draft.unfit.items()]
+    return Refused("VALIDATION_ERROR", unfit(draft), errors=errors)
+
+
+def unfit(draft: Draft) -> str:
+    """What was taken out and why, in one sentence."""
+    return "; ".join(f"{name}: {why}" for name, why in draft.unfit.items())
+
+
+def _place(draft: Draft, name: str) -> str:
+    """Where its sender said it."""
+    if isinstance(draft.message, Edit):
+        return "value"
+    return f"artifact_updates.{name}" if isinstance(draft.message, Move) else name
+
+
+def _news(draft: Draft, report: Report) -> dict[str, Any]:
+    """What the report says that is not known yet; null says nothing."""
+    known = draft.job.artifacts
+    return {
+        name: value
+        for name, value in report.artifacts.items()
+        if value is not None and not (name in known and known[name].value == value)
+    }
+
+
+def _wrong(draft: Draft, name: str, value: Any) -> str:
+    listed = draft.definition.listed.get(name)
+    if _reported(draft) and (why := _not_theirs(draft, listed)):
+        return why
+    return unlike(value, listed.shapes) if listed else ""
+
+
+def _wrong_result(draft: Draft, result: Any) -> str:
+    if result is None:
+        return ""
+    if _reported(draft) and (why := _not_theirs(draft, None)):
+        return why
+    return unlike(result, draft.definition.result_shapes(draft.job.job_type))
+
+
+def _reported(draft: Draft) -> bool:
+    """It came as somebody's report, and is not what the workflow itself made of a request."""
+    return isinstance(draft.message, Move | Ended | Checkpoint)
+
+
+def _not_theirs(draft: Draft, listed: Listed | None) -> str:
+    writers = listed.writers if listed else FREE_TO
+    if not draft.actor.roles(draft.job) & set(writers):
+        whose = f"only {', '.join(writers)} may" if writers else "only commands may"
+        return f"{whose} write it"
+    if listed is not None and listed.states and draft.job.status not in listed.states:
+        return f"it is written from {', '.join(listed.states)}, not from {draft.job.status}"
+    return ""
+
+
+def shelved(asset: Asset, job: Snapshot, folder: str = "") -> Asset:
+    """The asset with its path, as the next file of ``job``."""
+    own = "/".join(part for part in (folder, job.user_id, job.id) if part)
+    above, _, said = asset.storage_path.rpartition("/")
+    if above == own and PLAIN.fullmatch(said):
+        return asset
+    name = _name(asset, sum(job.asset_types.values()) + 1)
+    return replace(asset, storage_path=f"{own}/{name}")
+
+
+def _name(asset: Asset, number: int) -> str:
+    address = re.split(r"[?#]", asset.url, maxsplit=1)[0].rstrip("/")
+    plain = _plain(address.rpartition("/")[2]) or _plain(asset.asset_type) or "file"
+    found = ENDING.search(plain)
+    ending = found[0] if found else ""
+    stem, suffix = plain.removesuffix(ending), f"-{number}"
+    stem = stem[: NAME_MAX - len(suffix + ending)]
+    if number == 1 and not NUMBERED.search(stem):
+        return stem + ending
+    return stem + suffix + ending
+
+
+def _plain(text: str) -> str:
+    """Without what a path may not hold; a leading dot would hide the file, or lead upwards."""
+    return UNSAFE.sub("_", text).lstrip("._-")

@@ -17,14 +17,14 @@ from jobrunner.core.answers import (
     working_here,
 )
 from jobrunner.core.attempts import hold
-from jobrunner.core.blame import named
-from jobrunner.core.claiming import lost
 from jobrunner.core.decision import LogEvent, NoOp
 from jobrunner.core.draft import Draft
+from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import reenter, round_trip
 from jobrunner.core.job import Failure, Snapshot
 from jobrunner.core.messages import Event, Facts, Moment, Move, Report
 from jobrunner.core.moves import go_on, illegal, step
+from jobrunner.core.outside import lost
 from jobrunner.core.sending import delivered
 from jobrunner.core.workflow import EXTERNAL, Definition, Trigger
 from jobrunner.errors import Refused

@@ -16,7 +16,7 @@ from jobrunner.core.decision import AuditRecord
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Artifact, Asset, Snapshot
 from jobrunner.core.messages import Origin
-from jobrunner.core.shelving import NUMBERED, shelved
+from jobrunner.core.reports import NUMBERED, shelved
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 

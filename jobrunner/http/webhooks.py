@@ -15,8 +15,8 @@ from jobrunner.http.bodies import check_shape
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.rendering import reply
 from jobrunner.http.views import WebhookHeard
+from jobrunner.stages.outcomes import said
 from jobrunner.stages.sources import Heard, Source
-from jobrunner.stages.verdict import said
 
 KEY = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
 NOTHING_TO_SAY = "nothing_to_say"

@@ -30,10 +30,10 @@ from jobrunner.stages.frames import (
     length,
     told,
 )
+from jobrunner.stages.outcomes import failed, raised, returned
 from jobrunner.stages.params import Stale, decoded
 from jobrunner.stages.questions import Answer, Problem, Question
 from jobrunner.stages.room import Room
-from jobrunner.stages.verdict import failed, raised, returned
 
 T = TypeVar("T")
 BETWEEN_S = 0.1

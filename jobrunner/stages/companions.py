@@ -19,7 +19,7 @@ import anyio
 from msgspec import Struct
 
 from jobrunner.ports import Clock
-from jobrunner.stages.verdict import said
+from jobrunner.stages.outcomes import said
 
 OPEN_S = 30.0
 CLOSE_S = 10.0

@@ -29,10 +29,9 @@ from jobrunner.stages.calls import (
     PlainHttp,
     Reply,
 )
-from jobrunner.stages.outcomes import Done, Parked
+from jobrunner.stages.outcomes import Done, Parked, returned
 from jobrunner.stages.questions import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
 from jobrunner.stages.shelf import Kept, Shelf, checked_name
-from jobrunner.stages.verdict import returned
 
 P = TypeVar("P", default=Any)
 R = TypeVar("R", default=Any)

@@ -10,7 +10,7 @@ import anyio
 from jobrunner.core.messages import Ended
 from jobrunner.stages.api import Stage
 from jobrunner.stages.context import Context, Given, Host
-from jobrunner.stages.verdict import crashed, raised, returned, said
+from jobrunner.stages.outcomes import crashed, raised, returned, said
 
 ASKS = 3
 BETWEEN_S = 1.0

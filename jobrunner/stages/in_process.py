@@ -36,8 +36,8 @@ from jobrunner.stages.frames import (
     length,
     said,
 )
+from jobrunner.stages.outcomes import crashed, failed
 from jobrunner.stages.questions import Answer, Problem, Question, problem_of
-from jobrunner.stages.verdict import crashed, failed
 
 LAUNCHER = str(Path(launcher.__file__).resolve())
 PATIENCE_S = 10.0

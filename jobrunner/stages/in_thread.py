@@ -14,9 +14,8 @@ from jobrunner.core.messages import Ended, Report
 from jobrunner.ports import Children
 from jobrunner.stages.api import Stage
 from jobrunner.stages.context import Given, Host, PlainContext
-from jobrunner.stages.outcomes import Fenced
+from jobrunner.stages.outcomes import Fenced, raised, returned
 from jobrunner.stages.questions import Answer, Question
-from jobrunner.stages.verdict import raised, returned
 
 T = TypeVar("T")
 

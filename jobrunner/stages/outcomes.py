@@ -14,11 +14,33 @@ What a failure says is shown to the job's owner. What somebody else said, as the
 the text of an exception, is its ``excerpt``, which admins find with the attempt.
 """
 
+import errno
+import os
+import re
+import traceback
+from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from jobrunner.core.job import Asset
+from jobrunner.core.job import Asset, Failure
+from jobrunner.core.messages import Ended, Report
+from jobrunner.core.webhooks import name_of
+from jobrunner.errors import Rejected, RetryableFailure, StageFault
+from jobrunner.stages.sources import SOURCE
+
+TEXT_MAX = 2_000
+DETAIL_MAX = 20_000
+KEY_MAX = 255
+REPORT_MAX = 4 * 1024 * 1024
+NESTED_MAX = 64
+STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN, errno.EBUSY, errno.ESTALE}
+ARTIFACT = re.compile(r"[a-z][a-z0-9_]{0,63}")
+TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(?=:|\Z)")
+CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+Saved = Iterable[tuple[Asset, str]]
 
 
 class Done(Struct, frozen=True):
@@ -62,3 +84,166 @@ class Parked(BaseException):
 
 class Fenced(BaseException):
     """The attempt is over for everybody but this thread: let it pass."""
+
+
+def returned(outcome: object, saved: Saved = ()) -> Ended:
+    """How an attempt ended whose stage came back with this; ``saved`` are the files it kept."""
+    ended = _outcome(outcome, saved)
+    try:
+        data = msgspec.json.encode(ended)
+        if len(data) <= REPORT_MAX and _depth(ended.report.result) <= NESTED_MAX:
+            return _checked(msgspec.json.decode(data, type=Ended))
+        text = f"what the stage returned is too much: {len(data)} bytes, or too deep"
+    except (TypeError, ValueError, RecursionError) as error:
+        return crashed("what the stage returned cannot be stored: it is no JSON", said(error))
+    return crashed(text)
+
+
+def raised(fault: BaseException) -> Ended:
+    """The same for what a stage raised. An unknown exception is permanent, and its traceback stays
+    with the attempt."""
+    if isinstance(fault, Parked):
+        return _parked(fault.key, fault.timeout_s, fault.source)
+    if isinstance(fault, Rejected):
+        return Ended(0, "rejected", failure=_failure(fault, retryable=False))
+    if isinstance(fault, StageFault):
+        return Ended(0, "failed", failure=_failure(fault, isinstance(fault, RetryableFailure)))
+    if isinstance(fault, MemoryError):
+        return failed("MEMORY_LIMIT", "the stage took more memory than it may")
+    if isinstance(fault, OSError) and (known := _known(fault)):
+        text = f"the stage ran into {type(fault).__name__}{_reason(fault)}"
+        return failed(known, text, retryable=known != "FILE_LIMIT", detail=_trace(fault))
+    text = f"the stage raised {type(fault).__name__}; admins find where among the attempts"
+    return crashed(text, _trace(fault))
+
+
+def crashed(text: str, detail: str = "") -> Ended:
+    return failed("STAGE_CRASHED", text, detail=detail)
+
+
+def failed(code: str, text: str, *, retryable: bool = False, detail: str = "") -> Ended:
+    failure = Failure(code, plain(text), retryable=retryable, detail=plain(detail, DETAIL_MAX))
+    return Ended(0, "failed", failure=failure)
+
+
+def said(fault: BaseException) -> str:
+    """What an exception says of itself, if it can."""
+    try:
+        return plain(str(fault))
+    except BaseException as worse:
+        return f"(its text cannot be read: {type(worse).__name__})"
+
+
+def plain(text: object, longest: int = TEXT_MAX) -> str:
+    """Text that can be stored: no lone surrogates, no NUL, and the end of it if it is long."""
+    whole = text if isinstance(text, str) else repr(type(text))
+    whole = whole.encode("utf-8", "replace").decode().replace("\0", "")
+    return whole if len(whole) <= longest else f"…{whole[-longest + 1 :]}"
+
+
+def places(trace: str) -> str:
+    """A traceback without what its exceptions say; empty for what is none."""
+    kept: list[str] = []
+    before = ""
+    for line in trace.splitlines():
+        if line.startswith(("Traceback (", "  File ")):
+            kept.append(line)
+        elif before.startswith("    ") and (raised_there := TYPE.match(line)):
+            kept.append(raised_there[0])
+        before = line
+    return "\n".join(kept) if len(kept) > 1 else ""
+
+
+def _outcome(outcome: object, saved: Saved) -> Ended:
+    match outcome:
+        case Done(result, artifacts, assets):
+            return Ended(0, "done", _report(result, artifacts, assets, saved))
+        case Partial(message, result, artifacts, assets):
+            failure = Failure("PARTIAL", plain(message), retryable=False)
+            return Ended(0, "partial", _report(result, artifacts, assets, saved), failure)
+        case AwaitCallback(key, timeout_s, source):
+            return _parked(key, timeout_s, source)
+    kind = type(outcome).__name__
+    return crashed(f"the stage returned {kind}, which is no outcome; return Done(...)")
+
+
+def _report(result: Any, artifacts: Any, assets: Any, saved: Saved) -> Report:
+    """Files that the stage kept are its own, whether it lists them or not."""
+    try:
+        listed, values = tuple(assets), dict(artifacts)
+    except (TypeError, ValueError):
+        return Report(result=result, artifacts=artifacts, assets=assets)
+    ids = {asset.id for asset in listed if isinstance(asset, Asset)}
+    own = list(saved)
+    more = tuple(asset for asset, _ in own if asset.id not in ids)
+    named = {artifact: asset.url for asset, artifact in own if artifact}
+    return Report(result=result, artifacts=named | values, assets=listed + more)
+
+
+def _parked(key: object, timeout_s: object, source: object) -> Ended:
+    timed = isinstance(timeout_s, int | float) and 0 <= timeout_s < 10**9
+    if not (isinstance(key, str) and 0 < len(key) <= KEY_MAX and timed):
+        return crashed("a stage awaits a key of 1 to 255 characters, for a number of seconds")
+    if not (isinstance(source, str) and (not source or SOURCE.fullmatch(source))):
+        return crashed(f"a stage awaits a webhook of a source, whose name is {SOURCE.pattern}")
+    name = name_of(source, plain(key)) if source else plain(key)
+    return Ended(0, "parked", awaits=name, await_s=float(str(timeout_s)), source=source)
+
+
+def _checked(ended: Ended) -> Ended:
+    wrong = [name for name in ended.report.artifacts if not ARTIFACT.fullmatch(name)]
+    if wrong:
+        return crashed(f"{wrong[0][:80]!r} is no name for an artifact; [a-z][a-z0-9_]{{0,63}} is")
+    return ended
+
+
+def _failure(fault: StageFault, retryable: bool) -> Failure:
+    """What its author said, made fit to be stored."""
+    code = str(fault.code)
+    after = getattr(fault, "retry_after_s", 0)
+    sane = isinstance(after, int | float) and 0 <= after < 10**9
+    return Failure(
+        code if CODE.fullmatch(code) else "STAGE_FAILED",
+        plain(fault.detail),
+        retryable=retryable,
+        retry_after_s=after if sane else 0,
+        detail=plain(getattr(fault, "excerpt", ""), DETAIL_MAX),
+    )
+
+
+def _known(fault: OSError) -> str:
+    """What the world does now and then, and seldom twice: the network, a time limit, the disk."""
+    if isinstance(fault, TimeoutError):
+        return "TIMEOUT"
+    if isinstance(fault, ConnectionError):
+        return "NETWORK"
+    if fault.errno == errno.EFBIG:
+        return "FILE_LIMIT"
+    return "STORAGE" if fault.errno in STORAGE else ""
+
+
+def _reason(fault: OSError) -> str:
+    """The system's own words for it, without the path or the address that it is about."""
+    return f": {os.strerror(fault.errno)}" if isinstance(fault.errno, int) else ""
+
+
+def _trace(fault: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(fault))
+    except BaseException as worse:
+        return f"(its traceback cannot be read: {type(worse).__name__})"
+
+
+def _depth(value: Any) -> int:
+    """How deep lists and tables are nested, looked at no deeper than is allowed."""
+    level, depth = [value], 0
+    while level and depth <= NESTED_MAX:
+        inner = [one.values() if isinstance(one, dict) else one for one in level
+                 if isinstance(one, dict | list | tuple)]  # fmt: skip
+        level = [part for one in inner for part in one]
+        depth += 1
+    return depth
+
+
+def for_attempt(ended: Ended, serial: int, log: Iterable[str] = ()) -> Ended:
+    return replace(ended, serial=serial, log=tuple(plain(line) for line in log))

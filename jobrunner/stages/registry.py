@@ -28,8 +28,8 @@ from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.companions import Companion
 from jobrunner.stages.distributions import entries
 from jobrunner.stages.in_process import address
+from jobrunner.stages.outcomes import said
 from jobrunner.stages.sources import SOURCE, Source
-from jobrunner.stages.verdict import said
 
 Overlay = Callable[[Workflow], tuple[Workflow, tuple[str, ...]]]
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from jobrunner.stages.context import Given, Host
 from jobrunner.stages.in_loop import run_in_loop
 from jobrunner.stages.in_process import run_in_process
 from jobrunner.stages.in_thread import run_in_thread
+from jobrunner.stages.outcomes import failed
 from jobrunner.stages.params import Stale, decoded
-from jobrunner.stages.verdict import failed
 
 
 async def run_attempt(

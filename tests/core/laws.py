@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from jobrunner.core.access import foreign
+from jobrunner.core.access import allowed, foreign
 from jobrunner.core.attempts import OUR_STAGE
 from jobrunner.core.decision import Decision, NoOp, StartStage, StopStage
 from jobrunner.core.job import Attempt, Snapshot
@@ -34,7 +34,6 @@ from jobrunner.core.messages import (
 from jobrunner.core.money import AFTER
 from jobrunner.core.moves import rests
 from jobrunner.core.pausing import OF_HELD_WORK
-from jobrunner.core.view import allowed
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import STATUS_OF_CODE, Refused
 

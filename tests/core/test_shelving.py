@@ -10,7 +10,7 @@ from jobrunner_image_generation import definition as image_generation
 
 from jobrunner.core.check import check
 from jobrunner.core.job import Asset, Snapshot
-from jobrunner.core.shelving import shelved
+from jobrunner.core.reports import shelved
 from tests.driving import varied
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")

@@ -6,8 +6,7 @@ import pytest
 
 from jobrunner import AwaitCallback, Heard, Source
 from jobrunner.stages import Registry
-from jobrunner.stages.outcomes import Parked
-from jobrunner.stages.verdict import raised, returned
+from jobrunner.stages.outcomes import Parked, raised, returned
 
 
 def test_what_is_awaited_has_the_name_of_its_source() -> None:

@@ -15,8 +15,7 @@ from jobrunner import (
     Rejected,
     RetryableFailure,
 )
-from jobrunner.stages.outcomes import Parked
-from jobrunner.stages.verdict import for_attempt, places, raised, returned
+from jobrunner.stages.outcomes import Parked, for_attempt, places, raised, returned
 
 
 class Silent(Exception):
