@@ -12,7 +12,7 @@ import msgspec
 from msgspec import inspect
 
 from jobrunner.core.fault import meant
-from jobrunner.core.wellformed import shown
+from jobrunner.core.spelling import shown
 from jobrunner.core.workflow import Definition
 
 OF_EVERY_WORKFLOW: dict[str, Any] = {"environment": list[str]}

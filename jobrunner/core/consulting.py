@@ -14,7 +14,7 @@ from msgspec import Struct
 from jobrunner.core.ask import Act, Ask, Replay
 from jobrunner.core.guards import BUILT_IN
 from jobrunner.core.messages import Report
-from jobrunner.core.wellformed import ARTIFACT, NAME, shown
+from jobrunner.core.spelling import ARTIFACT, NAME, shown
 from jobrunner.core.workflow import Call, Definition
 from jobrunner.errors import PluginFault, Refused
 

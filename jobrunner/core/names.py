@@ -14,7 +14,7 @@ from jobrunner.core.fault import Fault, meant
 from jobrunner.core.guards import BUILT_IN
 from jobrunner.core.lacking import calls_of, guards_of, struct_names
 from jobrunner.core.memory import perilous
-from jobrunner.core.wellformed import PATH
+from jobrunner.core.spelling import PATH
 from jobrunner.core.workflow import ANY, EXTERNAL, Call, Definition, Guard, Route, State, Workflow
 from jobrunner.errors import STATUS_OF_CODE
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.core.fault import Fault, meant
+from jobrunner.core.spelling import ARTIFACT, NAME, PATH, shown
 from jobrunner.core.workflow import (
     ANY,
     Audit,
@@ -58,10 +59,7 @@ WITHIN: dict[tuple[type, str], tuple[float, float]] = {
     (Route, "status"): SUCCESS,
     (Workflow, "lease_s"): SECONDS,
 }
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-ARTIFACT = re.compile(r"[a-z][a-z0-9_]{0,63}")
 EVENT = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
-PATH = re.compile(r"(/([A-Za-z0-9._~-]+|\{[a-z][a-z_]*\}))+")
 SHAPED: dict[tuple[type, str], re.Pattern[str]] = {
     (Workflow, "name"): NAME,
     (Workflow, "codes"): NAME,
@@ -81,7 +79,6 @@ SHAPED: dict[tuple[type, str], re.Pattern[str]] = {
 MAY_BE_EMPTY = {(State, "checkpoint"), (State, "produces")}
 INTEGER_MAX = 2**53
 DEPTH_MAX = 32
-SHOWN_MAX = 60
 
 
 class Slip(Struct, frozen=True):
@@ -123,16 +120,6 @@ def slips(value: Any, kind: Any, where: str) -> Iterator[Slip]:
         yield from _struct(value, kind, where)
     else:
         yield from _plain(value, kind, where)
-
-
-def shown(value: Any) -> str:
-    """Any value, as it may stand in a text; whatever its own code does when it is asked."""
-    try:
-        text = repr(value)
-    except Exception:  # noqa: BLE001 - a stranger's object, and its own idea of a repr
-        text = f"something of type {type(value).__name__}"
-    text = text.encode("ascii", "backslashreplace").decode()
-    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
 
 
 # ---------------------------------------------------------------- structs and what holds others

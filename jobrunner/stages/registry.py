@@ -22,7 +22,8 @@ from jobrunner.core.check import check
 from jobrunner.core.job import Snapshot
 from jobrunner.core.lacking import absent, lacking
 from jobrunner.core.lenient import leniently
-from jobrunner.core.wellformed import NAME, illformed, shown, slips
+from jobrunner.core.spelling import NAME, shown
+from jobrunner.core.wellformed import illformed, slips
 from jobrunner.core.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.companions import Companion
