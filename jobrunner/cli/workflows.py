@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import App
 
+from jobrunner.check.checking import check as faults_of
 from jobrunner.cli import printing
 from jobrunner.cli.installed import installed
 from jobrunner.cli.options import Listing, Output, Where
-from jobrunner.core.check import check as faults_of
-from jobrunner.core.graph import mermaid, svg
 from jobrunner.core.workflow import Definition
+from jobrunner.drawing.graph import mermaid, svg
 from jobrunner.errors import Refused
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from jobrunner.core.adjustable import misset
-from jobrunner.core.check import check
+from jobrunner.check.adjustments import misset
+from jobrunner.check.checking import check
+from jobrunner.check.types import illformed, slips
 from jobrunner.core.job import Snapshot
 from jobrunner.core.lacking import absent, lacking
 from jobrunner.core.lenient import leniently
 from jobrunner.core.spelling import NAME, shown
-from jobrunner.core.wellformed import illformed, slips
 from jobrunner.core.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.companions import Companion

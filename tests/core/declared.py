@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.core.check import Fault, check
+from jobrunner.check.checking import Fault, check
 from jobrunner.core.workflow import (
     Call,
     Command,

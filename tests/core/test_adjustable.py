@@ -8,9 +8,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from jobrunner import overrides
+from jobrunner.check.adjustments import misset
+from jobrunner.check.checking import check
 from jobrunner.config import WorkflowSettings
-from jobrunner.core.adjustable import misset
-from jobrunner.core.check import check
 from jobrunner.core.workflow import Definition, Workflow
 from jobrunner.stages import Registry
 from tests.core.declared import FUNCTIONS, SAMPLE, Params

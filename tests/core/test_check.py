@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import fields, replace
 
-from jobrunner.core.check import check
+from jobrunner.check.checking import check
 from jobrunner.core.workflow import (
     Birth,
     Call,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from jobrunner.core.check import Fault
+from jobrunner.check.checking import Fault
 from jobrunner.core.workflow import (
     Birth,
     Command,

@@ -7,9 +7,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.core.graph import mermaid, svg
-from jobrunner.core.layout import Layout, Link, Size, layered
 from jobrunner.core.workflow import Edge, State, Workflow
+from jobrunner.drawing.graph import mermaid, svg
+from jobrunner.drawing.layout import Layout, Link, Size, layered
 from tests.core.declared import EDGES, OPEN, SAMPLE, STATES, define
 
 FINAL = [state.name for state in STATES if state.kind == "final"]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from jobrunner.check.checking import check
 from jobrunner.core.attempts import backoff_s
-from jobrunner.core.check import check
 from jobrunner.core.decision import Decision, StartStage, StopStage
 from jobrunner.core.job import STAGE, Failure
 from jobrunner.core.messages import (

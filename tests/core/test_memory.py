@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from jobrunner.core.check import check
+from jobrunner.check.checking import check
 from jobrunner.core.workflow import Definition
 from tests.core.declared import SAMPLE, define
 
@@ -15,7 +15,7 @@ CHILD = """
 import os
 from typing import Annotated, Any
 from msgspec import Meta, defstruct
-from jobrunner.core.memory import perilous
+from jobrunner.check.structs import perilous
 from jobrunner.core.workflow import Definition
 from tests.core.declared import SAMPLE
 import gc

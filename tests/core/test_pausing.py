@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.core.check import check
+from jobrunner.check.checking import check
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision, NoOp, StartStage
 from jobrunner.core.job import Actor, Paused, Snapshot

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from jobrunner.check.checking import check
 from jobrunner.core.attempts import OUR_STAGE
 from jobrunner.core.binding import differences, stage_behind
-from jobrunner.core.check import check
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.job import Attempt, Failure, Snapshot

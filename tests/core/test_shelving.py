@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jobrunner_image_generation import definition as image_generation
 
-from jobrunner.core.check import check
+from jobrunner.check.checking import check
 from jobrunner.core.job import Asset, Snapshot
 from jobrunner.core.reports import shelved
 from tests.driving import varied

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jobrunner.core.check import check
+from jobrunner.check.checking import check
 from jobrunner.core.decision import NoOp
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Facts, Message, Move

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from jobrunner.check.checking import check
 from jobrunner.core.ask import Ask
-from jobrunner.core.check import check
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.guards import output_stored

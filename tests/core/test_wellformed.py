@@ -11,10 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner import overrides
+from jobrunner.check.checking import check
 from jobrunner.config import WorkflowSettings
 from jobrunner.core import workflow as declarations
-from jobrunner.core.check import check
-from jobrunner.core.graph import mermaid, svg
 from jobrunner.core.workflow import (
     Audit,
     Birth,
@@ -32,6 +31,7 @@ from jobrunner.core.workflow import (
     Upload,
     Workflow,
 )
+from jobrunner.drawing.graph import mermaid, svg
 from jobrunner.http.contributed import endpoints_of
 from jobrunner.http.routes import TAKEN
 from jobrunner.http.workflows import _view

@@ -17,8 +17,8 @@ from msgspec.structs import fields, replace
 import jobrunner
 import jobrunner.testing
 from jobrunner import Context, Definition, PlainContext, Stage, overrides
+from jobrunner.check.checking import check
 from jobrunner.config import Config, load
-from jobrunner.core.check import check
 from jobrunner.core.workflow import Workflow
 from jobrunner.stages.distributions import KINDS, PREFIX
 from jobrunner.testing import providers

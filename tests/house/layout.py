@@ -103,6 +103,7 @@ def strays(tree: Tree) -> list[str]:
 def unasked(tree: Tree) -> list[str]:
     """Modules that nobody imports and that are no entrance of their own."""
     asked = {name for path in tree if path.suffix == ".py" for name in _imported(path, tree)}
+    asked |= {name.rpartition(".")[0] for name in asked}  # an essay is read by those who come in
     return sorted(
         _dotted(path)
         for path in _modules(tree)

@@ -22,7 +22,7 @@ WHERE: list[tuple[Rule, tuple[str, ...]]] = [
     (rules.reserved_modules, ("jobrunner/**/*.py",)),
     (rules.stacked, (*CODE, *TESTS)),
     (rules.told_time, CODE),
-    (rules.pure, ("jobrunner/core/**/*.py",)),
+    (rules.pure, tuple(f"jobrunner/{room}/**/*.py" for room in ("core", "check", "drawing"))),
     (rules.sizes, (*CODE, *TESTS)),
     (rules.empty_names, (*CODE, *TESTS)),
     (rules.reminders, (*CODE, *TESTS, *PROSE, *FRONT)),

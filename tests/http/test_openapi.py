@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from jobrunner.core.memory import mixes, perilous_fields
+from jobrunner.check.structs import mixes, perilous_fields
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http import openapi

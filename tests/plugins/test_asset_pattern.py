@@ -8,7 +8,7 @@ from jobrunner_asset_pattern import definition as shipped
 from jobrunner_asset_pattern.params import Export, Generation
 from msgspec.structs import replace
 
-from jobrunner.core.check import check
+from jobrunner.check.checking import check
 from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.job import Failure
 from jobrunner.core.messages import Beat

@@ -10,7 +10,7 @@ from jobrunner_cutx.routes import BODIES, delivered, ordered, read_order
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.core.check import check
+from jobrunner.check.checking import check
 from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.job import Failure
 from jobrunner.core.workflow import Deadline

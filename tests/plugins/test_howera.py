@@ -8,7 +8,7 @@ from jobrunner_howera import definition as shipped
 from jobrunner_howera.params import ConfirmUpload, Export, Fail, Nothing, Regenerate
 from msgspec.structs import replace
 
-from jobrunner.core.check import check
+from jobrunner.check.checking import check
 from jobrunner.core.decision import Decision, NoOp, StopStage
 from jobrunner.core.job import Actor, Asset, Failure, Snapshot
 from jobrunner.core.messages import Do, Edit, Ended, Fired, Recovered, Report

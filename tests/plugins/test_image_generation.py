@@ -8,7 +8,7 @@ from jobrunner_image_generation import definition as shipped
 from jobrunner_image_generation.params import ImageParams
 from msgspec.structs import replace
 
-from jobrunner.core.check import check
+from jobrunner.check.checking import check
 from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.job import Actor, Failure
 from jobrunner.errors import Refused

@@ -8,7 +8,7 @@ from jobrunner_ss import definition as shipped
 from jobrunner_ss.params import Confirm, Draft, SsParams
 from msgspec.structs import replace
 
-from jobrunner.core.check import check
+from jobrunner.check.checking import check
 from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.job import Actor, Failure, Snapshot
 from jobrunner.core.messages import Do, Edit, Move, Recovered

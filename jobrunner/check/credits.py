@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.fault import Fault
+from jobrunner.check.faults import Fault
+from jobrunner.check.ways import Chart, Way
 from jobrunner.core.money import AFTER, NEEDS, Standing
 from jobrunner.core.moves import rests
-from jobrunner.core.paths import Chart, Way
 from jobrunner.core.workflow import Money
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, inspect
 
-from jobrunner.core.fault import Fault
+from jobrunner.check.faults import Fault
 from jobrunner.core.workflow import Definition
 
 NESTED = (inspect.DictType, inspect.ListType, inspect.VarTupleType, inspect.SetType)

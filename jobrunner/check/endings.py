@@ -8,9 +8,9 @@ anywhere, or in a circle? Retries are a circle too, but a counted one: their bud
 from collections import deque
 from collections.abc import Iterator
 
-from jobrunner.core.fault import Fault
+from jobrunner.check.faults import Fault
+from jobrunner.check.ways import Chart, Way
 from jobrunner.core.moves import rests
-from jobrunner.core.paths import Chart, Way
 from jobrunner.core.workflow import State
 
 BY_ITSELF = frozenset({"deadline", "failed", "onward"})

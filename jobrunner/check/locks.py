@@ -7,9 +7,9 @@ is a state that is never left: there the scope would be held for good.
 from collections import Counter
 from collections.abc import Iterator
 
-from jobrunner.core.fault import Fault
+from jobrunner.check.faults import Fault
+from jobrunner.check.ways import Chart
 from jobrunner.core.moves import rests
-from jobrunner.core.paths import Chart
 from jobrunner.core.workflow import Lock, State
 
 

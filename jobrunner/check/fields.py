@@ -6,9 +6,9 @@ since whoever wrote it counts on it.
 import re
 from collections.abc import Iterator
 
-from jobrunner.core.fault import Fault
-from jobrunner.core.paths import Chart
-from jobrunner.core.uploadable import unfit
+from jobrunner.check.faults import Fault
+from jobrunner.check.uploads import unfit
+from jobrunner.check.ways import Chart
 from jobrunner.core.workflow import ANY, Command, Editable, Retry, State, Workflow
 
 ENDED = ("settled", "final")

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from jobrunner.core.layout import Layout, Link, Point, Size, layered
 from jobrunner.core.workflow import Definition, Edge, State, Workflow
+from jobrunner.drawing.layout import Layout, Link, Point, Size, layered
 
 MANY = 4
 NAME_PX, TEXT_PX = 8.4, 6.4

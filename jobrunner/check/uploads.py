@@ -4,8 +4,8 @@ it is to become has a name."""
 import re
 from collections.abc import Iterator
 
-from jobrunner.core.fault import Fault
-from jobrunner.core.paths import Chart
+from jobrunner.check.faults import Fault
+from jobrunner.check.ways import Chart
 from jobrunner.core.workflow import Upload
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")

@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.fault import Fault, meant
+from jobrunner.check.faults import Fault, meant
 from jobrunner.core.spelling import ARTIFACT, NAME, PATH, shown
 from jobrunner.core.workflow import (
     ANY,

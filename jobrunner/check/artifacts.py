@@ -3,10 +3,10 @@ writers and places that exist."""
 
 from collections.abc import Iterator
 
-from jobrunner.core.fault import Fault
+from jobrunner.check.faults import Fault
+from jobrunner.check.uploads import ARTIFACT
+from jobrunner.check.ways import Chart
 from jobrunner.core.listed import Listed, Shape, told, unlike
-from jobrunner.core.paths import Chart
-from jobrunner.core.uploadable import ARTIFACT
 
 COUNTED = ("string", "object", "array")
 AN_ADDRESS = "/assets/1/content"

@@ -11,15 +11,15 @@ Then shapes, ways, life, money, locks.
 
 from collections.abc import Iterable, Iterator
 
-from jobrunner.core.fault import Fault
-from jobrunner.core.listable import unlistable
-from jobrunner.core.liveness import stranded
-from jobrunner.core.locking import mislocked
-from jobrunner.core.names import Taken, misnamed, unresolved
-from jobrunner.core.paths import Chart, Way
-from jobrunner.core.settlement import unsettled
-from jobrunner.core.shapes import misshapen
-from jobrunner.core.wellformed import illformed
+from jobrunner.check.artifacts import unlistable
+from jobrunner.check.credits import unsettled
+from jobrunner.check.endings import stranded
+from jobrunner.check.faults import Fault
+from jobrunner.check.fields import misshapen
+from jobrunner.check.locks import mislocked
+from jobrunner.check.names import Taken, misnamed, unresolved
+from jobrunner.check.types import illformed
+from jobrunner.check.ways import Chart, Way
 from jobrunner.core.workflow import Definition, Edge, State
 
 __all__ = ["Fault", "check"]

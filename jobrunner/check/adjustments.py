@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from jobrunner.core.fault import meant
+from jobrunner.check.faults import meant
 from jobrunner.core.spelling import shown
 from jobrunner.core.workflow import Definition
 
