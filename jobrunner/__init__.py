@@ -11,8 +11,8 @@ returns ``Done``, ``Partial`` or ``AwaitCallback``, and raises ``RetryableFailur
 """
 
 from jobrunner.core.ask import Act, Ask, Replay
+from jobrunner.core.features.artifacts import Listed, Shape
 from jobrunner.core.job import Artifact, Asset, Failure, Snapshot
-from jobrunner.core.listed import Listed, Shape
 from jobrunner.core.messages import Report
 from jobrunner.core.workflow import (
     ANY,

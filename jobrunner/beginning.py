@@ -13,9 +13,9 @@ import msgspec
 from jobrunner import overrides
 from jobrunner.config import Config
 from jobrunner.core.decision import Grant, NewToken, Remember
-from jobrunner.core.lenient import leniently
-from jobrunner.core.queries import Token
-from jobrunner.core.redaction import Redaction
+from jobrunner.core.features.redaction import Redaction
+from jobrunner.core.old_declarations import leniently
+from jobrunner.core.questions import Token
 from jobrunner.core.workflow import Definition
 from jobrunner.ports import Clock, Files, Ids, digest
 from jobrunner.stages import Registry

@@ -22,6 +22,8 @@ from jobrunner.core.decide import (
     needs_webhook,
 )
 from jobrunner.core.decision import Clash, Decision, NoOp, Unreadable
+from jobrunner.core.features.redaction import redacted
+from jobrunner.core.features.webhooks import KEPT_MS
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import (
     Advance,
@@ -37,8 +39,6 @@ from jobrunner.core.messages import (
     Supersede,
     WebhookFacts,
 )
-from jobrunner.core.redaction import redacted
-from jobrunner.core.webhooks import KEPT_MS
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import JobrunnerError, PluginFault, Refused
 from jobrunner.stages.params import Stale, params_of

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.job import Snapshot
-from jobrunner.core.queries import Reader
+from jobrunner.core.questions import Reader
 from jobrunner.errors import Refused
 
 T = TypeVar("T")

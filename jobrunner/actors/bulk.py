@@ -21,7 +21,8 @@ from jobrunner.actors.rerun import Reruns, SubmitIt, Wish
 from jobrunner.actors.slots import Limits
 from jobrunner.actors.world import World
 from jobrunner.core.access import unknown
-from jobrunner.core.bulk import (
+from jobrunner.core.decision import Clash, Decision, NoOp, Unit
+from jobrunner.core.features.bulk import (
     Bulk,
     BulkItem,
     BulkTurned,
@@ -33,10 +34,9 @@ from jobrunner.core.bulk import (
     Ticked,
     message_of,
 )
-from jobrunner.core.decision import Clash, Decision, NoOp, Unit
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Message
-from jobrunner.core.queries import JobFilter
+from jobrunner.core.questions import JobFilter
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageError
 
 SLICE = 8

@@ -19,9 +19,9 @@ from jobrunner.actors.lanes import Lanes
 from jobrunner.actors.signing import Seals, sealed
 from jobrunner.actors.world import World
 from jobrunner.core.decision import Clash, Tried
-from jobrunner.core.meter import Span
-from jobrunner.core.notifying import Heard, Post, follows, origin_of
-from jobrunner.core.outbox import DueDelivery
+from jobrunner.core.features.deliveries import DueDelivery
+from jobrunner.core.features.meter import Span
+from jobrunner.core.features.notifications import Heard, Post, follows, origin_of
 from jobrunner.errors import OutcomeUnknown, StorageError
 
 WINDOW = 128

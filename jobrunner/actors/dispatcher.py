@@ -22,7 +22,7 @@ from jobrunner.actors.recovery import CLEARED_AFTER_S
 from jobrunner.actors.slots import Slots
 from jobrunner.actors.world import World
 from jobrunner.core.job import Paused, Snapshot
-from jobrunner.core.queries import Waiting
+from jobrunner.core.questions import Waiting
 from jobrunner.stages import Stage
 
 AGAIN_S = 1.0

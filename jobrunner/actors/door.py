@@ -5,12 +5,12 @@ from msgspec.structs import replace
 from jobrunner.actors.answer import Answer, ours
 from jobrunner.actors.asking import asked
 from jobrunner.actors.world import World
-from jobrunner.core.answers import Verdict
-from jobrunner.core.birth import born, derived_parts, keys_of
-from jobrunner.core.bulk import Tick
+from jobrunner.core.births import born, derived_parts, keys_of
 from jobrunner.core.decision import Clash, KeyRow, NoOp
+from jobrunner.core.features.bulk import Tick
 from jobrunner.core.messages import Facts, Submit
-from jobrunner.core.queries import DoorQuestion
+from jobrunner.core.questions import DoorQuestion
+from jobrunner.core.replies import Verdict
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import PluginFault, Refused
 from jobrunner.ports import digest

@@ -4,8 +4,8 @@ from typing import Any
 
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.world import World
+from jobrunner.core.credits import price_of
 from jobrunner.core.job import Attempt, Snapshot
-from jobrunner.core.money import price_of
 from jobrunner.core.workflow import EXTERNAL, Definition
 
 

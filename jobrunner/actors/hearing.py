@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from jobrunner.actors.answer import Answer, ours
 from jobrunner.actors.world import World
 from jobrunner.core.decision import Clash, ForgetWebhooks
+from jobrunner.core.features.webhooks import KEPT_MS, REPLAYED, name_of, place
 from jobrunner.core.messages import Told
-from jobrunner.core.webhooks import KEPT_MS, REPLAYED, name_of, place
 from jobrunner.errors import Refused
 
 TRIES = 5

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 from jobrunner.actors.asking import ADDRESS, REQUEST
-from jobrunner.core.bulk import Tick
+from jobrunner.core.features.bulk import Tick
 from jobrunner.core.messages import Message
 
 CAPACITY = 1024

@@ -17,7 +17,7 @@ from jobrunner.actors.link import Link, Report, Tell
 from jobrunner.actors.reach import Reach
 from jobrunner.actors.world import World
 from jobrunner.core.decision import Lines, Unit
-from jobrunner.core.inside import LOG_LINES_MAX
+from jobrunner.core.engine_events import LOG_LINES_MAX
 from jobrunner.core.job import Attempt, Failure, Snapshot
 from jobrunner.core.messages import Ended
 from jobrunner.errors import JobrunnerError, StorageError

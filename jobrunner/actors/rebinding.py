@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from jobrunner.actors.answer import Answer, ours
 from jobrunner.actors.world import World
-from jobrunner.core.binding import Bind, Binding, Resting, Spot, differences
+from jobrunner.core.features.bindings import Bind, Binding, Resting, Spot, differences
 from jobrunner.core.messages import Rebound
 from jobrunner.errors import StorageError
 

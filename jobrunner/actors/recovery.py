@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from jobrunner.actors.world import World
 from jobrunner.core.messages import Recovered
-from jobrunner.core.queries import LastLife, OpenAttempt
+from jobrunner.core.questions import LastLife, OpenAttempt
 
 YOUNG_MS = 10 * 60 * 1000
 CLEARED_AFTER_S = 60

@@ -39,13 +39,13 @@ from jobrunner.actors.sweeping import clear, clear_scratch, folders_of, sweep
 from jobrunner.actors.timers import Timers
 from jobrunner.actors.world import World
 from jobrunner.core.access import foreign, unknown
-from jobrunner.core.answers import stale_version
-from jobrunner.core.bulk import Tick
+from jobrunner.core.credits import granted_otherwise
 from jobrunner.core.decision import Clash, Forget, Grant, Unit, Unshelve
+from jobrunner.core.features.bulk import Tick
+from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Beat, Ended, Fired, Message, SetAside, Start, Stop, Submit, Told
-from jobrunner.core.meter import SILENT, Meter
-from jobrunner.core.money import granted_otherwise
+from jobrunner.core.replies import stale_version
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageError
 from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages.registry import Registry

@@ -11,7 +11,7 @@ import anyio
 
 from jobrunner.actors.world import World
 from jobrunner.core.messages import Fired
-from jobrunner.core.queries import DueTimer
+from jobrunner.core.questions import DueTimer
 
 WINDOW = 256
 SLEEP_MAX_S = 60.0

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from jobrunner.check.faults import Fault
 from jobrunner.check.ways import Chart, Way
-from jobrunner.core.money import AFTER, NEEDS, Standing
-from jobrunner.core.moves import rests
+from jobrunner.core.credits import AFTER, NEEDS, Standing
+from jobrunner.core.steps import rests
 from jobrunner.core.workflow import Money
 
 

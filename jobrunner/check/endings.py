@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from jobrunner.check.faults import Fault
 from jobrunner.check.ways import Chart, Way
-from jobrunner.core.moves import rests
+from jobrunner.core.steps import rests
 from jobrunner.core.workflow import State
 
 BY_ITSELF = frozenset({"deadline", "failed", "onward"})

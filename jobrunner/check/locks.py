@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from jobrunner.check.faults import Fault
 from jobrunner.check.ways import Chart
-from jobrunner.core.moves import rests
+from jobrunner.core.steps import rests
 from jobrunner.core.workflow import Lock, State
 
 

@@ -8,8 +8,8 @@ from msgspec.structs import asdict
 from jobrunner.cli import printing
 from jobrunner.cli.file import OPERATOR, clock, file_or_none, ids
 from jobrunner.cli.options import Asking, Listing, positive
+from jobrunner.core.credits import granted_otherwise
 from jobrunner.core.decision import Clash, Grant
-from jobrunner.core.money import granted_otherwise
 from jobrunner.errors import Refused
 
 if TYPE_CHECKING:

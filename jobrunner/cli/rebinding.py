@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from jobrunner.config import Config
-from jobrunner.core.binding import Binding, differences
+from jobrunner.core.features.bindings import Binding, differences
 from jobrunner.store import stored_bindings
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from jobrunner.cli import printing
 from jobrunner.cli.file import OPERATOR, clock, commit, file_or_none, ids
 from jobrunner.cli.options import Asking, Listing, not_negative, seconds
 from jobrunner.core.decision import Grant, NewToken, RevokeToken
-from jobrunner.core.queries import Token
-from jobrunner.core.rotation import replaced
+from jobrunner.core.features.tokens import replaced
+from jobrunner.core.questions import Token
 from jobrunner.errors import Refused
 from jobrunner.ports import digest
 

@@ -4,21 +4,12 @@ message moves, is a no-op with a name, or is refused with a code."""
 from collections.abc import Callable
 from typing import Any
 
-from jobrunner.core import (
-    commands,
-    inside,
-    outside,
-    parking,
-    pausing,
-    requests,
-    sending,
-    uploads,
-    webhooks,
-)
+from jobrunner.core import claims, commands, engine_events, status_moves, waits
 from jobrunner.core.access import foreign
-from jobrunner.core.answers import Verdict
-from jobrunner.core.birth import born, derived_parts, keys_of
-from jobrunner.core.inside import beset
+from jobrunner.core.births import born, derived_parts, keys_of
+from jobrunner.core.credits import price_of
+from jobrunner.core.engine_events import beset
+from jobrunner.core.features import pauses, sent_files, uploads, webhooks
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import (
     Advance,
@@ -49,36 +40,36 @@ from jobrunner.core.messages import (
     Supersede,
     Told,
 )
-from jobrunner.core.money import price_of
+from jobrunner.core.replies import Verdict
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 
 PEOPLE = {"user", "admin"}
 DECIDES: dict[type, Callable[..., Verdict]] = {
-    Move: requests.move,
+    Move: status_moves.move,
     Do: commands.command,
     Edit: commands.edit,
     Arriving: uploads.arriving,
     Arrived: uploads.arrived,
-    Claim: outside.claim,
-    Beat: outside.beat,
-    Sending: sending.sending,
-    Start: inside.start,
-    Ended: inside.ended,
-    Keep: parking.keep,
-    Checkpoint: parking.checkpoint,
-    Answered: parking.answered,
+    Claim: claims.claim,
+    Beat: claims.beat,
+    Sending: sent_files.sending,
+    Start: engine_events.start,
+    Ended: engine_events.ended,
+    Keep: waits.keep,
+    Checkpoint: waits.checkpoint,
+    Answered: waits.answered,
     Told: webhooks.told,
-    Fired: inside.fired,
-    Recovered: inside.recovered,
-    Stop: inside.stop,
-    SetAside: inside.set_aside,
-    Release: inside.release,
-    Pause: pausing.pause,
-    Resume: pausing.resume,
-    Advance: inside.advance,
-    Rebound: inside.rebound,
-    Supersede: inside.supersede,
+    Fired: engine_events.fired,
+    Recovered: engine_events.recovered,
+    Stop: engine_events.stop,
+    SetAside: engine_events.set_aside,
+    Release: engine_events.release,
+    Pause: pauses.pause,
+    Resume: pauses.resume,
+    Advance: engine_events.advance,
+    Rebound: engine_events.rebound,
+    Supersede: engine_events.supersede,
 }
 
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct
 
-from jobrunner.core.binding import Bind
-from jobrunner.core.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
+from jobrunner.core.features.bindings import Bind
+from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
 from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Paused, Snapshot
 
 

@@ -23,9 +23,9 @@ from jobrunner.core.decision import (
     QuotaAssert,
     WebhookRow,
 )
+from jobrunner.core.features.notifications import notifications
 from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot, Timer
 from jobrunner.core.messages import Facts, Moment, Report
-from jobrunner.core.notifying import notifications
 from jobrunner.core.workflow import Definition, State
 
 

@@ -9,7 +9,7 @@ from jobrunner.core.attempts import backoff_s, count_failure, open_attempt, quit
 from jobrunner.core.draft import Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.job import Failure
-from jobrunner.core.moves import say_again, step, walk
+from jobrunner.core.steps import say_again, step, walk
 from jobrunner.core.workflow import Retry, State, Trigger
 from jobrunner.errors import Refused
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jobrunner.core.consulting import sifted
 from jobrunner.core.draft import Draft
+from jobrunner.core.features.artifacts import Listed, unlike
+from jobrunner.core.functions import sifted
 from jobrunner.core.job import Artifact, Asset, Snapshot
-from jobrunner.core.listed import Listed, unlike
 from jobrunner.core.messages import Checkpoint, Edit, Ended, Move, Report
-from jobrunner.core.moves import question
+from jobrunner.core.steps import question
 from jobrunner.errors import Refused
 
 NAME_MAX = 100

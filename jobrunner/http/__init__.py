@@ -5,7 +5,7 @@ The rules of this room:
 1. One table (``routes``) says what can be called, by whom, with what, and what may come back. The
    server, the OpenAPI document, the 405s and the tests are made from it; nothing is said twice.
 2. A handler is a function of one ``Call`` that returns a ``Reply`` or raises ``errors.Refused``.
-   It reads through ``core.queries.Reader`` and writes through the supervisor. It decides nothing
+   It reads through ``core.questions.Reader`` and writes through the supervisor. It decides nothing
    about lifecycles, and it never sees the store.
 3. Everything that comes in is parsed once, into a frozen struct that refuses unknown fields, before
    anybody acts on it. Nothing that a client sends is answered with a 5xx: those are ours alone

@@ -7,7 +7,7 @@ or revoked: a revoked token is refused by the very next request.
 from typing import Literal
 
 from jobrunner.core.job import Actor
-from jobrunner.core.queries import Reader, Token
+from jobrunner.core.questions import Reader, Token
 from jobrunner.errors import Refused
 from jobrunner.ports import Clock, digest
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, to_builtins
 
 from jobrunner.actors.bulk import FORESEEN_MAX
-from jobrunner.core.bulk import BUILT_IN, Bulk, BulkItem, Orders
-from jobrunner.core.queries import JobFilter
+from jobrunner.core.features.bulk import BUILT_IN, Bulk, BulkItem, Orders
+from jobrunner.core.questions import JobFilter
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.endpoint import ADMINS, Endpoint
 from jobrunner.http.instants import text_of, text_or_none

@@ -9,7 +9,7 @@ import msgspec
 from jobrunner.actors import Answer
 from jobrunner.core.job import Asset
 from jobrunner.core.messages import Beat, Claim, Event, Move, Report
-from jobrunner.core.requests import AHEAD_MAX_MS
+from jobrunner.core.status_moves import AHEAD_MAX_MS
 from jobrunner.errors import Refused
 from jobrunner.http.conditions import expected_version
 from jobrunner.http.door import Call, Reply

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.actors import Answer
-from jobrunner.core.consulting import call_function, sendable
+from jobrunner.core.functions import call_function, sendable
 from jobrunner.core.messages import Do
 from jobrunner.core.workflow import Definition, Route
 from jobrunner.errors import PluginFault, Refused

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from jobrunner.core.decision import EnableEndpoint, Redeliver
-from jobrunner.core.notifying import lane_of
-from jobrunner.core.outbox import DeliveryFilter, DeliveryRow, EndpointRow
+from jobrunner.core.features.deliveries import DeliveryFilter, DeliveryRow, EndpointRow
+from jobrunner.core.features.notifications import lane_of
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.endpoint import ADMINS, OWNERS, Endpoint

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from jobrunner.actors import Supervisor
+from jobrunner.core.features.meter import SILENT, Meter, Readings
 from jobrunner.core.job import Actor
-from jobrunner.core.meter import SILENT, Meter, Readings
-from jobrunner.core.queries import Reader
+from jobrunner.core.questions import Reader
 from jobrunner.errors import Refused
 from jobrunner.http.auth import Keyring
 from jobrunner.http.limits import Limits

@@ -19,7 +19,7 @@ from typing import Any
 import anyio
 
 from jobrunner.core.job import Snapshot
-from jobrunner.core.queries import HistoryRow, NewsQuestion, Story, Told
+from jobrunner.core.questions import HistoryRow, NewsQuestion, Story, Told
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.finding import visible_job

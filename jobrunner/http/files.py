@@ -17,7 +17,7 @@ from aiohttp import web
 
 from jobrunner.core.decision import Unshelve
 from jobrunner.core.job import Actor, Snapshot
-from jobrunner.core.queries import AssetRow, JobFilter
+from jobrunner.core.questions import AssetRow, JobFilter
 from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply

@@ -7,7 +7,7 @@ proxy that runs here, an admin's is needed.
 from collections.abc import Mapping
 from ipaddress import ip_address
 
-from jobrunner.core.meter import Readings
+from jobrunner.core.features.meter import Readings
 from jobrunner.http.door import Call, Door, Reply
 from jobrunner.http.endpoint import ADMINS, Endpoint
 from jobrunner.http.origins import is_direct

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.bulk import BUILT_IN
+from jobrunner.core.features.bulk import BUILT_IN
 from jobrunner.core.workflow import Definition
 from jobrunner.http.bodies import INTEGER_MAX
 from jobrunner.http.bulk import BulkOrder, Which

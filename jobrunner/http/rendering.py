@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from jobrunner.actors import Answer
 from jobrunner.core.access import allowed, ended_as, needs_person
 from jobrunner.core.job import Asset, Attempt, Failure, Paused, Snapshot
-from jobrunner.core.queries import AssetRow, HistoryRow
+from jobrunner.core.questions import AssetRow, HistoryRow
 from jobrunner.http.conditions import etag
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.instants import text_of, text_or_none, timed

@@ -4,8 +4,8 @@ revoked."""
 from msgspec import UNSET, UnsetType
 
 from jobrunner.core.decision import Grant, NewToken, RevokeToken
-from jobrunner.core.queries import Token
-from jobrunner.core.rotation import replaced
+from jobrunner.core.features.tokens import replaced
+from jobrunner.core.questions import Token
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.instants import instant_of, text_of, text_or_none

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.listed import Listed, schema_of_shapes
+from jobrunner.core.features.artifacts import Listed, schema_of_shapes
 from jobrunner.core.workflow import ANY, Command, Definition, State, Upload, Workflow
 from jobrunner.drawing.graph import mermaid, svg
 from jobrunner.errors import Refused

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Struct
 from typing_extensions import TypeVar
 
+from jobrunner.core.features.tracing import HEADER
+from jobrunner.core.features.webhooks import name_of
 from jobrunner.core.job import Asset
 from jobrunner.core.messages import Report
-from jobrunner.core.tracing import HEADER
-from jobrunner.core.webhooks import name_of
 from jobrunner.errors import PermanentFailure
 from jobrunner.stages.calls import (
     PATIENCE,

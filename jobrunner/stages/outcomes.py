@@ -25,9 +25,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from jobrunner.core.features.webhooks import name_of
 from jobrunner.core.job import Asset, Failure
 from jobrunner.core.messages import Ended, Report
-from jobrunner.core.webhooks import name_of
 from jobrunner.errors import Rejected, RetryableFailure, StageFault
 from jobrunner.stages.sources import SOURCE
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from jobrunner.core.notifying import Heard, Post
+from jobrunner.core.features.notifications import Heard, Post
 from jobrunner.errors import PermanentFailure
 from jobrunner.ports import Children, Connector
 from jobrunner.stages.calls import BAD_REQUEST, Download, Exchange, Fetched, Reply

@@ -7,7 +7,7 @@ success nothing is read at all, so that an endpoint that never ends its answer c
 import aiohttp
 from yarl import URL
 
-from jobrunner.core.notifying import Heard, Post
+from jobrunner.core.features.notifications import Heard, Post
 from jobrunner.errors import PermanentFailure, RetryableFailure
 from jobrunner.stages.calls import Patience
 from jobrunner.stages.egress import Rules, judge, judge_url, origin_of, parsed

@@ -21,8 +21,8 @@ from jobrunner.check.adjustments import misset
 from jobrunner.check.checking import check
 from jobrunner.check.types import illformed, slips
 from jobrunner.core.job import Snapshot
-from jobrunner.core.lacking import absent, lacking
-from jobrunner.core.lenient import leniently
+from jobrunner.core.missing import absent, lacking
+from jobrunner.core.old_declarations import leniently
 from jobrunner.core.spelling import NAME, shown
 from jobrunner.core.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.stages.api import Stage, is_async

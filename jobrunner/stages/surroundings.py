@@ -5,7 +5,7 @@ come in, and what the companions of their workflows have opened.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from jobrunner.core.redaction import Redaction
+from jobrunner.core.features.redaction import Redaction
 from jobrunner.stages.companions import Opened
 from jobrunner.stages.outlets import Outlets
 from jobrunner.stages.room import Room

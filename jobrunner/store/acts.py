@@ -7,8 +7,17 @@ from typing import Any
 
 import msgspec
 
-from jobrunner.core.bulk import Bulk, BulkItem, BulkTurned, MoreItems, NewBulk, Orders, Tick, Ticked
 from jobrunner.core.decision import AuditRecord, Halt, Unhalt
+from jobrunner.core.features.bulk import (
+    Bulk,
+    BulkItem,
+    BulkTurned,
+    MoreItems,
+    NewBulk,
+    Orders,
+    Tick,
+    Ticked,
+)
 from jobrunner.core.job import Paused
 from jobrunner.store import statements as sql
 from jobrunner.store.auditing import audit_row

@@ -8,9 +8,9 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
+from jobrunner.core.features.pauses import OF_HELD_WORK
 from jobrunner.core.job import Attempt, Snapshot
-from jobrunner.core.pausing import OF_HELD_WORK
-from jobrunner.core.queries import (
+from jobrunner.core.questions import (
     ArtifactView,
     AssetRow,
     AuditRow,

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from jobrunner.core.binding import Bind, Binding, Resting, Spot
+from jobrunner.core.features.bindings import Bind, Binding, Resting, Spot
 from jobrunner.store import statements as sql
 from jobrunner.store.answers import declarations
 from jobrunner.store.rows import text

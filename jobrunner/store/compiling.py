@@ -11,8 +11,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from jobrunner.core.binding import Bind
-from jobrunner.core.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.decision import (
     Asked,
     AuditRecord,
@@ -39,6 +37,8 @@ from jobrunner.core.decision import (
     Unreadable,
     Unshelve,
 )
+from jobrunner.core.features.bindings import Bind
+from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.job import Asset, Attempt, Snapshot
 from jobrunner.core.workflow import EXTERNAL
 from jobrunner.store import outbox

@@ -5,7 +5,7 @@ import os
 import sqlite3
 from typing import Any
 
-from jobrunner.core.queries import Gauges
+from jobrunner.core.questions import Gauges
 
 Db = sqlite3.Connection
 

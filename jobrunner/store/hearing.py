@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import UNSET
 
 from jobrunner.core.decision import Decision, ForgetWebhooks, StoreWebhook, WebhookRow
+from jobrunner.core.features.webhooks import KEPT_MS
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Awaited, KeptWebhook, WebhookFacts
-from jobrunner.core.webhooks import KEPT_MS
 from jobrunner.store import statements as sql
 from jobrunner.store.rows import parsed, text
 from jobrunner.store.statements import Statement

@@ -4,7 +4,7 @@ fewer jobs than it could and still say where to go on. A job that cannot be read
 import sqlite3
 from typing import Any
 
-from jobrunner.core.queries import JobFilter, JobPage
+from jobrunner.core.questions import JobFilter, JobPage
 from jobrunner.store.rows import SELECT_BRIEF, brief_job, text
 
 ROWS_MAX = 10_000

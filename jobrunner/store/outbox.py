@@ -13,14 +13,14 @@ from jobrunner.core.decision import (
     Redeliver,
     Tried,
 )
-from jobrunner.core.job import Snapshot
-from jobrunner.core.outbox import (
+from jobrunner.core.features.deliveries import (
     DeliveryFilter,
     DeliveryRow,
     DeliveryTry,
     DueDelivery,
     EndpointRow,
 )
+from jobrunner.core.job import Snapshot
 from jobrunner.store import statements as sql
 from jobrunner.store.auditing import audit_row
 from jobrunner.store.rows import text

@@ -1,6 +1,6 @@
 """The reader that everybody gets: whatever is asked at the same time is answered in one trip.
 
-It keeps to ``core.queries.Reader``. What is found to be so may have changed when the caller hears
+It keeps to ``core.questions.Reader``. What is found to be so may have changed when the caller hears
 of it; whoever builds a decision on it lets the writer check it again.
 """
 
@@ -9,12 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from jobrunner.core.binding import Binding, Resting, Spot
-from jobrunner.core.bulk import Bulk, BulkItem
+from jobrunner.core.features.bindings import Binding, Resting, Spot
+from jobrunner.core.features.bulk import Bulk, BulkItem
+from jobrunner.core.features.deliveries import DeliveryFilter, DeliveryRow, DueDelivery, EndpointRow
 from jobrunner.core.job import Attempt, Paused, Snapshot
 from jobrunner.core.messages import WebhookFacts
-from jobrunner.core.outbox import DeliveryFilter, DeliveryRow, DueDelivery, EndpointRow
-from jobrunner.core.queries import (
+from jobrunner.core.questions import (
     PAGE,
     ArtifactView,
     AssetRow,

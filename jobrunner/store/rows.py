@@ -15,7 +15,7 @@ import msgspec
 from msgspec import structs
 
 from jobrunner.core.job import Artifact, Asset, Attempt, Snapshot
-from jobrunner.core.queries import AssetRow, AuditRow, DeadLetterRow
+from jobrunner.core.questions import AssetRow, AuditRow, DeadLetterRow
 
 T = TypeVar("T")
 HOT = (

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from jobrunner.core.decision import Clash, Unit
-from jobrunner.core.meter import SILENT, Meter
-from jobrunner.core.queries import Reader
+from jobrunner.core.features.meter import SILENT, Meter
+from jobrunner.core.questions import Reader
 from jobrunner.errors import Misconfigured, StorageError
 from jobrunner.ports import Clock, Hop
 from jobrunner.store.batch import Committed

@@ -5,7 +5,7 @@ There is one writer, so a sequence number that can be seen has no smaller one st
 
 import sqlite3
 
-from jobrunner.core.queries import HistoryRow, News, NewsQuestion, Story, Told
+from jobrunner.core.questions import HistoryRow, News, NewsQuestion, Story, Told
 from jobrunner.store import rows
 from jobrunner.store.answers import MOST, job
 

@@ -11,7 +11,7 @@ from itertools import count
 import anyio
 
 from jobrunner.core.decision import Clash, Unit
-from jobrunner.core.meter import SILENT, Meter
+from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.errors import OutcomeUnknown, StorageError
 from jobrunner.ports import Clock, Hop
 from jobrunner.store.batch import Committed, Verdict, commit, write_batch

@@ -16,10 +16,10 @@ Deliberately absent: pushing figures anywhere, sampling of our own (a caller's w
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from jobrunner.core.features.deliveries import DueDelivery
+from jobrunner.core.features.meter import Span
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended
-from jobrunner.core.meter import Span
-from jobrunner.core.outbox import DueDelivery
 from jobrunner.telemetry.figures import Figures
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from jobrunner.core.features.deliveries import DueDelivery
+from jobrunner.core.features.meter import Meter, Readings, Span
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended
-from jobrunner.core.meter import Meter, Readings, Span
-from jobrunner.core.outbox import DueDelivery
 from jobrunner.telemetry.tallies import Spread, Tally, families
 
 SOON = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)

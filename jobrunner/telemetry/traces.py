@@ -1,5 +1,6 @@
-"""Spans, each made when it is over. Who belongs under whom follows from ids (``core.tracing``), so
-no span is held open while a job waits, and none is lost with the process but those not yet sent."""
+"""Spans, each made when it is over. Who belongs under whom follows from ids
+(``core.features.tracing``), so no span is held open while a job waits, and none is lost with the
+process but those not yet sent."""
 
 from typing import Protocol
 
@@ -9,11 +10,17 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
 from opentelemetry.trace.status import Status, StatusCode
 
+from jobrunner.core.features.deliveries import DueDelivery
+from jobrunner.core.features.meter import Meter, Span
+from jobrunner.core.features.tracing import (
+    Parent,
+    attempt_of,
+    delivery_of,
+    parent_in,
+    submission_of,
+)
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended
-from jobrunner.core.meter import Meter, Span
-from jobrunner.core.outbox import DueDelivery
-from jobrunner.core.tracing import Parent, attempt_of, delivery_of, parent_in, submission_of
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000

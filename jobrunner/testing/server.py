@@ -17,7 +17,7 @@ from jobrunner.beginning import settle
 from jobrunner.config import Config, WorkflowSettings, load
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Submit
-from jobrunner.core.queries import Token
+from jobrunner.core.questions import Token
 from jobrunner.http.auth import Keyring
 from jobrunner.http.door import Door, Settings
 from jobrunner.http.limits import Limits

@@ -17,8 +17,8 @@ from jobrunner.actors.lanes import ALL_AT_ONCE, AT_ONCE
 from jobrunner.actors.signing import Seals
 from jobrunner.actors.world import World
 from jobrunner.core.decision import Clash, EnableEndpoint, Forget, Notification
-from jobrunner.core.notifying import JITTER, PAUSES_S, Heard, Post, lane_of
-from jobrunner.core.outbox import DeliveryRow
+from jobrunner.core.features.deliveries import DeliveryRow
+from jobrunner.core.features.notifications import JITTER, PAUSES_S, Heard, Post, lane_of
 from jobrunner.errors import OutcomeUnknown, StorageFull
 from jobrunner.ports import SystemChildren
 from jobrunner.stages import Registry

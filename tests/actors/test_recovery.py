@@ -7,7 +7,7 @@ import pytest
 from jobrunner import Done, Stage
 from jobrunner.actors.recovery import recover, suspects
 from jobrunner.core.messages import Recovered
-from jobrunner.core.queries import LastLife, OpenAttempt
+from jobrunner.core.questions import LastLife, OpenAttempt
 
 pytestmark = pytest.mark.anyio
 MINUTE = 60_000

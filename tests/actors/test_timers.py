@@ -9,7 +9,7 @@ import pytest
 from jobrunner.actors.timers import AGAIN_S, Timers
 from jobrunner.actors.world import World
 from jobrunner.core.messages import Fired
-from jobrunner.core.queries import DueTimer
+from jobrunner.core.questions import DueTimer
 from jobrunner.ports import SystemChildren, SystemIds
 from jobrunner.stages import Registry
 

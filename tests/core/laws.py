@@ -11,7 +11,9 @@ import msgspec
 
 from jobrunner.core.access import allowed, foreign
 from jobrunner.core.attempts import OUR_STAGE
+from jobrunner.core.credits import AFTER
 from jobrunner.core.decision import Decision, NoOp, StartStage, StopStage
+from jobrunner.core.features.pauses import OF_HELD_WORK
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import (
     Advance,
@@ -31,9 +33,7 @@ from jobrunner.core.messages import (
     Submit,
     Told,
 )
-from jobrunner.core.money import AFTER
-from jobrunner.core.moves import rests
-from jobrunner.core.pausing import OF_HELD_WORK
+from jobrunner.core.steps import rests
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import STATUS_OF_CODE, Refused
 

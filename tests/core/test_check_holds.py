@@ -15,7 +15,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from jobrunner.core.birth import born
+from jobrunner.core.births import born
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision
 from jobrunner.core.job import Actor, Failure, Snapshot

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.job import Actor, Attempt
 from jobrunner.core.messages import Beat, Claim, Do, Event, Fired, Message, Move, Report
-from jobrunner.core.moves import rests
+from jobrunner.core.steps import rests
 from jobrunner.errors import Refused
 from tests.driving import ADA, ADMIN, World, code
 from tests.standing import LIFECYCLES, Take, only, report_of, stand, take

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner.core.decision import Decision, StopStage
-from jobrunner.core.listed import Listed, Shape, schema_of_shapes, unlike
+from jobrunner.core.features.artifacts import Listed, Shape, schema_of_shapes, unlike
 from jobrunner.core.messages import Checkpoint, Edit, Report
 from jobrunner.core.workflow import Workflow
 from jobrunner.errors import Refused

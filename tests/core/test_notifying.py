@@ -7,8 +7,8 @@ from msgspec import json
 from msgspec.structs import replace
 
 from jobrunner.core.decision import Decision
-from jobrunner.core.messages import Move, Report, SetAside
-from jobrunner.core.notifying import (
+from jobrunner.core.features.deliveries import DueDelivery
+from jobrunner.core.features.notifications import (
     BODY_MAX,
     JITTER,
     PAUSES_S,
@@ -18,7 +18,7 @@ from jobrunner.core.notifying import (
     origin_of,
     pause_s,
 )
-from jobrunner.core.outbox import DueDelivery
+from jobrunner.core.messages import Move, Report, SetAside
 from jobrunner.core.workflow import Definition, Notify
 from tests.driving import ADMIN, Said, World, outside
 from tests.standing import CUTX, HOWERA, SS, Lifecycle

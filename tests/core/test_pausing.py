@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from jobrunner.check.checking import check
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision, NoOp, StartStage
+from jobrunner.core.features.pauses import OF_HELD_WORK
 from jobrunner.core.job import Actor, Paused, Snapshot
 from jobrunner.core.messages import Claim, Facts, Fired, Message, Moment, Pause, Resume, Start
-from jobrunner.core.pausing import OF_HELD_WORK
 from jobrunner.core.workflow import Command, Definition
 from jobrunner.errors import Refused
 from tests.core.explore import ask, births_of, explore, plenty

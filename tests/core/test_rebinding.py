@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from jobrunner.check.checking import check
 from jobrunner.core.attempts import OUR_STAGE
-from jobrunner.core.binding import differences, stage_behind
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision, NoOp
+from jobrunner.core.features.bindings import differences, stage_behind
 from jobrunner.core.job import Attempt, Failure, Snapshot
 from jobrunner.core.messages import Answered, Beat, Moment, Rebound
 from jobrunner.core.workflow import EXTERNAL, Definition

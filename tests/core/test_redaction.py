@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from jobrunner.core.features.redaction import GONE, Redaction, redacted
 from jobrunner.core.job import STAGE, Failure
 from jobrunner.core.messages import (
     Answered,
@@ -17,7 +18,6 @@ from jobrunner.core.messages import (
     Start,
     Told,
 )
-from jobrunner.core.redaction import GONE, Redaction, redacted
 from jobrunner.stages.secrecy import secrets_of_settings
 from tests.driving import ADMIN, WORKER
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from jobrunner.core.features.reruns import carried, moved, named_in
 from jobrunner.core.job import Artifact, Asset, Snapshot
-from jobrunner.core.rerun import carried, moved, named_in
 from jobrunner.core.workflow import Definition, Edge, JobType, State, Workflow
 
 HERE = "/assets/{}/content"

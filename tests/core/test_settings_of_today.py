@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from jobrunner.config import WorkflowSettings
 from jobrunner.core.decision import Decision
-from jobrunner.core.requests import AHEAD_MAX_MS
+from jobrunner.core.status_moves import AHEAD_MAX_MS
 from jobrunner.core.workflow import Definition, Workflow
 from jobrunner.errors import Refused
 from jobrunner.overrides import apply

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobrunner.core.tracing import Parent, delivery_of, parent_in, submission_of
+from jobrunner.core.features.tracing import Parent, delivery_of, parent_in, submission_of
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 JOB = "01a1ef29-4e4d-73c6-855a-340026341354"

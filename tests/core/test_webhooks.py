@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from jobrunner.core.decide import needs_webhook
 from jobrunner.core.decision import Decision, NoOp, StoreWebhook, WebhookRow
+from jobrunner.core.features.webhooks import KEPT_MS, name_of, place
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import (
     Awaited,
@@ -19,7 +20,6 @@ from jobrunner.core.messages import (
     Told,
     WebhookFacts,
 )
-from jobrunner.core.webhooks import KEPT_MS, name_of, place
 from tests.core.workshop import WORKSHOP, cutting
 from tests.driving import World, varied
 

@@ -18,8 +18,8 @@ from rich.console import Console
 import jobrunner
 from jobrunner import cli
 from jobrunner.config import Config
+from jobrunner.core.features.meter import Readings
 from jobrunner.core.job import Snapshot
-from jobrunner.core.meter import Readings
 from jobrunner.core.workflow import Definition, Workflow
 from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http import openapi

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.core.bulk import Tick, Ticked
 from jobrunner.core.decision import Clash
+from jobrunner.core.features.bulk import Tick, Ticked
 from jobrunner.stages import Registry
 from tests.http.serving import Caller, House, Said, definitions, opened
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from aiohttp import web
 
-from jobrunner.core.meter import SILENT
+from jobrunner.core.features.meter import SILENT
 from jobrunner.http.admission import Admission
 from jobrunner.http.front import READ_MAX, Desk, Front
 from jobrunner.http.listening import FIXED

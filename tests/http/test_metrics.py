@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from jobrunner.config import Server
-from jobrunner.core.meter import Meter, Readings
+from jobrunner.core.features.meter import Meter, Readings
 from jobrunner.http.metrics import is_local
 from jobrunner.stages import Registry
 from jobrunner.telemetry import Figures, Telemetry

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.json import decode
 
 from jobrunner.core.job import Actor
-from jobrunner.core.queries import Token
+from jobrunner.core.questions import Token
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageFull
 from jobrunner.http.auth import REMEMBERED_MAX, Keyring
 from jobrunner.http.instants import instant_of, text_of, timed

@@ -250,7 +250,7 @@ async def test_files_that_wait_have_bounds(house: House, monkeypatch: pytest.Mon
     """In number for an attempt, and in size as the workflow and the service allow."""
     anna = await worker(house, "anna")
     job = await claimed(house, anna, "asset-pattern", "processing")
-    monkeypatch.setattr("jobrunner.core.sending.SENT_MAX", 2)
+    monkeypatch.setattr("jobrunner.core.features.sent_files.SENT_MAX", 2)
     for number in range(2):
         assert (await sent(anna, job, name=f"{number}.txt")).status == 201
     said = await sent(anna, job)

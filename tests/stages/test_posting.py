@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jobrunner.core.notifying import Heard, Post
+from jobrunner.core.features.notifications import Heard, Post
 from jobrunner.stages.calls import Patience
 from jobrunner.stages.egress import rules_of
 from jobrunner.stages.exchange import Gate, open_gate

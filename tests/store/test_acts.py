@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.core.bulk import BulkTurned, MoreItems, NewBulk, Orders, Tick, Ticked
 from jobrunner.core.decision import Clash, Halt, Unhalt
+from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Orders, Tick, Ticked
 from jobrunner.core.job import Paused, Timer
-from jobrunner.core.queries import JobFilter
+from jobrunner.core.questions import JobFilter
 from jobrunner.store import Store
 from jobrunner.store.acts import KEPT_MS
 from tests.store.factory import opened, priced, refused, stored

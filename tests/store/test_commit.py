@@ -24,7 +24,7 @@ from jobrunner.core.decision import (
     Unit,
 )
 from jobrunner.core.job import Artifact, Asset, Lock, Snapshot, Timer
-from jobrunner.core.queries import Credits, DoorQuestion, JobFilter
+from jobrunner.core.questions import Credits, DoorQuestion, JobFilter
 from jobrunner.errors import StorageError
 from jobrunner.store import Committed, Store
 from jobrunner.store.rows import APART, HOT, REST

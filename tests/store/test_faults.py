@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jobrunner.core.decision import Clash
-from jobrunner.core.queries import JobFilter
+from jobrunner.core.questions import JobFilter
 from jobrunner.errors import OutcomeUnknown, StorageError, StorageFull
 from jobrunner.store import Committed, Store
 from jobrunner.store.hop import open_handle

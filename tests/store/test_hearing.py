@@ -17,9 +17,9 @@ from jobrunner.core.decision import (
     Unit,
     WebhookRow,
 )
+from jobrunner.core.features.webhooks import KEPT_MS
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Awaited
-from jobrunner.core.webhooks import KEPT_MS
 from jobrunner.store import Store, check_file
 from tests.store.factory import (
     NOON,

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner.core.decision import EnableEndpoint, Forget, Notification, Redeliver, Tried
-from jobrunner.core.outbox import DeliveryFilter, DeliveryRow
+from jobrunner.core.features.deliveries import DeliveryFilter, DeliveryRow
 from jobrunner.errors import StorageFull
 from jobrunner.store import Store
 from jobrunner.store.statements import WAITING_MAX

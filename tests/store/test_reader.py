@@ -8,7 +8,7 @@ from msgspec import UNSET, structs
 
 from jobrunner.core.decision import Decision, QuotaAssert
 from jobrunner.core.job import Asset, Snapshot, Timer
-from jobrunner.core.queries import DoorQuestion, DueTimer, JobFilter, OpenAttempt, Place
+from jobrunner.core.questions import DoorQuestion, DueTimer, JobFilter, OpenAttempt, Place
 from jobrunner.store import Store, answers, listing
 from tests.store.factory import (
     NOON,

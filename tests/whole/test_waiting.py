@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from jobrunner.core.birth import born
+from jobrunner.core.births import born
 from jobrunner.core.decision import Decision, Remember
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Facts, Moment, Submit

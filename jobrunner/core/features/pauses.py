@@ -13,12 +13,12 @@ is a fact that the decision is handed, asked where an attempt would start and wh
 The pause of a stage only keeps its attempts from starting.
 """
 
-from jobrunner.core.answers import Verdict, begin, forbidden, nothing_to, stale_version
 from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Paused, Snapshot
 from jobrunner.core.messages import Facts, Moment, Pause, Resume
-from jobrunner.core.moves import go_on
+from jobrunner.core.replies import Verdict, begin, forbidden, nothing_to, stale_version
+from jobrunner.core.steps import go_on
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 

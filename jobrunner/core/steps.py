@@ -7,12 +7,12 @@ job further in the same commit.
 
 from jobrunner.core.ask import Ask
 from jobrunner.core.attempts import end, lock_for, open_attempt, quit_attempt
-from jobrunner.core.consulting import permitted
+from jobrunner.core.credits import move_money
 from jobrunner.core.decision import AuditRecord, DeadLetter, Hop
 from jobrunner.core.draft import Draft
 from jobrunner.core.failed_stage import named, unnamed
+from jobrunner.core.functions import permitted
 from jobrunner.core.job import Failure, Run
-from jobrunner.core.money import move_money
 from jobrunner.core.workflow import Edge, Guard, State, Trigger
 from jobrunner.errors import Refused
 

@@ -4,7 +4,16 @@ The order of the checks is contract; it decides which of two faults a caller is 
 written on the way to a refusal.
 """
 
-from jobrunner.core.answers import (
+from jobrunner.core.attempts import hold
+from jobrunner.core.claims import lost
+from jobrunner.core.decision import LogEvent, NoOp
+from jobrunner.core.draft import Draft
+from jobrunner.core.failed_stage import named
+from jobrunner.core.failures import reenter, round_trip
+from jobrunner.core.features.sent_files import delivered
+from jobrunner.core.job import Failure, Snapshot
+from jobrunner.core.messages import Event, Facts, Moment, Move, Report
+from jobrunner.core.replies import (
     Verdict,
     answered,
     begin,
@@ -16,16 +25,7 @@ from jobrunner.core.answers import (
     stale_version,
     working_here,
 )
-from jobrunner.core.attempts import hold
-from jobrunner.core.decision import LogEvent, NoOp
-from jobrunner.core.draft import Draft
-from jobrunner.core.failed_stage import named
-from jobrunner.core.failures import reenter, round_trip
-from jobrunner.core.job import Failure, Snapshot
-from jobrunner.core.messages import Event, Facts, Moment, Move, Report
-from jobrunner.core.moves import go_on, illegal, step
-from jobrunner.core.outside import lost
-from jobrunner.core.sending import delivered
+from jobrunner.core.steps import go_on, illegal, step
 from jobrunner.core.workflow import EXTERNAL, Definition, Trigger
 from jobrunner.errors import Refused
 

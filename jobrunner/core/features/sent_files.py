@@ -5,14 +5,14 @@ the report is of a success. What no report took goes with the attempt.
 
 from msgspec.structs import replace
 
-from jobrunner.core.answers import Verdict, answered, begin, forbidden, invalid
 from jobrunner.core.attempts import amend, renew
+from jobrunner.core.claims import Marked, lost
 from jobrunner.core.decision import NoOp
 from jobrunner.core.draft import Draft
+from jobrunner.core.features.artifacts import unlike
 from jobrunner.core.job import Actor, Asset, Sent, Snapshot
-from jobrunner.core.listed import unlike
 from jobrunner.core.messages import Facts, Moment, Report, Sending
-from jobrunner.core.outside import Marked, lost
+from jobrunner.core.replies import Verdict, answered, begin, forbidden, invalid
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 

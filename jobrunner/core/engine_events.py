@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jobrunner.core.answers import nothing_to
 from jobrunner.core.attempts import (
     OUR_STAGE,
     amend,
@@ -25,6 +24,9 @@ from jobrunner.core.decision import AuditRecord, Decision, NoOp
 from jobrunner.core.draft import Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import fail
+from jobrunner.core.features.pauses import halted_by, rests_until_resumed
+from jobrunner.core.features.rebinding import bring
+from jobrunner.core.features.webhooks import await_webhook
 from jobrunner.core.job import ENGINE, STAGE, TIMER, Failure, Run, Snapshot
 from jobrunner.core.messages import (
     Advance,
@@ -41,11 +43,9 @@ from jobrunner.core.messages import (
     Stop,
     Supersede,
 )
-from jobrunner.core.moves import go_on, step, walk
-from jobrunner.core.pausing import halted_by, rests_until_resumed
-from jobrunner.core.rebinding import bring
+from jobrunner.core.replies import nothing_to
 from jobrunner.core.reports import apply_report, unfit
-from jobrunner.core.webhooks import await_webhook
+from jobrunner.core.steps import go_on, step, walk
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import PluginFault, Refused
 

@@ -2,7 +2,13 @@
 
 from typing import Protocol
 
-from jobrunner.core.answers import (
+from jobrunner.core.attempts import hold
+from jobrunner.core.decision import LogEvent, NoOp
+from jobrunner.core.draft import Draft
+from jobrunner.core.features.pauses import refusal
+from jobrunner.core.job import Actor, Attempt, Snapshot
+from jobrunner.core.messages import Beat, Claim, Facts, Moment
+from jobrunner.core.replies import (
     Verdict,
     answered,
     begin,
@@ -11,13 +17,7 @@ from jobrunner.core.answers import (
     nothing_to,
     working_here,
 )
-from jobrunner.core.attempts import hold
-from jobrunner.core.decision import LogEvent, NoOp
-from jobrunner.core.draft import Draft
-from jobrunner.core.job import Actor, Attempt, Snapshot
-from jobrunner.core.messages import Beat, Claim, Facts, Moment
-from jobrunner.core.moves import postponed, step
-from jobrunner.core.pausing import refusal
+from jobrunner.core.steps import postponed, step
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 

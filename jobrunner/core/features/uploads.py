@@ -13,15 +13,15 @@ import unicodedata
 from typing import Any
 
 from jobrunner.core.access import foreign
-from jobrunner.core.answers import Verdict, answered, begin, forbidden, satisfied, stale_version
 from jobrunner.core.ask import Act
-from jobrunner.core.consulting import added, permitted
 from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.draft import Draft
+from jobrunner.core.functions import added, permitted
 from jobrunner.core.job import Actor, Asset, Snapshot
 from jobrunner.core.messages import Arrived, Arriving, Facts, Moment, Report
-from jobrunner.core.moves import go_on, question, walk
+from jobrunner.core.replies import Verdict, answered, begin, forbidden, satisfied, stale_version
 from jobrunner.core.reports import apply_report
+from jobrunner.core.steps import go_on, question, walk
 from jobrunner.core.workflow import Definition, Trigger, Upload
 from jobrunner.errors import Refused
 

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from jobrunner.core.binding import Binding, Resting, Spot
-from jobrunner.core.bulk import Bulk, BulkItem
+from jobrunner.core.features.bindings import Binding, Resting, Spot
+from jobrunner.core.features.bulk import Bulk, BulkItem
+from jobrunner.core.features.deliveries import OutboxReader
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
 from jobrunner.core.messages import Known, WebhookFacts
-from jobrunner.core.outbox import OutboxReader
 
 PAGE = 1_000
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from jobrunner.core.queries import Token
+from jobrunner.core.questions import Token
 from jobrunner.errors import Refused
 
 

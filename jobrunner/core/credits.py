@@ -6,7 +6,7 @@ from typing import Literal
 from jobrunner.core.decision import Grant, LedgerEntry
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Snapshot
-from jobrunner.core.queries import LedgerRow
+from jobrunner.core.questions import LedgerRow
 from jobrunner.core.workflow import Definition, Money
 from jobrunner.errors import Refused
 

@@ -5,17 +5,17 @@ had worked out before (``kept``) and what it was told (``answers``) belong to th
 a callback to an earlier attempt finds nobody, and a late one neither.
 """
 
-from jobrunner.core.answers import Verdict, begin, forbidden
-from jobrunner.core.answers import answered as told
 from jobrunner.core.attempts import amend, at_work, attempt_of, pulse, resume
 from jobrunner.core.decision import NoOp
 from jobrunner.core.draft import Draft
+from jobrunner.core.engine_events import aside
 from jobrunner.core.failures import fail
-from jobrunner.core.inside import aside
 from jobrunner.core.job import STAGE, Failure, Snapshot
 from jobrunner.core.messages import Answered, Checkpoint, Facts, Keep, Moment
-from jobrunner.core.moves import go_on
+from jobrunner.core.replies import Verdict, begin, forbidden
+from jobrunner.core.replies import answered as told
 from jobrunner.core.reports import apply_report, unfit
+from jobrunner.core.steps import go_on
 from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 

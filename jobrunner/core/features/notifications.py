@@ -18,8 +18,8 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from jobrunner.core.decision import Hop, Notification, Tried
+from jobrunner.core.features.deliveries import DueDelivery
 from jobrunner.core.job import Snapshot
-from jobrunner.core.outbox import DueDelivery
 from jobrunner.core.workflow import EVERY, UNASKED, Definition
 
 BODY_MAX = 20_000
