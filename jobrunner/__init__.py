@@ -10,11 +10,9 @@ returns ``Done``, ``Partial`` or ``AwaitCallback``, and raises ``RetryableFailur
 ``PermanentFailure`` or ``Rejected``. Anything else that it raises is its bug, and permanent.
 """
 
-from jobrunner.core.ask import Act, Ask, Replay
-from jobrunner.core.features.artifacts import Listed, Shape
-from jobrunner.core.job import Artifact, Asset, Failure, Snapshot
-from jobrunner.core.messages import Report
-from jobrunner.core.workflow import (
+from jobrunner.core.declaration.artifacts import Listed, Shape
+from jobrunner.core.declaration.ask import Act, Ask, Replay
+from jobrunner.core.declaration.workflow import (
     ANY,
     EXTERNAL,
     Audit,
@@ -36,6 +34,8 @@ from jobrunner.core.workflow import (
     Upload,
     Workflow,
 )
+from jobrunner.core.job import Artifact, Asset, Failure, Snapshot
+from jobrunner.core.messages import Report
 from jobrunner.errors import PermanentFailure, Refused, Rejected, RetryableFailure
 from jobrunner.stages import openai_like, replicate_like
 from jobrunner.stages.api import Stage, stage

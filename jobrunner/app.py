@@ -27,8 +27,8 @@ from jobrunner.actors.keyfile import key_file_beside, seals
 from jobrunner.actors.signing import Seals
 from jobrunner.beginning import first_token, introduce, keep_secrets, remember, settle
 from jobrunner.config import Config
+from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.meter import SILENT, Meter
-from jobrunner.core.workflow import Workflow
 from jobrunner.ending import LATE_S, Ending, ungrouped
 from jobrunner.errors import JobrunnerError, OutcomeUnknown
 from jobrunner.log import Log as Subscriber

@@ -13,10 +13,10 @@ import msgspec
 from jobrunner import overrides
 from jobrunner.config import Config
 from jobrunner.core.decision import Grant, NewToken, Remember
+from jobrunner.core.declaration.old_declarations import leniently
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.redaction import Redaction
-from jobrunner.core.old_declarations import leniently
 from jobrunner.core.questions import Token
-from jobrunner.core.workflow import Definition
 from jobrunner.ports import Clock, Files, Ids, digest
 from jobrunner.stages import Registry
 from jobrunner.stages.secrecy import secrets_of_settings

@@ -24,7 +24,7 @@ from jobrunner.config import (
     WorkflowSettings,
     nearest,
 )
-from jobrunner.core.workflow import (
+from jobrunner.core.declaration.workflow import (
     ANY,
     Deadline,
     JobType,

@@ -23,6 +23,7 @@ from jobrunner.core.decision import (
     LogEvent,
     NoOp,
 )
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot
 from jobrunner.core.messages import (
     Claim,
@@ -40,7 +41,6 @@ from jobrunner.core.messages import (
     Start,
     Submit,
 )
-from jobrunner.core.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.errors import Refused
 
 ADA = Actor("ada", "user")

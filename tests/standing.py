@@ -19,9 +19,9 @@ from jobrunner_ss import definition as ss
 from msgspec import Struct
 
 from jobrunner.core.decision import Decision
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Asset
 from jobrunner.core.messages import Claim, Do, Message, Move, Report
-from jobrunner.core.workflow import Definition
 from tests.driving import ADMIN, Said, World, outside
 
 Outcome = Literal["moves", "reenters", "stays", "progresses", "refused"]

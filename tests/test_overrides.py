@@ -6,7 +6,15 @@ import msgspec
 import pytest
 
 from jobrunner.config import Config, NotifySettings, QuotaSettings, RetrySettings, WorkflowSettings
-from jobrunner.core.workflow import Deadline, Edge, JobType, Quota, Retry, State, Workflow
+from jobrunner.core.declaration.workflow import (
+    Deadline,
+    Edge,
+    JobType,
+    Quota,
+    Retry,
+    State,
+    Workflow,
+)
 from jobrunner.overrides import apply, unknown_workflows
 
 DECLARED = Workflow(

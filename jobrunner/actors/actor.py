@@ -22,6 +22,7 @@ from jobrunner.core.decide import (
     needs_webhook,
 )
 from jobrunner.core.decision import Clash, Decision, NoOp, Unreadable
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.redaction import redacted
 from jobrunner.core.features.webhooks import KEPT_MS
 from jobrunner.core.job import Actor, Snapshot
@@ -39,7 +40,6 @@ from jobrunner.core.messages import (
     Supersede,
     WebhookFacts,
 )
-from jobrunner.core.workflow import Definition
 from jobrunner.errors import JobrunnerError, PluginFault, Refused
 from jobrunner.stages.params import Stale, params_of
 

@@ -9,9 +9,9 @@ import anyio
 import msgspec
 
 from jobrunner.actors.world import World
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.tracing import attempt_of
 from jobrunner.core.job import Asset, Attempt, Snapshot
-from jobrunner.core.workflow import Definition
 from jobrunner.stages import Given, Stage
 from jobrunner.stages.shelf import Kept, made_empty, scratch_path, tidy
 

@@ -7,11 +7,11 @@ from jobrunner.actors.asking import asked
 from jobrunner.actors.world import World
 from jobrunner.core.births import born, derived_parts, keys_of
 from jobrunner.core.decision import Clash, KeyRow, NoOp
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.messages import Facts, Submit
 from jobrunner.core.questions import DoorQuestion
 from jobrunner.core.replies import Verdict
-from jobrunner.core.workflow import Definition
 from jobrunner.errors import PluginFault, Refused
 from jobrunner.ports import digest
 

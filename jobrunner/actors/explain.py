@@ -5,8 +5,8 @@ from typing import Any
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.world import World
 from jobrunner.core.credits import price_of
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.job import Attempt, Snapshot
-from jobrunner.core.workflow import EXTERNAL, Definition
 
 
 async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[str, Any]:

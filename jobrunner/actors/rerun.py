@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from jobrunner.actors.answer import Answer
 from jobrunner.actors.brief import sound_ones, verified
 from jobrunner.actors.world import World
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.features.reruns import carried, first_of, merged, moved, named_in, place_of
 from jobrunner.core.job import Actor, Artifact, Asset, Snapshot
 from jobrunner.core.messages import Origin, Submit
-from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from jobrunner.ports import digest
 from jobrunner.stages.twins import twin, untwin

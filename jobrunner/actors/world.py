@@ -11,12 +11,12 @@ from jobrunner.actors.following import Followers
 from jobrunner.actors.pausing import Pauses
 from jobrunner.actors.roster import Roster
 from jobrunner.core.decision import Decision, StartStage, StopStage
+from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.features.bindings import Binding, Spot
 from jobrunner.core.features.meter import SILENT, Meter, Span
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended, Moment
 from jobrunner.core.questions import Reader
-from jobrunner.core.workflow import EXTERNAL
 from jobrunner.errors import PluginFault, Refused
 from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages import Registry

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import inspect
 
 from jobrunner.check.faults import meant
-from jobrunner.core.spelling import shown
-from jobrunner.core.workflow import Definition
+from jobrunner.core.declaration.spelling import shown
+from jobrunner.core.declaration.workflow import Definition
 
 OF_EVERY_WORKFLOW: dict[str, Any] = {"environment": list[str]}
 

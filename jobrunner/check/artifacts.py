@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from jobrunner.check.faults import Fault
 from jobrunner.check.uploads import ARTIFACT
 from jobrunner.check.ways import Chart
-from jobrunner.core.features.artifacts import Listed, Shape, told, unlike
+from jobrunner.core.declaration.artifacts import Listed, Shape, told, unlike
 
 COUNTED = ("string", "object", "array")
 AN_ADDRESS = "/assets/1/content"

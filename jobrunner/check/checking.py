@@ -20,7 +20,7 @@ from jobrunner.check.locks import mislocked
 from jobrunner.check.names import Taken, misnamed, unresolved
 from jobrunner.check.types import illformed
 from jobrunner.check.ways import Chart, Way
-from jobrunner.core.workflow import Definition, Edge, State
+from jobrunner.core.declaration.workflow import Definition, Edge, State
 
 __all__ = ["Fault", "check"]
 

@@ -15,8 +15,8 @@ from msgspec import Struct
 from jobrunner.check.faults import Fault
 from jobrunner.check.ways import Chart, Way
 from jobrunner.core.credits import AFTER, NEEDS, Standing
+from jobrunner.core.declaration.workflow import Money
 from jobrunner.core.steps import rests
-from jobrunner.core.workflow import Money
 
 
 class Purse(Struct, frozen=True):

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from jobrunner.check.faults import Fault
 from jobrunner.check.ways import Chart, Way
+from jobrunner.core.declaration.workflow import State
 from jobrunner.core.steps import rests
-from jobrunner.core.workflow import State
 
 BY_ITSELF = frozenset({"deadline", "failed", "onward"})
 WHILE_NOBODY_IS_WAITED_FOR = frozenset({"done", "divert"})

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from jobrunner.check.faults import Fault
 from jobrunner.check.uploads import unfit
 from jobrunner.check.ways import Chart
-from jobrunner.core.workflow import ANY, Command, Editable, Retry, State, Workflow
+from jobrunner.core.declaration.workflow import ANY, Command, Editable, Retry, State, Workflow
 
 ENDED = ("settled", "final")
 EDIT_MAX = 4 * 1024 * 1024

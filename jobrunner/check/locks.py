@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from jobrunner.check.faults import Fault
 from jobrunner.check.ways import Chart
+from jobrunner.core.declaration.workflow import Lock, State
 from jobrunner.core.steps import rests
-from jobrunner.core.workflow import Lock, State
 
 
 def mislocked(chart: Chart) -> Iterator[Fault]:

@@ -12,10 +12,19 @@ from msgspec import Struct
 
 from jobrunner.check.faults import Fault, meant
 from jobrunner.check.structs import perilous
-from jobrunner.core.guards import BUILT_IN
-from jobrunner.core.missing import calls_of, guards_of, struct_names
-from jobrunner.core.spelling import PATH
-from jobrunner.core.workflow import ANY, EXTERNAL, Call, Definition, Guard, Route, State, Workflow
+from jobrunner.core.declaration.guards import BUILT_IN
+from jobrunner.core.declaration.missing import calls_of, guards_of, struct_names
+from jobrunner.core.declaration.spelling import PATH
+from jobrunner.core.declaration.workflow import (
+    ANY,
+    EXTERNAL,
+    Call,
+    Definition,
+    Guard,
+    Route,
+    State,
+    Workflow,
+)
 from jobrunner.errors import STATUS_OF_CODE
 
 Taken = frozenset[tuple[str, str]]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from msgspec import Struct, inspect
 
 from jobrunner.check.faults import Fault
-from jobrunner.core.workflow import Definition
+from jobrunner.core.declaration.workflow import Definition
 
 NESTED = (inspect.DictType, inspect.ListType, inspect.VarTupleType, inspect.SetType)
 

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.check.faults import Fault, meant
-from jobrunner.core.spelling import ARTIFACT, NAME, PATH, shown
-from jobrunner.core.workflow import (
+from jobrunner.core.declaration.spelling import ARTIFACT, NAME, PATH, shown
+from jobrunner.core.declaration.workflow import (
     ANY,
     Audit,
     Call,

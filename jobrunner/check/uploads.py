@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from jobrunner.check.faults import Fault
 from jobrunner.check.ways import Chart
-from jobrunner.core.workflow import Upload
+from jobrunner.core.declaration.workflow import Upload
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 ARTIFACT = re.compile(r"[a-z][a-z0-9_]{0,63}")

@@ -13,14 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from jobrunner.core.workflow import (
-    EXTERNAL,
-    Definition,
-    Money,
-    Retry,
-    State,
-    Workflow,
-)
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Money, Retry, State, Workflow
 
 Cause = Literal[
     "edge",

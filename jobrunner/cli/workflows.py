@@ -9,7 +9,7 @@ from jobrunner.check.checking import check as faults_of
 from jobrunner.cli import printing
 from jobrunner.cli.installed import installed
 from jobrunner.cli.options import Listing, Output, Where
-from jobrunner.core.workflow import Definition
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.drawing.graph import mermaid, svg
 from jobrunner.errors import Refused
 

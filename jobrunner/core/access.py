@@ -1,7 +1,7 @@
 """Who may know that a job exists, and the words in which the others are told that it does not."""
 
+from jobrunner.core.declaration.workflow import Definition, End
 from jobrunner.core.job import Actor, Snapshot
-from jobrunner.core.workflow import Definition, End
 from jobrunner.errors import Refused
 
 INSIDERS = frozenset({"admin", "workflow", "engine", "timer", "stage"})

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from jobrunner.core.decision import StartStage, StopStage
+from jobrunner.core.declaration.workflow import EXTERNAL, Retry
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Attempt, Failure, Lock, Snapshot
 from jobrunner.core.messages import Ended, Recovered
-from jobrunner.core.workflow import EXTERNAL, Retry
 
 OUR_STAGE = "stage"
 CLAIM_LEASE_S = 60

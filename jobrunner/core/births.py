@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from jobrunner.core.ask import Ask
 from jobrunner.core.credits import move_money
 from jobrunner.core.decision import Decision, KeyRow, LogEvent, NoOp, QuotaAssert
+from jobrunner.core.declaration.ask import Ask
+from jobrunner.core.declaration.functions import derived, permitted
+from jobrunner.core.declaration.workflow import Definition, Quota
 from jobrunner.core.draft import Draft
 from jobrunner.core.engine_events import supersede
 from jobrunner.core.features.reruns import inherit
-from jobrunner.core.functions import derived, permitted
 from jobrunner.core.job import Run, Snapshot
 from jobrunner.core.messages import Facts, Known, Moment, Submit, Supersede
 from jobrunner.core.steps import enter, go_on, hop, postponed, rests
-from jobrunner.core.workflow import Definition, Quota
 from jobrunner.errors import Refused
 
 Digest = Callable[[bytes], str]

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from jobrunner.core.attempts import hold
 from jobrunner.core.decision import LogEvent, NoOp
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.draft import Draft
 from jobrunner.core.features.pauses import refusal
 from jobrunner.core.job import Actor, Attempt, Snapshot
@@ -18,7 +19,6 @@ from jobrunner.core.replies import (
     working_here,
 )
 from jobrunner.core.steps import postponed, step
-from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 
 

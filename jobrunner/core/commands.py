@@ -6,14 +6,15 @@ same command again by its own identity (a client's request id), and a goal that 
 
 from typing import Any
 
-from jobrunner.core.ask import Act, Replay
 from jobrunner.core.attempts import open_attempt
 from jobrunner.core.claims import lost
 from jobrunner.core.credits import move_money
 from jobrunner.core.decision import AuditRecord, NoOp
+from jobrunner.core.declaration.ask import Act, Replay
+from jobrunner.core.declaration.functions import acted, added, permitted, recognised
+from jobrunner.core.declaration.workflow import Command, Definition, Trigger
 from jobrunner.core.draft import Draft
 from jobrunner.core.failed_stage import named
-from jobrunner.core.functions import acted, added, permitted, recognised
 from jobrunner.core.job import Failure, Run, Snapshot
 from jobrunner.core.messages import Do, Edit, Facts, Moment, Report
 from jobrunner.core.replies import (
@@ -28,7 +29,6 @@ from jobrunner.core.replies import (
 )
 from jobrunner.core.reports import add_artifacts, fitting
 from jobrunner.core.steps import go_on, question, walk
-from jobrunner.core.workflow import Command, Definition, Trigger
 from jobrunner.errors import Refused
 
 

@@ -8,6 +8,7 @@ from jobrunner.core import claims, commands, engine_events, status_moves, waits
 from jobrunner.core.access import foreign
 from jobrunner.core.births import born, derived_parts, keys_of
 from jobrunner.core.credits import price_of
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.engine_events import beset
 from jobrunner.core.features import pauses, sent_files, uploads, webhooks
 from jobrunner.core.job import Snapshot
@@ -41,7 +42,6 @@ from jobrunner.core.messages import (
     Told,
 )
 from jobrunner.core.replies import Verdict
-from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 
 PEOPLE = {"user", "admin"}

@@ -23,10 +23,10 @@ from jobrunner.core.decision import (
     QuotaAssert,
     WebhookRow,
 )
+from jobrunner.core.declaration.workflow import Definition, State
 from jobrunner.core.features.notifications import notifications
 from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot, Timer
 from jobrunner.core.messages import Facts, Moment, Report
-from jobrunner.core.workflow import Definition, State
 
 
 class Draft:

@@ -21,6 +21,7 @@ from jobrunner.core.attempts import (
     resume,
 )
 from jobrunner.core.decision import AuditRecord, Decision, NoOp
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.draft import Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import fail
@@ -46,7 +47,6 @@ from jobrunner.core.messages import (
 from jobrunner.core.replies import nothing_to
 from jobrunner.core.reports import apply_report, unfit
 from jobrunner.core.steps import go_on, step, walk
-from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import PluginFault, Refused
 
 Verdict = Decision | NoOp | Refused

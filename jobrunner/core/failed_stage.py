@@ -1,8 +1,8 @@
 """Where a failure is said to have happened, in the words that a workflow allows."""
 
+from jobrunner.core.declaration.workflow import State
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Failure
-from jobrunner.core.workflow import State
 
 
 def named(draft: Draft, failure: Failure) -> Failure:

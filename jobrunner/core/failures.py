@@ -6,11 +6,11 @@ except for the round trip, whose edge is the retry.
 """
 
 from jobrunner.core.attempts import backoff_s, count_failure, open_attempt, quit_attempt
+from jobrunner.core.declaration.workflow import Retry, State, Trigger
 from jobrunner.core.draft import Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.job import Failure
 from jobrunner.core.steps import say_again, step, walk
-from jobrunner.core.workflow import Retry, State, Trigger
 from jobrunner.errors import Refused
 
 

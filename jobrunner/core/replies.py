@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from jobrunner.core.attempts import OUR_STAGE, pulse, renew
 from jobrunner.core.decision import AuditRecord, Decision, EventRow, NoOp
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Trigger
 from jobrunner.core.draft import Draft
 from jobrunner.core.failed_stage import named, unnamed
 from jobrunner.core.job import Failure, Snapshot
 from jobrunner.core.messages import Claim, Edit, Event, Facts, Moment, Move, Report
 from jobrunner.core.reports import apply_report, misfit
-from jobrunner.core.workflow import EXTERNAL, Definition, Trigger
 from jobrunner.errors import Refused
 
 Verdict = Decision | NoOp | Refused

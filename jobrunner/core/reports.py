@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from jobrunner.core.declaration.artifacts import Listed, unlike
+from jobrunner.core.declaration.functions import sifted
 from jobrunner.core.draft import Draft
-from jobrunner.core.features.artifacts import Listed, unlike
-from jobrunner.core.functions import sifted
 from jobrunner.core.job import Artifact, Asset, Snapshot
 from jobrunner.core.messages import Checkpoint, Edit, Ended, Move, Report
 from jobrunner.core.steps import question

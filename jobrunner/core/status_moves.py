@@ -7,6 +7,7 @@ written on the way to a refusal.
 from jobrunner.core.attempts import hold
 from jobrunner.core.claims import lost
 from jobrunner.core.decision import LogEvent, NoOp
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Trigger
 from jobrunner.core.draft import Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import reenter, round_trip
@@ -26,7 +27,6 @@ from jobrunner.core.replies import (
     working_here,
 )
 from jobrunner.core.steps import go_on, illegal, step
-from jobrunner.core.workflow import EXTERNAL, Definition, Trigger
 from jobrunner.errors import Refused
 
 AHEAD_MAX_MS = 5 * 60 * 1000

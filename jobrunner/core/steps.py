@@ -5,15 +5,15 @@ steps in one decision. When a path is walked, ``go_on`` looks whether the engine
 job further in the same commit.
 """
 
-from jobrunner.core.ask import Ask
 from jobrunner.core.attempts import end, lock_for, open_attempt, quit_attempt
 from jobrunner.core.credits import move_money
 from jobrunner.core.decision import AuditRecord, DeadLetter, Hop
+from jobrunner.core.declaration.ask import Ask
+from jobrunner.core.declaration.functions import permitted
+from jobrunner.core.declaration.workflow import Edge, Guard, State, Trigger
 from jobrunner.core.draft import Draft
 from jobrunner.core.failed_stage import named, unnamed
-from jobrunner.core.functions import permitted
 from jobrunner.core.job import Failure, Run
-from jobrunner.core.workflow import Edge, Guard, State, Trigger
 from jobrunner.errors import Refused
 
 OF_A_STATE = ("deadline", "limit", "lease", "heartbeat", "backoff", "retry", "lapse")

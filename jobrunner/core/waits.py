@@ -7,6 +7,7 @@ a callback to an earlier attempt finds nobody, and a late one neither.
 
 from jobrunner.core.attempts import amend, at_work, attempt_of, pulse, resume
 from jobrunner.core.decision import NoOp
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.draft import Draft
 from jobrunner.core.engine_events import aside
 from jobrunner.core.failures import fail
@@ -16,7 +17,6 @@ from jobrunner.core.replies import Verdict, begin, forbidden
 from jobrunner.core.replies import answered as told
 from jobrunner.core.reports import apply_report, unfit
 from jobrunner.core.steps import go_on
-from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 
 ANSWERS_MAX = 16

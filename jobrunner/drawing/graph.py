@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from jobrunner.core.workflow import Definition, Edge, State, Workflow
+from jobrunner.core.declaration.workflow import Definition, Edge, State, Workflow
 from jobrunner.drawing.layout import Layout, Link, Point, Size, layered
 
 MANY = 4

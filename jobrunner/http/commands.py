@@ -1,9 +1,9 @@
 """Named requests: the declared commands, under their own path or another that leads to them, and
 the artifacts that people write."""
 
+from jobrunner.core.declaration.workflow import Command, Definition
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Do, Edit
-from jobrunner.core.workflow import Command, Definition
 from jobrunner.errors import Refused
 from jobrunner.http.bodies import too_large
 from jobrunner.http.conditions import expected_version

@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.actors import Answer
-from jobrunner.core.functions import call_function, sendable
+from jobrunner.core.declaration.functions import call_function, sendable
+from jobrunner.core.declaration.workflow import Definition, Route
 from jobrunner.core.messages import Do
-from jobrunner.core.workflow import Definition, Route
 from jobrunner.errors import PluginFault, Refused
 from jobrunner.http.bodies import decode
 from jobrunner.http.commands import command_at

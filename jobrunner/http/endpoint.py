@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.workflow import Definition
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http.door import Handler
 from jobrunner.http.limits import Weight

@@ -16,9 +16,9 @@ import anyio
 from aiohttp import web
 
 from jobrunner.core.decision import Unshelve
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.questions import AssetRow, JobFilter
-from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.links import link

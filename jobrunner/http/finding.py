@@ -1,8 +1,8 @@
 """The job that a path names, if the caller may know of it."""
 
 from jobrunner.core.access import foreign, unknown
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import JOB_ID, Snapshot
-from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call
 

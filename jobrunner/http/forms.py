@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.workflow import Command, Definition
+from jobrunner.core.declaration.workflow import Command, Definition
 from jobrunner.errors import PluginFault, Refused
 from jobrunner.http.bodies import decode, decode_whole, fault_of
 from jobrunner.http.wire import NoFields, Prose, Version

@@ -6,11 +6,11 @@ import msgspec
 from msgspec import UNSET
 
 from jobrunner.actors import Answer
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.tracing import HEADER, parent_in
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.core.questions import JobFilter
-from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from jobrunner.http.conditions import etag, expected_version, matches_any, seen_before
 from jobrunner.http.door import Call, Reply

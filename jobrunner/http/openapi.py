@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.bulk import BUILT_IN
-from jobrunner.core.workflow import Definition
 from jobrunner.http.bodies import INTEGER_MAX
 from jobrunner.http.bulk import BulkOrder, Which
 from jobrunner.http.door import JSON, PROBLEM

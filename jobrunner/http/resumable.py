@@ -21,9 +21,9 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
+from jobrunner.core.declaration.workflow import Definition, Upload
 from jobrunner.core.job import Asset, Snapshot
 from jobrunner.core.messages import Sending
-from jobrunner.core.workflow import Definition, Upload
 from jobrunner.errors import Refused
 from jobrunner.http.bodies import too_large
 from jobrunner.http.door import Call, Reply

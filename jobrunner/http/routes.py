@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Raw
 from msgspec.structs import replace
 
-from jobrunner.core.workflow import Definition
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.http import (
     bulk,
     callbacks,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from jobrunner.core.workflow import End
+from jobrunner.core.declaration.workflow import End
 
 
 class View(Struct, frozen=True, kw_only=True):

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.features.artifacts import Listed, schema_of_shapes
-from jobrunner.core.workflow import ANY, Command, Definition, State, Upload, Workflow
+from jobrunner.core.declaration.artifacts import Listed, schema_of_shapes
+from jobrunner.core.declaration.workflow import ANY, Command, Definition, State, Upload, Workflow
 from jobrunner.drawing.graph import mermaid, svg
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply

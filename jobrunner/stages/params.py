@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Snapshot
-from jobrunner.core.workflow import Definition
 
 
 class Stale(Exception):

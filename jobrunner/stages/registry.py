@@ -20,11 +20,11 @@ from msgspec import Struct
 from jobrunner.check.adjustments import misset
 from jobrunner.check.checking import check
 from jobrunner.check.types import illformed, slips
+from jobrunner.core.declaration.missing import absent, lacking
+from jobrunner.core.declaration.old_declarations import leniently
+from jobrunner.core.declaration.spelling import NAME, shown
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.core.job import Snapshot
-from jobrunner.core.missing import absent, lacking
-from jobrunner.core.old_declarations import leniently
-from jobrunner.core.spelling import NAME, shown
-from jobrunner.core.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.companions import Companion
 from jobrunner.stages.distributions import entries

@@ -37,10 +37,10 @@ from jobrunner.core.decision import (
     Unreadable,
     Unshelve,
 )
+from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.job import Asset, Attempt, Snapshot
-from jobrunner.core.workflow import EXTERNAL
 from jobrunner.store import outbox
 from jobrunner.store import statements as sql
 from jobrunner.store.acts import act_rows, tick_row

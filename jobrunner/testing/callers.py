@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner.actors import Answer, Supervisor
+from jobrunner.core.declaration.workflow import Command, Definition
 from jobrunner.core.job import Actor, Asset, Snapshot
 from jobrunner.core.messages import (
     Answered,
@@ -28,7 +29,6 @@ from jobrunner.core.messages import (
     Stop,
     Submit,
 )
-from jobrunner.core.workflow import Command, Definition
 from jobrunner.errors import Refused, StorageError
 from jobrunner.testing.declared import ahead, artifact_names, failure_of, needed, way
 from jobrunner.testing.plausible import plausible

@@ -7,7 +7,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jobrunner.core.workflow import ANY, EXTERNAL, Command, Definition, Edge, State, Workflow
+from jobrunner.core.declaration.workflow import (
+    ANY,
+    EXTERNAL,
+    Command,
+    Definition,
+    Edge,
+    State,
+    Workflow,
+)
 
 SIMULATED = "simulated"
 HOUR_S = 3600.0

@@ -5,8 +5,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Snapshot
-from jobrunner.core.workflow import Definition
 from jobrunner.store import rows
 from jobrunner.store.fsck import check
 from jobrunner.testing.declared import declared

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from jobrunner.core.workflow import Definition
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.testing.callers import Given
 from jobrunner.testing.declared import pairs
 from jobrunner.testing.simulation import Kit, Stages, simulate

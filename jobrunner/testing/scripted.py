@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 import anyio
 from msgspec.structs import replace
 
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.messages import Report
-from jobrunner.core.workflow import Definition
 from jobrunner.stages import Context, Done, Partial, PermanentFailure, Rejected, RetryableFailure
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.context import Host, PlainContext

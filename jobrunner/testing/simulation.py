@@ -16,7 +16,7 @@ import anyio
 from msgspec import Struct
 
 from jobrunner.config import Config, Credits, Limits, Server, Store
-from jobrunner.core.workflow import Definition, Workflow
+from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.stages import Registry
 from jobrunner.stages.api import Stage
 from jobrunner.testing import laws

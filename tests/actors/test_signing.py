@@ -8,7 +8,7 @@ import pytest
 from jobrunner.actors.keyfile import KeyFile, key_file_beside, seals
 from jobrunner.actors.signing import Seals, checked_secrets, derived, sealed
 from jobrunner.config import NotifySettings, WorkflowSettings
-from jobrunner.core.workflow import UNASKED, Definition, Notify, Workflow
+from jobrunner.core.declaration.workflow import UNASKED, Definition, Notify, Workflow
 from jobrunner.errors import Misconfigured
 from jobrunner.overrides import apply
 from jobrunner.ports import SystemFiles

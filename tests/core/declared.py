@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner.check.checking import Fault, check
-from jobrunner.core.workflow import (
+from jobrunner.core.declaration.workflow import (
     Call,
     Command,
     Deadline,

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from jobrunner.core.decision import Decision
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.features.pauses import OF_HELD_WORK
 from jobrunner.core.job import Failure, Snapshot, Timer
 from jobrunner.core.messages import Claim, Ended, Fired, Message, Report, Start
-from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 from tests.core.wishes import PAGE
 from tests.driving import WORKER

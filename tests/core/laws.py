@@ -13,6 +13,7 @@ from jobrunner.core.access import allowed, foreign
 from jobrunner.core.attempts import OUR_STAGE
 from jobrunner.core.credits import AFTER
 from jobrunner.core.decision import Decision, NoOp, StartStage, StopStage
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.features.pauses import OF_HELD_WORK
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import (
@@ -34,7 +35,6 @@ from jobrunner.core.messages import (
     Told,
 )
 from jobrunner.core.steps import rests
-from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import STATUS_OF_CODE, Refused
 
 NO_OPS = frozenset(

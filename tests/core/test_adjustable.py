@@ -11,7 +11,7 @@ from jobrunner import overrides
 from jobrunner.check.adjustments import misset
 from jobrunner.check.checking import check
 from jobrunner.config import WorkflowSettings
-from jobrunner.core.workflow import Definition, Workflow
+from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.stages import Registry
 from tests.core.declared import FUNCTIONS, SAMPLE, Params
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import fields, replace
 
 from jobrunner.check.checking import check
-from jobrunner.core.workflow import (
+from jobrunner.core.declaration.workflow import (
     Birth,
     Call,
     Command,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from jobrunner.check.checking import Fault
-from jobrunner.core.workflow import (
+from jobrunner.core.declaration.workflow import (
     Birth,
     Command,
     Deadline,

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from jobrunner.core.births import born
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision
+from jobrunner.core.declaration.workflow import Command, Deadline, Definition, Edge, Money, Workflow
 from jobrunner.core.job import Actor, Failure, Snapshot
 from jobrunner.core.messages import (
     Claim,
@@ -36,7 +37,6 @@ from jobrunner.core.messages import (
     Submit,
     Supersede,
 )
-from jobrunner.core.workflow import Command, Deadline, Definition, Edge, Money, Workflow
 from tests.core.declared import EDGES, SAMPLE, STATES, define, faults
 
 ADMIN, OWNER, OUTSIDE = Actor("root", "admin"), Actor("ada", "user"), Actor("hook", "workflow")

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.core.workflow import Edge, State, Workflow
+from jobrunner.core.declaration.workflow import Edge, State, Workflow
 from jobrunner.drawing.graph import mermaid, svg
 from jobrunner.drawing.layout import Layout, Link, Size, layered
 from tests.core.declared import EDGES, OPEN, SAMPLE, STATES, define

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from jobrunner.check.checking import check
 from jobrunner.core.attempts import backoff_s
 from jobrunner.core.decision import Decision, StartStage, StopStage
+from jobrunner.core.declaration.workflow import EXTERNAL, Retry
 from jobrunner.core.job import STAGE, Failure
 from jobrunner.core.messages import (
     Answered,
@@ -24,7 +25,6 @@ from jobrunner.core.messages import (
     Recovered,
     Stop,
 )
-from jobrunner.core.workflow import EXTERNAL, Retry
 from tests.core.workshop import (
     AT,
     BROKEN,

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner.core.decision import Decision, StopStage
+from jobrunner.core.declaration.workflow import EXTERNAL, Call, Definition, Guard
 from jobrunner.core.job import STAGE, Asset
 from jobrunner.core.messages import (
     Advance,
@@ -22,7 +23,6 @@ from jobrunner.core.messages import (
     Start,
     Stop,
 )
-from jobrunner.core.workflow import EXTERNAL, Call, Definition, Guard
 from jobrunner.errors import Refused
 from tests.core.workshop import (
     AT,

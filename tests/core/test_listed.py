@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner.core.decision import Decision, StopStage
-from jobrunner.core.features.artifacts import Listed, Shape, schema_of_shapes, unlike
+from jobrunner.core.declaration.artifacts import Listed, Shape, schema_of_shapes, unlike
+from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.messages import Checkpoint, Edit, Report
-from jobrunner.core.workflow import Workflow
 from jobrunner.errors import Refused
 from tests.core.declared import SAMPLE, faults
 from tests.core.workshop import WORKSHOP

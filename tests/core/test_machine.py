@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 )
 
 from jobrunner.core.decision import Decision, NoOp, StartStage, StopStage
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import (
     Advance,
@@ -36,7 +37,6 @@ from jobrunner.core.messages import (
     Resume,
     Supersede,
 )
-from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from tests.core import wishes
 from tests.core.homeward import MOODS, Mood, homeward, next_event

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from jobrunner.check.checking import check
-from jobrunner.core.workflow import Definition
+from jobrunner.core.declaration.workflow import Definition
 from tests.core.declared import SAMPLE, define
 
 # In a process of its own, which ends before the collector can look at the struct.
@@ -16,7 +16,7 @@ import os
 from typing import Annotated, Any
 from msgspec import Meta, defstruct
 from jobrunner.check.structs import perilous
-from jobrunner.core.workflow import Definition
+from jobrunner.core.declaration.workflow import Definition
 from tests.core.declared import SAMPLE
 import gc
 gc.disable()

@@ -7,6 +7,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from jobrunner.core.decision import Decision
+from jobrunner.core.declaration.workflow import Definition, Notify
 from jobrunner.core.features.deliveries import DueDelivery
 from jobrunner.core.features.notifications import (
     BODY_MAX,
@@ -19,7 +20,6 @@ from jobrunner.core.features.notifications import (
     pause_s,
 )
 from jobrunner.core.messages import Move, Report, SetAside
-from jobrunner.core.workflow import Definition, Notify
 from tests.driving import ADMIN, Said, World, outside
 from tests.standing import CUTX, HOWERA, SS, Lifecycle
 

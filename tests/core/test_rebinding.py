@@ -14,10 +14,10 @@ from jobrunner.check.checking import check
 from jobrunner.core.attempts import OUR_STAGE
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision, NoOp
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.features.bindings import differences, stage_behind
 from jobrunner.core.job import Attempt, Failure, Snapshot
 from jobrunner.core.messages import Answered, Beat, Moment, Rebound
-from jobrunner.core.workflow import EXTERNAL, Definition
 from tests.core.explore import births_of, explore, plenty
 from tests.core.homeward import MOODS, homeward
 from tests.core.laws import lawful

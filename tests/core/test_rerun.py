@@ -2,9 +2,9 @@
 
 import pytest
 
+from jobrunner.core.declaration.workflow import Definition, Edge, JobType, State, Workflow
 from jobrunner.core.features.reruns import carried, moved, named_in
 from jobrunner.core.job import Artifact, Asset, Snapshot
-from jobrunner.core.workflow import Definition, Edge, JobType, State, Workflow
 
 HERE = "/assets/{}/content"
 

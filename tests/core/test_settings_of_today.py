@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from jobrunner.config import WorkflowSettings
 from jobrunner.core.decision import Decision
+from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.core.status_moves import AHEAD_MAX_MS
-from jobrunner.core.workflow import Definition, Workflow
 from jobrunner.errors import Refused
 from jobrunner.overrides import apply
 from tests.driving import ADMIN, WORKER, World, code, outside

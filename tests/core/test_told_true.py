@@ -9,9 +9,9 @@ from jobrunner_howera import definition as howera
 from jobrunner_image_generation import definition as image_generation
 from jobrunner_ss import definition as ss
 
+from jobrunner.core.declaration.workflow import Definition, Quota
 from jobrunner.core.job import STAGE, Failure
 from jobrunner.core.messages import Beat, Pause, Stop
-from jobrunner.core.workflow import Definition, Quota
 from jobrunner.errors import Refused
 from tests.core.workshop import WORKSHOP
 from tests.driving import ADA, ADMIN, WORKER, World, bound, code, outside, picture, varied

@@ -12,9 +12,9 @@ import pytest
 
 from jobrunner.check.checking import check
 from jobrunner.core.decision import NoOp
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Facts, Message, Move
-from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from tests.core.explore import ask, births_of, explore
 from tests.core.homeward import MOODS, Mood, homeward

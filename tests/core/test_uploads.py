@@ -8,14 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner.check.checking import check
-from jobrunner.core.ask import Ask
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision, NoOp
+from jobrunner.core.declaration.ask import Ask
+from jobrunner.core.declaration.guards import output_stored
+from jobrunner.core.declaration.workflow import Call, Definition, Guard, Upload
 from jobrunner.core.features.uploads import admitted, safe_name
-from jobrunner.core.guards import output_stored
 from jobrunner.core.job import Actor, Asset, Snapshot
 from jobrunner.core.messages import Advance, Arrived, Arriving, Facts, Moment
-from jobrunner.core.workflow import Call, Definition, Guard, Upload
 from jobrunner.errors import Refused
 from tests.core.declared import SAMPLE, define
 from tests.driving import ADA, ADMIN, EVE, WORKER

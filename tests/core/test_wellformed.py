@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from jobrunner import overrides
 from jobrunner.check.checking import check
 from jobrunner.config import WorkflowSettings
-from jobrunner.core import workflow as declarations
-from jobrunner.core.workflow import (
+from jobrunner.core.declaration import workflow as declarations
+from jobrunner.core.declaration.workflow import (
     Audit,
     Birth,
     Call,

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import STAGE, Asset, Failure, Purpose, Snapshot
 from jobrunner.core.messages import (
     Advance,
@@ -39,7 +40,6 @@ from jobrunner.core.messages import (
     Supersede,
     Told,
 )
-from jobrunner.core.workflow import Definition
 from tests.driving import ADA, ADMIN, EVE, WORKER
 
 PURPOSES: tuple[Purpose, ...] = (

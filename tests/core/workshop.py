@@ -13,9 +13,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.core.ask import Ask
-from jobrunner.core.job import Failure
-from jobrunner.core.workflow import (
+from jobrunner.core.declaration.ask import Ask
+from jobrunner.core.declaration.workflow import (
     EXTERNAL,
     Audit,
     Birth,
@@ -34,6 +33,7 @@ from jobrunner.core.workflow import (
     Trigger,
     Workflow,
 )
+from jobrunner.core.job import Failure
 from jobrunner.errors import Refused
 from tests.driving import World, code
 

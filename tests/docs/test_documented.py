@@ -13,7 +13,7 @@ import pytest
 
 from jobrunner import cli
 from jobrunner.config import Config, WorkflowSettings
-from jobrunner.core.workflow import Definition
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http.contributed import endpoints_of
 from jobrunner.http.endpoint import ADMINS, ANYBODY, OWNERS, WORKERS

@@ -19,7 +19,7 @@ import jobrunner.testing
 from jobrunner import Context, Definition, PlainContext, Stage, overrides
 from jobrunner.check.checking import check
 from jobrunner.config import Config, load
-from jobrunner.core.workflow import Workflow
+from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.stages.distributions import KINDS, PREFIX
 from jobrunner.testing import providers
 from tests.docs.walk import HEADING, Walk

@@ -18,9 +18,9 @@ from rich.console import Console
 import jobrunner
 from jobrunner import cli
 from jobrunner.config import Config
+from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.core.features.meter import Readings
 from jobrunner.core.job import Snapshot
-from jobrunner.core.workflow import Definition, Workflow
 from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http import openapi
 from jobrunner.http.contributed import endpoints_of

@@ -15,7 +15,7 @@ import msgspec
 
 from jobrunner import app
 from jobrunner.config import Auth, Config, Limits, Server, Store, WorkflowSettings
-from jobrunner.core.workflow import Workflow
+from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.overrides import apply
 from jobrunner.stages import Registry
 

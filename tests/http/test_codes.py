@@ -7,7 +7,7 @@ import pytest
 from msgspec import Struct
 
 from jobrunner.config import QuotaSettings, WorkflowSettings
-from jobrunner.core.workflow import (
+from jobrunner.core.declaration.workflow import (
     Deadline,
     Definition,
     Edge,

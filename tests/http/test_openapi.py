@@ -13,7 +13,7 @@ import pytest
 from msgspec import inspect
 
 from jobrunner.check.structs import mixes, perilous_fields
-from jobrunner.core.workflow import Definition
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http import openapi
 from jobrunner.http.endpoint import status_of

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.core.workflow import Upload
+from jobrunner.core.declaration.workflow import Upload
 from jobrunner.http.uploads import sent_limit
 from tests.driving import varied
 from tests.http.serving import Caller, House, Said, opened

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from jobrunner.config import WorkflowSettings
-from jobrunner.core.workflow import EXTERNAL, Workflow
+from jobrunner.core.declaration.workflow import EXTERNAL, Workflow
 from jobrunner.overrides import apply
 from jobrunner.ports import SystemClock
 from jobrunner.stages import Registry

@@ -18,7 +18,7 @@ from jobrunner_asset_pattern.generation import generate
 from PIL import Image
 
 from jobrunner.config import RetrySettings, WorkflowSettings
-from jobrunner.core.workflow import Workflow
+from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.overrides import apply
 from jobrunner.stages import Registry
 from jobrunner.testing.providers import (

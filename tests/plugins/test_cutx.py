@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from jobrunner.check.checking import check
 from jobrunner.core.decision import Decision, NoOp
+from jobrunner.core.declaration.workflow import Deadline
 from jobrunner.core.job import Failure
-from jobrunner.core.workflow import Deadline
 from jobrunner.errors import Refused
 from tests.driving import (
     ADA,

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from jobrunner.check.checking import check
 from jobrunner.core.decision import Decision, NoOp, StopStage
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Actor, Asset, Failure, Snapshot
 from jobrunner.core.messages import Do, Edit, Ended, Fired, Recovered, Report
-from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from tests.driving import ADA, ADMIN, EVE, WORKER, Arrange, World, bound, code, outside, varied
 

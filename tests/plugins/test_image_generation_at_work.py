@@ -14,7 +14,7 @@ from jobrunner_image_generation.stage import generate
 from PIL import Image
 
 from jobrunner.config import QuotaSettings, RetrySettings, Server, WorkflowSettings
-from jobrunner.core.workflow import Workflow
+from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.overrides import apply
 from jobrunner.stages import Registry
 from jobrunner.testing.providers import (

@@ -13,9 +13,9 @@ from jobrunner_asset_pattern import definition as asset_pattern
 from jobrunner_cutx import definition as cutx
 from jobrunner_image_generation import definition as image_generation
 
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Failure
 from jobrunner.core.messages import Beat, Recovered, Stop, Supersede
-from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from tests.driving import ADA, ADMIN, WORKER, World, bound, code, outside, picture
 

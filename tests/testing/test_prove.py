@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from jobrunner import Done, PlainContext, RetryableFailure, Stage
-from jobrunner.core.workflow import Definition
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.testing import CALM, Broken, Faults, in_house, prove, simulate
 from jobrunner.testing.loop import SimLoop
 from jobrunner.testing.prove import Proof

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from jobrunner import app
 from jobrunner.config import Config, Limits, Server, Store
-from jobrunner.core.workflow import Definition
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.log import Log
 from jobrunner.stages import Registry
 from tests.driving import outside, varied

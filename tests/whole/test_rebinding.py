@@ -19,7 +19,7 @@ import pytest
 
 from jobrunner import Context, Done, Stage, app
 from jobrunner.config import Config, Server, Store, WorkflowSettings
-from jobrunner.core.workflow import Workflow
+from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.overrides import apply
 from jobrunner.stages import Registry
 from tests.http.serving import PLUGINS

@@ -10,9 +10,9 @@ import pytest
 
 from jobrunner.core.births import born
 from jobrunner.core.decision import Decision, Remember
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Facts, Moment, Submit
-from jobrunner.core.workflow import Definition
 from jobrunner.ports import SystemClock, SystemIds
 from jobrunner.store import open_store
 from tests.whole.process import Place, place

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.core.workflow import Definition
+from jobrunner.core.declaration.workflow import Definition
 
 Spot = tuple[str, str, str]
 

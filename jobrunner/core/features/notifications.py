@@ -18,9 +18,9 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from jobrunner.core.decision import Hop, Notification, Tried
+from jobrunner.core.declaration.workflow import EVERY, UNASKED, Definition
 from jobrunner.core.features.deliveries import DueDelivery
 from jobrunner.core.job import Snapshot
-from jobrunner.core.workflow import EVERY, UNASKED, Definition
 
 BODY_MAX = 20_000
 MESSAGE_MAX = 1_000

@@ -14,12 +14,12 @@ The pause of a stage only keeps its attempts from starting.
 """
 
 from jobrunner.core.decision import AuditRecord, NoOp
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Paused, Snapshot
 from jobrunner.core.messages import Facts, Moment, Pause, Resume
 from jobrunner.core.replies import Verdict, begin, forbidden, nothing_to, stale_version
 from jobrunner.core.steps import go_on
-from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 
 OF_HELD_WORK = frozenset({"limit", "heartbeat", "lease"})

@@ -7,11 +7,11 @@ parked one with the stage that awaits the answer. What comes after it is bound a
 """
 
 from jobrunner.core.attempts import OUR_STAGE, rebind
+from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.draft import Draft
 from jobrunner.core.features.bindings import stage_behind
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.steps import calls_for_slot, watch_lapse
-from jobrunner.core.workflow import EXTERNAL
 
 
 def bring(draft: Draft) -> None:

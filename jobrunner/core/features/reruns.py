@@ -13,11 +13,11 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from jobrunner.core.decision import AuditRecord
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Artifact, Asset, Snapshot
 from jobrunner.core.messages import Origin
 from jobrunner.core.reports import NUMBERED, shelved
-from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 
 ENDED = ("settled", "final")

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from jobrunner.core.attempts import amend, renew
 from jobrunner.core.claims import Marked, lost
 from jobrunner.core.decision import NoOp
+from jobrunner.core.declaration.artifacts import unlike
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.draft import Draft
-from jobrunner.core.features.artifacts import unlike
 from jobrunner.core.job import Actor, Asset, Sent, Snapshot
 from jobrunner.core.messages import Facts, Moment, Report, Sending
 from jobrunner.core.replies import Verdict, answered, begin, forbidden, invalid
-from jobrunner.core.workflow import EXTERNAL, Definition
 from jobrunner.errors import Refused
 
 SENT_MAX = 256

@@ -13,16 +13,16 @@ import unicodedata
 from typing import Any
 
 from jobrunner.core.access import foreign
-from jobrunner.core.ask import Act
 from jobrunner.core.decision import AuditRecord, NoOp
+from jobrunner.core.declaration.ask import Act
+from jobrunner.core.declaration.functions import added, permitted
+from jobrunner.core.declaration.workflow import Definition, Trigger, Upload
 from jobrunner.core.draft import Draft
-from jobrunner.core.functions import added, permitted
 from jobrunner.core.job import Actor, Asset, Snapshot
 from jobrunner.core.messages import Arrived, Arriving, Facts, Moment, Report
 from jobrunner.core.replies import Verdict, answered, begin, forbidden, satisfied, stale_version
 from jobrunner.core.reports import apply_report
 from jobrunner.core.steps import go_on, question, walk
-from jobrunner.core.workflow import Definition, Trigger, Upload
 from jobrunner.errors import Refused
 
 LAST = "uploads"

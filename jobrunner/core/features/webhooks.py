@@ -15,12 +15,12 @@ second effect. A name is awaited by one job at a time; the attempt that comes se
 
 from jobrunner.core.attempts import amend, attempt_of, park, resume
 from jobrunner.core.decision import Handed, NoOp, StoreWebhook, WebhookRow
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Draft
 from jobrunner.core.failures import fail
 from jobrunner.core.job import Actor, Failure, Snapshot
 from jobrunner.core.messages import Ended, Facts, Moment, Told, WebhookFacts
 from jobrunner.core.replies import Verdict
-from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 
 KEPT_MS = 60 * 60 * 1000

@@ -7,9 +7,9 @@ Nothing here is stored.
 
 from collections.abc import Callable, Iterator
 
-from jobrunner.core.guards import BUILT_IN
+from jobrunner.core.declaration.guards import BUILT_IN
+from jobrunner.core.declaration.workflow import EXTERNAL, Call, Definition, Guard, State, Workflow
 from jobrunner.core.job import Snapshot
-from jobrunner.core.workflow import EXTERNAL, Call, Definition, Guard, State, Workflow
 
 Brought = Callable[[str], bool]
 BY_ITSELF = {"engine", "stage", "timer"}

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.core.features.artifacts import Listed, Shape
+from jobrunner.core.declaration.artifacts import Listed, Shape
 
 Kind = Literal["waiting", "queued", "active", "settled", "final"]
 Trigger = Literal["user", "admin", "workflow", "stage", "timer", "engine"]

@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.workflow import Workflow
+from jobrunner.core.declaration.workflow import Workflow
 
 
 def leniently(data: bytes) -> Workflow:

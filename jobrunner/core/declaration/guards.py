@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from jobrunner.core.ask import Ask
+from jobrunner.core.declaration.ask import Ask
 from jobrunner.errors import Refused
 
 

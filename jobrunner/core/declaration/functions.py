@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.ask import Act, Ask, Replay
-from jobrunner.core.guards import BUILT_IN
+from jobrunner.core.declaration.ask import Act, Ask, Replay
+from jobrunner.core.declaration.guards import BUILT_IN
+from jobrunner.core.declaration.spelling import ARTIFACT, NAME, shown
+from jobrunner.core.declaration.workflow import Call, Definition
 from jobrunner.core.messages import Report
-from jobrunner.core.spelling import ARTIFACT, NAME, shown
-from jobrunner.core.workflow import Call, Definition
 from jobrunner.errors import PluginFault, Refused
 
 ENDING = (KeyboardInterrupt, GeneratorExit)

@@ -17,9 +17,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Facts, Message, Report, Submit
-from jobrunner.core.workflow import Definition
 
 
 class Ask(Struct, frozen=True):
