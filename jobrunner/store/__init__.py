@@ -24,7 +24,7 @@ Deliberately absent: an ORM, a pool, retries of a failed commit, and any opinion
 """
 
 from jobrunner.store.batch import Committed
-from jobrunner.store.bindings import stored_bindings
+from jobrunner.store.features.bindings import stored_bindings
 from jobrunner.store.fsck import check_alone, check_file
 from jobrunner.store.store import Store, open_store
 

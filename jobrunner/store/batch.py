@@ -29,8 +29,8 @@ from jobrunner.core.decision import Clash
 from jobrunner.core.job import Snapshot
 from jobrunner.errors import OutcomeUnknown, StorageError, StorageFull
 from jobrunner.store.compiling import Quota, Row, Work
-from jobrunner.store.quota import exceeded
-from jobrunner.store.quota_of_disk import is_used_up
+from jobrunner.store.disk_quota import is_used_up
+from jobrunner.store.features.quota import exceeded
 from jobrunner.store.statements import IN_ORDER, TALLY, Statement
 
 

@@ -41,12 +41,12 @@ from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.job import Asset, Attempt, Snapshot
-from jobrunner.store import outbox
 from jobrunner.store import statements as sql
-from jobrunner.store.acts import act_rows, tick_row
-from jobrunner.store.auditing import audit_row, with_address
-from jobrunner.store.bindings import binding_rows
-from jobrunner.store.hearing import forgotten_rows, heard_rows, names_in, stored_rows
+from jobrunner.store.features import notifications
+from jobrunner.store.features.audit import audit_row, with_address
+from jobrunner.store.features.bindings import binding_rows
+from jobrunner.store.features.bulk import act_rows, tick_row
+from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
 from jobrunner.store.rows import payload_row, rest_text, text
 from jobrunner.store.statements import Statement
 
@@ -161,7 +161,7 @@ def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Itera
             after.row, after.version, number, hop.from_status, hop.to_status, hop.trigger,
             hop.actor, hop.reason, hop.run_id, hop.event_id, after.updated_at,
         )  # fmt: skip
-    yield from outbox.notified(decision, after)
+    yield from notifications.notified(decision, after)
     yield from _payload(decision.before, after)
     yield from _locks(decision.before, after)
     yield from _timers(decision.before, after)
@@ -381,7 +381,7 @@ def _lines(unit: Lines) -> Work:
 
 
 def _sent(unit: Tried | Redeliver | EnableEndpoint) -> Work:
-    return Work(list(outbox.rows_of(unit)), alone=outbox.touches_others(unit))
+    return Work(list(notifications.rows_of(unit)), alone=notifications.touches_others(unit))
 
 
 def _acted(unit: Halt | Unhalt | NewBulk | MoreItems | BulkTurned | Ticked) -> Work:

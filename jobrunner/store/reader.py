@@ -42,9 +42,12 @@ from jobrunner.core.questions import (
 )
 from jobrunner.errors import StorageError
 from jobrunner.ports import Hop
-from jobrunner.store import acts, answers, bindings, gauging, hearing, outbox, telling
+from jobrunner.store import gauges as gauging
+from jobrunner.store import jobs as answers
+from jobrunner.store.features import bindings, notifications, streams, webhooks
+from jobrunner.store.features import bulk as acts
+from jobrunner.store.features.health import pulse
 from jobrunner.store.listing import jobs, matching
-from jobrunner.store.probing import pulse
 from jobrunner.store.rounds import Rounds
 
 ROUND_QUESTIONS = 64
@@ -131,16 +134,16 @@ class StoreReader:
     async def history(
         self, job_id: str, limit: int = PAGE, after: tuple[int, int] = (0, 0)
     ) -> tuple[HistoryRow, ...]:
-        return await self._ask(telling.history, job_id, limit, after)
+        return await self._ask(streams.history, job_id, limit, after)
 
     async def story(self, job_id: str, after: int, limit: int) -> Story | None:
-        return await self._ask(telling.story, job_id, after, limit)
+        return await self._ask(streams.story, job_id, after, limit)
 
     async def news(self, question: NewsQuestion) -> News:
-        return await self._ask(telling.news, question)
+        return await self._ask(streams.news, question)
 
     async def last_news(self) -> int:
-        return await self._ask(telling.last_news)
+        return await self._ask(streams.last_news)
 
     async def attempts(self, job_id: str, limit: int = PAGE, after: int = 0) -> tuple[Attempt, ...]:
         return await self._ask(answers.attempts, job_id, limit, after)
@@ -172,10 +175,10 @@ class StoreReader:
         return await self._ask(answers.event, job_id, event_id)
 
     async def webhook(self, source: str, webhook_id: str, name: str, since: int) -> WebhookFacts:
-        return await self._ask(hearing.webhook, source, webhook_id, name, since)
+        return await self._ask(webhooks.webhook, source, webhook_id, name, since)
 
     async def old_webhooks(self, kept_before: int, before: int | None) -> bool:
-        return await self._ask(hearing.old_webhooks, kept_before, before)
+        return await self._ask(webhooks.old_webhooks, kept_before, before)
 
     async def door(self, question: DoorQuestion) -> DoorFacts:
         return await self._ask(answers.door, question, self._initial_credits)
@@ -280,18 +283,18 @@ class StoreReader:
     async def due_deliveries(
         self, now: int, limit: int, closed: tuple[str, ...], flying: tuple[int, ...]
     ) -> tuple[DueDelivery, ...]:
-        return await self._ask(outbox.due_deliveries, now, limit, closed, flying)
+        return await self._ask(notifications.due_deliveries, now, limit, closed, flying)
 
     async def next_delivery(self, closed: tuple[str, ...], flying: tuple[int, ...]) -> int | None:
-        return await self._ask(outbox.next_delivery, closed, flying)
+        return await self._ask(notifications.next_delivery, closed, flying)
 
     async def deliveries(self, which: DeliveryFilter) -> tuple[DeliveryRow, ...]:
-        return await self._ask(outbox.deliveries, which)
+        return await self._ask(notifications.deliveries, which)
 
     async def delivery(self, delivery_id: str) -> DeliveryRow | None:
-        return await self._ask(outbox.delivery, delivery_id)
+        return await self._ask(notifications.delivery, delivery_id)
 
     async def endpoints(
         self, limit: int, after: int | None, troubled: bool
     ) -> tuple[EndpointRow, ...]:
-        return await self._ask(outbox.endpoints, limit, after, troubled)
+        return await self._ask(notifications.endpoints, limit, after, troubled)

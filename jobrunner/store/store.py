@@ -10,12 +10,12 @@ from jobrunner.core.questions import Reader
 from jobrunner.errors import Misconfigured, StorageError
 from jobrunner.ports import Clock, Hop
 from jobrunner.store.batch import Committed
+from jobrunner.store.features.health import Condition, probed
 from jobrunner.store.fsck import check
 from jobrunner.store.hop import open_handle
+from jobrunner.store.identity import Whereabouts
 from jobrunner.store.opening import ProcessLock, lock_patiently, prepare_reader, prepare_writer
-from jobrunner.store.probing import Condition, probed
 from jobrunner.store.reader import StoreReader
-from jobrunner.store.whereabouts import Whereabouts
 from jobrunner.store.writer import Writer
 
 

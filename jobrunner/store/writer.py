@@ -16,9 +16,9 @@ from jobrunner.errors import OutcomeUnknown, StorageError
 from jobrunner.ports import Clock, Hop
 from jobrunner.store.batch import Committed, Verdict, commit, write_batch
 from jobrunner.store.compiling import Work, compiled
+from jobrunner.store.identity import Whereabouts
 from jobrunner.store.rounds import Rounds
 from jobrunner.store.statements import ENDED, SEEN
-from jobrunner.store.whereabouts import Whereabouts
 
 BATCH_UNITS = 512
 LINE_UNITS = 4096

@@ -10,7 +10,7 @@ from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Orders,
 from jobrunner.core.job import Paused, Timer
 from jobrunner.core.questions import JobFilter
 from jobrunner.store import Store
-from jobrunner.store.acts import KEPT_MS
+from jobrunner.store.features.bulk import KEPT_MS
 from tests.store.factory import opened, priced, refused, stored
 
 pytestmark = pytest.mark.anyio

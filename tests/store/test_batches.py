@@ -14,7 +14,7 @@ from msgspec import structs
 
 from jobrunner.core.decision import EventRow, Forget, KeyRow, QuotaAssert, Unit
 from jobrunner.core.job import Lock, Snapshot, Timer
-from jobrunner.store import answers
+from jobrunner.store import jobs
 from jobrunner.store.batch import Verdict, sets, write_batch
 from jobrunner.store.compiling import Work, compiled
 from jobrunner.store.fsck import check
@@ -94,7 +94,7 @@ class Pair:
 
     def _jobs(self, db: sqlite3.Connection) -> list[Snapshot]:
         uids = [uid for (uid,) in db.execute("SELECT uid FROM jobs ORDER BY id")]
-        return [found for uid in uids if (found := answers.job(db, uid)) is not None]
+        return [found for uid in uids if (found := jobs.job(db, uid)) is not None]
 
     def number(self) -> int:
         return next(self._numbers)

@@ -9,7 +9,7 @@ import pytest
 
 from jobrunner.ports import SystemClock
 from jobrunner.store import open_store
-from jobrunner.store.gauging import gauges
+from jobrunner.store.gauges import gauges
 
 pytestmark = pytest.mark.anyio
 

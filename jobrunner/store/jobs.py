@@ -29,7 +29,8 @@ from jobrunner.core.questions import (
     Tombstone,
     Waiting,
 )
-from jobrunner.store import quota, rows
+from jobrunner.store import rows
+from jobrunner.store.features import quota
 
 LAST = 2**63 - 1
 MOST = 10_000

@@ -22,7 +22,7 @@ from jobrunner.core.features.deliveries import (
 )
 from jobrunner.core.job import Snapshot
 from jobrunner.store import statements as sql
-from jobrunner.store.auditing import audit_row
+from jobrunner.store.features.audit import audit_row
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Statement
 

@@ -7,7 +7,7 @@ import sqlite3
 
 from jobrunner.core.questions import HistoryRow, News, NewsQuestion, Story, Told
 from jobrunner.store import rows
-from jobrunner.store.answers import MOST, job
+from jobrunner.store.jobs import MOST, job
 
 LAST_HOP = 2**31
 

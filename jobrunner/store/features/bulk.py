@@ -20,7 +20,7 @@ from jobrunner.core.features.bulk import (
 )
 from jobrunner.core.job import Paused
 from jobrunner.store import statements as sql
-from jobrunner.store.auditing import audit_row
+from jobrunner.store.features.audit import audit_row
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Statement
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from jobrunner.core.features.bindings import Bind, Binding, Resting, Spot
 from jobrunner.store import statements as sql
-from jobrunner.store.answers import declarations
+from jobrunner.store.jobs import declarations
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Statement
 
