@@ -21,10 +21,10 @@ from msgspec import Struct
 
 from jobrunner import overrides, preflight
 from jobrunner.actors import Limits, Supervisor
-from jobrunner.actors.crew import Crew
-from jobrunner.actors.health import Health
-from jobrunner.actors.keyfile import key_file_beside, seals
-from jobrunner.actors.signing import Seals
+from jobrunner.actors.features.health import Health
+from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
+from jobrunner.actors.features.notifications.signing import Seals
+from jobrunner.actors.tasks import Crew
 from jobrunner.beginning import first_token, introduce, keep_secrets, remember, settle
 from jobrunner.config import Config
 from jobrunner.core.declaration.workflow import Workflow

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from jobrunner.actors.keyfile import key_file_beside, seals
+from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
 from jobrunner.config import Config, nearest
 from jobrunner.errors import Misconfigured
 from jobrunner.http.sources import keys_of

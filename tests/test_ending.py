@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from jobrunner.actors.actor import JobActor
-from jobrunner.actors.crew import Crew
 from jobrunner.actors.mailbox import Letter
+from jobrunner.actors.tasks import Crew
 from jobrunner.core.messages import Start
 from jobrunner.ending import Ending
 from jobrunner.errors import Misconfigured, OutcomeUnknown, Refused, StorageError

@@ -17,7 +17,7 @@ arranged. Its module shows its client functions first and hides its messages beh
 Deliberately absent: SQL, HTTP, and anything a particular lifecycle would need.
 """
 
-from jobrunner.actors.answer import Answer
+from jobrunner.actors.commits import Answer
 from jobrunner.actors.supervisor import Limits, Supervisor
 
 __all__ = ["Answer", "Limits", "Supervisor"]

@@ -6,11 +6,11 @@ surprise it forgets it and reads again, because the row is the truth.
 
 from msgspec.structs import replace
 
-from jobrunner.actors.answer import Answer, ours
-from jobrunner.actors.asking import asked_from
-from jobrunner.actors.brief import verified
+from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.mailbox import Letter, Mailbox
-from jobrunner.actors.world import World
+from jobrunner.actors.requester import asked_from
+from jobrunner.actors.shared import World
+from jobrunner.actors.stage_input import verified
 from jobrunner.core.access import foreign, unknown
 from jobrunner.core.decide import (
     Verdict,

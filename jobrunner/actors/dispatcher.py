@@ -17,10 +17,10 @@ from typing import Literal
 
 import anyio
 
-from jobrunner.actors.crew import Crew
 from jobrunner.actors.recovery import CLEARED_AFTER_S
+from jobrunner.actors.shared import World
 from jobrunner.actors.slots import Slots
-from jobrunner.actors.world import World
+from jobrunner.actors.tasks import Crew
 from jobrunner.core.job import Paused, Snapshot
 from jobrunner.core.questions import Waiting
 from jobrunner.stages import Stage

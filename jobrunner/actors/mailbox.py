@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from typing import Any
 
-from jobrunner.actors.asking import ADDRESS, REQUEST
+from jobrunner.actors.requester import ADDRESS, REQUEST
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.messages import Message
 

@@ -6,7 +6,7 @@ state. Only attempts that ran here died with the process.
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from jobrunner.actors.world import World
+from jobrunner.actors.shared import World
 from jobrunner.core.messages import Recovered
 from jobrunner.core.questions import LastLife, OpenAttempt
 

@@ -16,28 +16,28 @@ from typing import Any, TypeVar
 import anyio
 from msgspec.structs import replace
 
-from jobrunner.actors import door
 from jobrunner.actors.actor import JobActor
-from jobrunner.actors.answer import Announce, Answer, Writer, ours
-from jobrunner.actors.asking import asked
-from jobrunner.actors.bulk import Bulks
-from jobrunner.actors.crew import Crew
-from jobrunner.actors.deliveries import Deliveries
+from jobrunner.actors.attempt_host import Performer
+from jobrunner.actors.commits import Announce, Answer, Writer, ours
 from jobrunner.actors.dispatcher import Dispatcher, Taken
-from jobrunner.actors.explain import explain
-from jobrunner.actors.following import Follower
-from jobrunner.actors.hearing import Hearing, forget_webhooks, hear
+from jobrunner.actors.features import submissions
+from jobrunner.actors.features.bindings import begin_rebinding, rebind
+from jobrunner.actors.features.bulk import Bulks
+from jobrunner.actors.features.claims import Claims
+from jobrunner.actors.features.cleaning import clear, clear_scratch, folders_of, sweep
+from jobrunner.actors.features.explain import explain
+from jobrunner.actors.features.notifications.sender import Deliveries
+from jobrunner.actors.features.notifications.signing import Seals
+from jobrunner.actors.features.pauses import Pausing
+from jobrunner.actors.features.streams import Follower
+from jobrunner.actors.features.webhooks import Hearing, forget_webhooks, hear
 from jobrunner.actors.mailbox import Letter
-from jobrunner.actors.outside import Claims
-from jobrunner.actors.pausing import Pausing
-from jobrunner.actors.performer import Performer
-from jobrunner.actors.rebinding import begin_rebinding, rebind
 from jobrunner.actors.recovery import recover
-from jobrunner.actors.signing import Seals
+from jobrunner.actors.requester import asked
+from jobrunner.actors.shared import World
 from jobrunner.actors.slots import Limits, Slots
-from jobrunner.actors.sweeping import clear, clear_scratch, folders_of, sweep
+from jobrunner.actors.tasks import Crew
 from jobrunner.actors.timers import Timers
-from jobrunner.actors.world import World
 from jobrunner.core.access import foreign, unknown
 from jobrunner.core.credits import granted_otherwise
 from jobrunner.core.decision import Clash, Forget, Grant, Unit, Unshelve
@@ -115,7 +115,7 @@ class Supervisor:
             submission = replace(submission, draining=self.draining, overloaded=busy)
         self.submitting += 1
         try:
-            return await self._known(door.submit(self._world, submission, tick))
+            return await self._known(submissions.submit(self._world, submission, tick))
         finally:
             self.submitting -= 1
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from jobrunner.actors.world import World
+from jobrunner.actors.shared import World
 from jobrunner.core.messages import Fired
 from jobrunner.core.questions import DueTimer
 

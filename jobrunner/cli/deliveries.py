@@ -11,7 +11,7 @@ from jobrunner.cli.options import Asking, Ids, Listing, Where, positive, spelled
 from jobrunner.ports import SystemFiles
 
 if TYPE_CHECKING:
-    from jobrunner.actors.keyfile import KeyFile
+    from jobrunner.actors.features.notifications.secrets import KeyFile
 
 app = App(name="delivery", help="Notifications of the running service, and what became of them.")
 notify = App(name="notify", help="The secrets that notifications are signed with.")
@@ -97,7 +97,7 @@ def secret(*, user: str | None = None, workflow: str | None = None, where: Where
     workflow
         Which workflow's jobs it is told about, by the settings.
     """
-    from jobrunner.actors.keyfile import seals
+    from jobrunner.actors.features.notifications.secrets import seals
 
     if (user is None) == (workflow is None):
         raise CycloptsError(msg="name one of --user and --workflow: each has a secret of its own")
@@ -119,7 +119,7 @@ def rotate(*, where: Where = Where()) -> None:
 
 
 def _key_file(where: Where) -> "KeyFile":
-    from jobrunner.actors.keyfile import key_file_beside
+    from jobrunner.actors.features.notifications.secrets import key_file_beside
 
     file = key_file_beside(where.load().store.path)
     if os.path.isdir(os.path.dirname(file.path)):

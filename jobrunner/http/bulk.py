@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, to_builtins
 
-from jobrunner.actors.bulk import FORESEEN_MAX
+from jobrunner.actors.features.bulk import FORESEEN_MAX
 from jobrunner.core.features.bulk import BUILT_IN, Bulk, BulkItem, Orders
 from jobrunner.core.questions import JobFilter
 from jobrunner.http.door import Call, Reply

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType, field
 
-from jobrunner.actors.rerun import Wish
+from jobrunner.actors.features.reruns import Wish
 from jobrunner.core.messages import Pause, Resume
 from jobrunner.errors import Refused
 from jobrunner.http.conditions import expected_version

@@ -13,8 +13,8 @@ import anyio
 import msgspec
 from aiohttp import web
 
-from jobrunner.actors.asking import ADDRESS, REQUEST
-from jobrunner.actors.crew import Crew
+from jobrunner.actors.requester import ADDRESS, REQUEST
+from jobrunner.actors.tasks import Crew
 from jobrunner.core.job import Actor
 from jobrunner.errors import Refused, StorageFull
 from jobrunner.http.bodies import check_coding, convert, decode, read, too_large

@@ -5,8 +5,8 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.actors.asking import ADDRESS, REQUEST, asked
-from jobrunner.actors.crew import Crew
+from jobrunner.actors.requester import ADDRESS, REQUEST, asked
+from jobrunner.actors.tasks import Crew
 from jobrunner.core.decision import Asked, Cleared
 from jobrunner.ports import SystemClock
 

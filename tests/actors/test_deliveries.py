@@ -12,10 +12,10 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.actors.deliveries import Deliveries
-from jobrunner.actors.lanes import ALL_AT_ONCE, AT_ONCE
-from jobrunner.actors.signing import Seals
-from jobrunner.actors.world import World
+from jobrunner.actors.features.notifications.lanes import ALL_AT_ONCE, AT_ONCE
+from jobrunner.actors.features.notifications.sender import Deliveries
+from jobrunner.actors.features.notifications.signing import Seals
+from jobrunner.actors.shared import World
 from jobrunner.core.decision import Clash, EnableEndpoint, Forget, Notification
 from jobrunner.core.features.deliveries import DeliveryRow
 from jobrunner.core.features.notifications import JITTER, PAUSES_S, Heard, Post, lane_of

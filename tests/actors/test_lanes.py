@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobrunner.actors.lanes import (
+from jobrunner.actors.features.notifications.lanes import (
     ALL_AT_ONCE,
     AT_ONCE,
     AT_ONCE_HURT,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobrunner.actors.keyfile import KeyFile, key_file_beside, seals
-from jobrunner.actors.signing import Seals, checked_secrets, derived, sealed
+from jobrunner.actors.features.notifications.secrets import KeyFile, key_file_beside, seals
+from jobrunner.actors.features.notifications.signing import Seals, checked_secrets, derived, sealed
 from jobrunner.config import NotifySettings, WorkflowSettings
 from jobrunner.core.declaration.workflow import UNASKED, Definition, Notify, Workflow
 from jobrunner.errors import Misconfigured

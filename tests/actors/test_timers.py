@@ -6,8 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
+from jobrunner.actors.shared import World
 from jobrunner.actors.timers import AGAIN_S, Timers
-from jobrunner.actors.world import World
 from jobrunner.core.messages import Fired
 from jobrunner.core.questions import DueTimer
 from jobrunner.ports import SystemChildren, SystemIds

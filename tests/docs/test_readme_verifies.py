@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobrunner.actors.signing import derived, sealed
+from jobrunner.actors.features.notifications.signing import derived, sealed
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_767_225_600

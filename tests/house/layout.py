@@ -52,6 +52,8 @@ FILE_VERBS = frozenset(
 FEATURES = frozenset(
     {
         "attempts",
+        "audit",
+        "bindings",
         "bulk",
         "claims",
         "commands",
@@ -67,6 +69,7 @@ FEATURES = frozenset(
         "notifications",
         "openai_like",
         "pauses",
+        "quota",
         "plugins",
         "replicate_like",
         "reruns",

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2] / "jobrunner"
 VERDICTS = {"Hop", "Decision", "NoOp"}
 TABLE = {"table", "targets", "walks", "edges"}
 SHOWS_IT = {
-    "actors/explain.py",
+    "actors/features/explain.py",
     "http/workflows.py",
     "http/openapi.py",
     "cli/workflows.py",
@@ -76,4 +76,6 @@ def test_doors_and_actors_call_it(room: str) -> None:
         for path in (ROOT / room).rglob("*.py")
     }
     found = {name: made for name, made in calls.items() if made}
-    assert found == ({"actor.py": ["decide"], "door.py": ["born"]} if room == "actors" else {})
+    assert found == (
+        {"actor.py": ["decide"], "features/submissions.py": ["born"]} if room == "actors" else {}
+    )

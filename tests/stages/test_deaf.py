@@ -48,7 +48,7 @@ async def started(house: House) -> str:
 async def test_a_stage_that_does_not_stop_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobrunner.actors.performer.GRACE_S", 0.1)
+    monkeypatch.setattr("jobrunner.actors.attempt_host.GRACE_S", 0.1)
     enough = asyncio.Event()
 
     async def deaf(ctx: Context[Any]) -> Done:
@@ -79,7 +79,7 @@ async def test_a_stage_that_does_not_stop_is_named(
 async def test_what_may_have_blocked_the_loop_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobrunner.actors.health.LAG_MAX_S", 0.3)
+    monkeypatch.setattr("jobrunner.actors.features.health.LAG_MAX_S", 0.3)
     enough = asyncio.Event()
 
     async def blocking(ctx: Context[Any]) -> Done:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobrunner.actors.keyfile import key_file_beside
+from jobrunner.actors.features.notifications.secrets import key_file_beside
 from jobrunner.errors import (
     Misconfigured,
     PermanentFailure,

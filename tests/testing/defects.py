@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.actors.performer import Performer
+from jobrunner.actors.attempt_host import Performer
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Clash, Decision, Hop, Unit
 from jobrunner.core.messages import Move

@@ -9,7 +9,7 @@ line goes when all have.
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-from jobrunner.actors.signing import SECRETS_MAX, Seals, checked_secrets
+from jobrunner.actors.features.notifications.signing import SECRETS_MAX, Seals, checked_secrets
 from jobrunner.errors import Misconfigured
 from jobrunner.ports import Files
 

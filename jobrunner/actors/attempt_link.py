@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from jobrunner.actors.reach import Reach
-from jobrunner.actors.world import World
+from jobrunner.actors.host_answers import Reach
+from jobrunner.actors.shared import World
 from jobrunner.core.job import STAGE
 from jobrunner.core.messages import Beat, Checkpoint, Ended, Keep
 from jobrunner.core.messages import Report as Made

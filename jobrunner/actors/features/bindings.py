@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import anyio
 from msgspec.structs import replace
 
-from jobrunner.actors.answer import Answer, ours
-from jobrunner.actors.world import World
+from jobrunner.actors.commits import Answer, ours
+from jobrunner.actors.shared import World
 from jobrunner.core.features.bindings import Bind, Binding, Resting, Spot, differences
 from jobrunner.core.messages import Rebound
 from jobrunner.errors import StorageError

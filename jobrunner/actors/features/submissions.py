@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from jobrunner.actors.answer import Answer, ours
-from jobrunner.actors.asking import asked
-from jobrunner.actors.world import World
+from jobrunner.actors.commits import Answer, ours
+from jobrunner.actors.requester import asked
+from jobrunner.actors.shared import World
 from jobrunner.core.births import born, derived_parts, keys_of
 from jobrunner.core.decision import Clash, KeyRow, NoOp
 from jobrunner.core.declaration.workflow import Definition

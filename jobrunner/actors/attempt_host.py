@@ -10,12 +10,12 @@ from contextlib import suppress
 
 import anyio
 
-from jobrunner.actors.brief import given
-from jobrunner.actors.crew import Crew
-from jobrunner.actors.leavings import clear_leavings
-from jobrunner.actors.link import Link, Report, Tell
-from jobrunner.actors.reach import Reach
-from jobrunner.actors.world import World
+from jobrunner.actors.attempt_link import Link, Report, Tell
+from jobrunner.actors.features.leftovers import clear_leavings
+from jobrunner.actors.host_answers import Reach
+from jobrunner.actors.shared import World
+from jobrunner.actors.stage_input import given
+from jobrunner.actors.tasks import Crew
 from jobrunner.core.decision import Lines, Unit
 from jobrunner.core.engine_events import LOG_LINES_MAX
 from jobrunner.core.job import Attempt, Failure, Snapshot

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from jobrunner.actors.answer import Announce
+from jobrunner.actors.commits import Announce
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.errors import OutcomeUnknown, StorageError
 from jobrunner.ports import Children, Clock

@@ -7,7 +7,7 @@ import re
 from functools import partial
 from typing import Any
 
-from jobrunner.actors.world import World
+from jobrunner.actors.shared import World
 from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure, RetryableFailure, StorageError
 from jobrunner.stages import Given

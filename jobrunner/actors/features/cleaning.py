@@ -5,7 +5,7 @@ from functools import partial
 
 import msgspec
 
-from jobrunner.actors.world import World
+from jobrunner.actors.shared import World
 from jobrunner.core.decision import Cleared
 from jobrunner.core.job import JOB_ID, Snapshot
 from jobrunner.errors import StorageError

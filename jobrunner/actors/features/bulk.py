@@ -15,11 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner.actors.actor import JobActor
-from jobrunner.actors.answer import Answer
-from jobrunner.actors.asking import ADDRESS, asked
-from jobrunner.actors.rerun import Reruns, SubmitIt, Wish
+from jobrunner.actors.commits import Answer
+from jobrunner.actors.features.reruns import Reruns, SubmitIt, Wish
+from jobrunner.actors.requester import ADDRESS, asked
+from jobrunner.actors.shared import World
 from jobrunner.actors.slots import Limits
-from jobrunner.actors.world import World
 from jobrunner.core.access import unknown
 from jobrunner.core.decision import Clash, Decision, NoOp, Unit
 from jobrunner.core.features.bulk import (

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.actors.answer import Answer
-from jobrunner.actors.brief import sound_ones, verified
-from jobrunner.actors.world import World
+from jobrunner.actors.commits import Answer
+from jobrunner.actors.shared import World
+from jobrunner.actors.stage_input import sound_ones, verified
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.features.reruns import carried, first_of, merged, moved, named_in, place_of

@@ -6,10 +6,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from jobrunner.actors.answer import Announce, Writer
-from jobrunner.actors.following import Followers
-from jobrunner.actors.pausing import Pauses
-from jobrunner.actors.roster import Roster
+from jobrunner.actors.commits import Announce, Writer
+from jobrunner.actors.features.pauses import Pauses
+from jobrunner.actors.features.streams import Followers
+from jobrunner.actors.running_stages import Roster
 from jobrunner.core.decision import Decision, StartStage, StopStage
 from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.features.bindings import Binding, Spot

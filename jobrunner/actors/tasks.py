@@ -12,7 +12,7 @@ from typing import Any
 
 from anyio.abc import TaskGroup
 
-from jobrunner.actors.asking import ask_for_nobody
+from jobrunner.actors.requester import ask_for_nobody
 from jobrunner.errors import OutcomeUnknown, StorageError
 from jobrunner.ports import Clock
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.actors.answer import Answer, ours
-from jobrunner.actors.world import World
+from jobrunner.actors.commits import Answer, ours
+from jobrunner.actors.shared import World
 from jobrunner.core.decision import Clash, ForgetWebhooks
 from jobrunner.core.features.webhooks import KEPT_MS, REPLAYED, name_of, place
 from jobrunner.core.messages import Told

@@ -13,11 +13,11 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from jobrunner.actors.answer import Committed
-from jobrunner.actors.crew import Crew
-from jobrunner.actors.lanes import Lanes
-from jobrunner.actors.signing import Seals, sealed
-from jobrunner.actors.world import World
+from jobrunner.actors.commits import Committed
+from jobrunner.actors.features.notifications.lanes import Lanes
+from jobrunner.actors.features.notifications.signing import Seals, sealed
+from jobrunner.actors.shared import World
+from jobrunner.actors.tasks import Crew
 from jobrunner.core.decision import Clash, Tried
 from jobrunner.core.features.deliveries import DueDelivery
 from jobrunner.core.features.meter import Span

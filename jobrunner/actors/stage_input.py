@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from jobrunner.actors.world import World
+from jobrunner.actors.shared import World
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.tracing import attempt_of
 from jobrunner.core.job import Asset, Attempt, Snapshot

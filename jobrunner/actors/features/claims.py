@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from jobrunner.actors.answer import Answer
-from jobrunner.actors.world import World
+from jobrunner.actors.commits import Answer
+from jobrunner.actors.shared import World
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Claim, Message
 from jobrunner.errors import Refused
