@@ -37,16 +37,16 @@ from jobrunner.core.declaration.workflow import (
 from jobrunner.core.job import Artifact, Asset, Failure, Snapshot
 from jobrunner.core.messages import Report
 from jobrunner.errors import PermanentFailure, Refused, Rejected, RetryableFailure
-from jobrunner.stages import openai_like, replicate_like
+from jobrunner.files.wholeness import cut_short
+from jobrunner.outgoing.calls import Fetched, Patience, Reply
+from jobrunner.providers import openai_like, replicate_like
 from jobrunner.stages.api import Stage, stage
-from jobrunner.stages.calls import Fetched, Patience, Reply
 from jobrunner.stages.companions import Companion, Hosting, Opened, companion
 from jobrunner.stages.context import Context, PlainContext
-from jobrunner.stages.lending import lent_environment
 from jobrunner.stages.outcomes import AwaitCallback, Done, Partial
-from jobrunner.stages.questions import Held
+from jobrunner.stages.process.lent_environment import lent_environment
+from jobrunner.stages.requests import Held
 from jobrunner.stages.sources import Heard, Source
-from jobrunner.stages.wholeness import cut_short
 
 __all__ = [
     "ANY",

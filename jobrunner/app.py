@@ -31,7 +31,10 @@ from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.ending import LATE_S, Ending, ungrouped
 from jobrunner.errors import JobrunnerError, OutcomeUnknown
+from jobrunner.files.incoming import Arrivals
+from jobrunner.files.space import Room
 from jobrunner.log import Log as Subscriber
+from jobrunner.outgoing.gate import Outlets
 from jobrunner.ports import (
     Clock,
     Ids,
@@ -43,11 +46,8 @@ from jobrunner.ports import (
     SystemSignals,
 )
 from jobrunner.stages import Registry
-from jobrunner.stages.arrivals import Arrivals
 from jobrunner.stages.companions import Companions
-from jobrunner.stages.outlets import Outlets
-from jobrunner.stages.room import Room
-from jobrunner.stages.surroundings import Surroundings
+from jobrunner.stages.equipment import Surroundings
 from jobrunner.store import Store, open_store
 
 Log = Callable[..., None]

@@ -19,7 +19,7 @@ from jobrunner.core.features.redaction import Redaction
 from jobrunner.core.questions import Token
 from jobrunner.ports import Clock, Files, Ids, digest
 from jobrunner.stages import Registry
-from jobrunner.stages.secrecy import secrets_of_settings
+from jobrunner.stages.secret_settings import secrets_of_settings
 from jobrunner.store import Store
 
 Log = Callable[..., None]

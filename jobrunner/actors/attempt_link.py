@@ -13,7 +13,7 @@ from jobrunner.core.messages import Beat, Checkpoint, Ended, Keep
 from jobrunner.core.messages import Report as Made
 from jobrunner.stages import Lines
 from jobrunner.stages.outcomes import for_attempt, plain
-from jobrunner.stages.questions import Answer, Question
+from jobrunner.stages.requests import Answer, Question
 
 PROGRESS_EVERY_S = 1.0
 T = TypeVar("T")

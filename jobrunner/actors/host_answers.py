@@ -10,11 +10,11 @@ from typing import Any
 from jobrunner.actors.shared import World
 from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure, RetryableFailure, StorageError
+from jobrunner.files.library import Kept, checked_name
+from jobrunner.outgoing.calls import Download, Exchange, Fetched
 from jobrunner.stages import Given
-from jobrunner.stages.calls import Download, Exchange, Fetched
 from jobrunner.stages.outcomes import said
-from jobrunner.stages.questions import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
-from jobrunner.stages.shelf import Kept, checked_name
+from jobrunner.stages.requests import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
 
 PAGE = 500
 PATIENCE_S_MAX = 86_400

@@ -18,10 +18,10 @@ from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended, Moment
 from jobrunner.core.questions import Reader
 from jobrunner.errors import PluginFault, Refused
+from jobrunner.files.library import Checked
 from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages import Registry
-from jobrunner.stages.shelf import Checked
-from jobrunner.stages.surroundings import Surroundings
+from jobrunner.stages.equipment import Surroundings
 
 Started = Callable[[Snapshot, Attempt], None]
 Stopped = Callable[[str, int], None]

@@ -12,8 +12,8 @@ from jobrunner.actors.shared import World
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.tracing import attempt_of
 from jobrunner.core.job import Asset, Attempt, Snapshot
+from jobrunner.files.library import Kept, made_empty, scratch_path, tidy
 from jobrunner.stages import Given, Stage
-from jobrunner.stages.shelf import Kept, made_empty, scratch_path, tidy
 
 
 @asynccontextmanager

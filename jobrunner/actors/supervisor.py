@@ -48,8 +48,8 @@ from jobrunner.core.messages import Beat, Ended, Fired, Message, SetAside, Start
 from jobrunner.core.replies import stale_version
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageError
 from jobrunner.ports import Children, Clock, Ids
+from jobrunner.stages.equipment import Surroundings
 from jobrunner.stages.registry import Registry
-from jobrunner.stages.surroundings import Surroundings
 
 T = TypeVar("T")
 CANCEL = "cancel"

@@ -11,12 +11,12 @@ from jobrunner.core.features.meter import SILENT, Meter, Readings
 from jobrunner.core.job import Actor
 from jobrunner.core.questions import Reader
 from jobrunner.errors import Refused
+from jobrunner.files.incoming import Arrivals
 from jobrunner.http.auth import Keyring
 from jobrunner.http.limits import Limits
 from jobrunner.http.origins import Network
 from jobrunner.http.sources import Sources
 from jobrunner.ports import Clock, Ids
-from jobrunner.stages.arrivals import Arrivals
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"

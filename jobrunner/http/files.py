@@ -20,9 +20,9 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.questions import AssetRow, JobFilter
 from jobrunner.errors import Refused
+from jobrunner.files.library import inside
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.links import link
-from jobrunner.stages.shelf import inside
 
 CLAIMS_MAX = 100
 BLOCK = 256 * 1024

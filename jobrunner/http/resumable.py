@@ -25,6 +25,7 @@ from jobrunner.core.declaration.workflow import Definition, Upload
 from jobrunner.core.job import Asset, Snapshot
 from jobrunner.core.messages import Sending
 from jobrunner.errors import Refused
+from jobrunner.files.incoming import CHUNK, ID, Order
 from jobrunner.http.bodies import too_large
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.finding import governed_job
@@ -48,7 +49,6 @@ from jobrunner.http.uploads import (
 )
 from jobrunner.http.views import UploadView
 from jobrunner.http.wire import AnnounceQuery
-from jobrunner.stages.arrivals import CHUNK, ID, Order
 
 VERSION = "1.0.0"
 PIECE = "application/offset+octet-stream"

@@ -22,6 +22,7 @@ from jobrunner.core.features.uploads import admitted, safe_name
 from jobrunner.core.job import Asset, Snapshot
 from jobrunner.core.messages import Arrived, Arriving, Sending
 from jobrunner.errors import OutcomeUnknown, PluginFault, Refused
+from jobrunner.files.incoming import Part, Placed
 from jobrunner.http.bodies import too_large
 from jobrunner.http.conditions import expected_version
 from jobrunner.http.door import Call, Reply
@@ -32,7 +33,6 @@ from jobrunner.http.problems import invalid
 from jobrunner.http.rendering import asset_entry, reply, reply_answer
 from jobrunner.http.streams import Stream
 from jobrunner.http.wire import SendQuery, UploadQuery
-from jobrunner.stages.arrivals import Part, Placed
 
 LIBRARY = "upload"
 FAMILIES = ("image", "audio", "video", "text")

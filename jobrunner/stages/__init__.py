@@ -18,7 +18,7 @@ from jobrunner.stages.api import Stage, stage
 from jobrunner.stages.context import Context, Given, Host, PlainContext
 from jobrunner.stages.outcomes import AwaitCallback, Done, Partial
 from jobrunner.stages.registry import Registry
-from jobrunner.stages.runner import Lines, run_attempt
+from jobrunner.stages.run import Lines, run_attempt
 
 __all__ = [
     "AwaitCallback",

@@ -19,7 +19,8 @@ from jobrunner.core.features.webhooks import name_of
 from jobrunner.core.job import Asset
 from jobrunner.core.messages import Report
 from jobrunner.errors import PermanentFailure
-from jobrunner.stages.calls import (
+from jobrunner.files.library import Kept, Shelf, checked_name
+from jobrunner.outgoing.calls import (
     PATIENCE,
     Download,
     Exchange,
@@ -30,8 +31,7 @@ from jobrunner.stages.calls import (
     Reply,
 )
 from jobrunner.stages.outcomes import Done, Parked, returned
-from jobrunner.stages.questions import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
-from jobrunner.stages.shelf import Kept, Shelf, checked_name
+from jobrunner.stages.requests import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
 
 P = TypeVar("P", default=Any)
 R = TypeVar("R", default=Any)

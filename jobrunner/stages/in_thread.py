@@ -15,7 +15,7 @@ from jobrunner.ports import Children
 from jobrunner.stages.api import Stage
 from jobrunner.stages.context import Given, Host, PlainContext
 from jobrunner.stages.outcomes import Fenced, raised, returned
-from jobrunner.stages.questions import Answer, Question
+from jobrunner.stages.requests import Answer, Question
 
 T = TypeVar("T")
 

@@ -28,8 +28,8 @@ from jobrunner.core.job import Snapshot
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.companions import Companion
 from jobrunner.stages.distributions import entries
-from jobrunner.stages.in_process import address
 from jobrunner.stages.outcomes import said
+from jobrunner.stages.process.host import address
 from jobrunner.stages.sources import SOURCE, Source
 
 Overlay = Callable[[Workflow], tuple[Workflow, tuple[str, ...]]]

@@ -14,7 +14,7 @@ from jobrunner.stages.context import Context, Given, PlainContext
 from jobrunner.stages.in_loop import run_in_loop
 from jobrunner.stages.in_thread import run_in_thread
 from jobrunner.stages.outcomes import Parked, raised, returned
-from jobrunner.stages.questions import Answer, Question
+from jobrunner.stages.requests import Answer, Question
 from jobrunner.testing.desk import NO_NETWORK, Desk, LiveDesk, Scripted, kept_files
 from jobrunner.testing.loop import RealWorld, SimLoop, simulated
 from jobrunner.testing.world import SimClock, SimIds, folder

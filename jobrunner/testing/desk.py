@@ -13,15 +13,15 @@ from yarl import URL
 
 from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure
+from jobrunner.files.kinds import HEAD_SIZE, sniff
+from jobrunner.files.library import Kept
+from jobrunner.outgoing.calls import Download, Exchange, Fetched, Reply
+from jobrunner.outgoing.downloads import WRONG_TYPE
+from jobrunner.outgoing.exchange import TOO_LARGE, raise_for_status
+from jobrunner.outgoing.gate import Outlets
 from jobrunner.ports import SystemChildren, SystemConnector
-from jobrunner.stages.calls import Download, Exchange, Fetched, Reply
 from jobrunner.stages.context import Given
-from jobrunner.stages.downloads import WRONG_TYPE
-from jobrunner.stages.exchange import TOO_LARGE, raise_for_status
-from jobrunner.stages.kinds import HEAD_SIZE, sniff
-from jobrunner.stages.outlets import Outlets
-from jobrunner.stages.questions import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
-from jobrunner.stages.shelf import Kept
+from jobrunner.stages.requests import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
 from jobrunner.testing.loop import RealWorld
 
 Scripted = Callable[[Exchange], Reply]

@@ -18,7 +18,7 @@ from jobrunner.core.messages import Report
 from jobrunner.stages import Context, Done, Partial, PermanentFailure, Rejected, RetryableFailure
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.context import Host, PlainContext
-from jobrunner.stages.questions import Answer, Question
+from jobrunner.stages.requests import Answer, Question
 from jobrunner.testing.attempt import at_once
 from jobrunner.testing.declared import needed
 from jobrunner.testing.loop import LIFE, SimLoop

@@ -18,6 +18,7 @@ from jobrunner.config import Config, WorkflowSettings, load
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.core.questions import Token
+from jobrunner.files.incoming import Arrivals
 from jobrunner.http.auth import Keyring
 from jobrunner.http.door import Door, Settings
 from jobrunner.http.limits import Limits
@@ -25,7 +26,6 @@ from jobrunner.http.server import make_app, open_site
 from jobrunner.http.sources import Sources
 from jobrunner.log import Log
 from jobrunner.stages import Registry
-from jobrunner.stages.arrivals import Arrivals
 from jobrunner.store.hop import Handle, open_handle
 from jobrunner.store.rounds import Rounds
 from jobrunner.testing.bench import CREDITS, Address

@@ -18,7 +18,7 @@ from jobrunner.core.messages import (
     Start,
     Told,
 )
-from jobrunner.stages.secrecy import secrets_of_settings
+from jobrunner.stages.secret_settings import secrets_of_settings
 from tests.driving import ADMIN, WORKER
 
 KEY = "kanarie/7+f3 e1"

@@ -17,7 +17,7 @@ MODULES_MAX = 24
 TEST_LINES_MAX = 600
 PUBLIC_ALL_THE_SAME = frozenset({"_exit", "_replace"})  # as their own documentation says
 OPENS_FILES = frozenset(
-    {"", "app", "cli", "files", "ports", "preflight", "stages", "store", "testing"}
+    {"", "app", "cli", "files", "outgoing", "ports", "preflight", "stages", "store", "testing"}
 )
 READS_ENVIRONMENT = frozenset({"app", "cli", "config", "environment", "ports", "testing"})
 FILE_CALLS = frozenset(

@@ -34,23 +34,28 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {"environment", "errors"},
     "overrides": {"check", "config", "core", "environment", "errors"},
     "store": {"core", "errors", "ports"},
-    "stages": {"check", "core", "errors", "ports"},
-    "actors": {"core", "errors", "ports", "stages", "store"},
-    "http": {"actors", "core", "drawing", "errors", "ports", "stages"},
-    "": {"core", "errors", "stages"},
+    "files": {"core", "errors", "ports"},
+    "providers": {"errors"},
+    "outgoing": {"core", "errors", "files", "ports", "providers"},
+    "stages": {"check", "core", "errors", "files", "outgoing", "ports"},
+    "actors": {"core", "errors", "files", "outgoing", "ports", "stages", "store"},
+    "http": {"actors", "core", "drawing", "errors", "files", "ports", "stages"},
+    "": {"core", "errors", "files", "outgoing", "providers", "stages"},
     "beginning": {"config", "core", "errors", "overrides", "ports", "stages", "store"},
     "preflight": {"actors", "config", "errors", "http", "stages"},
     "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
+    | {"files", "outgoing"}
     | {"beginning", "ending", "overrides", "preflight", "telemetry"},
 }
 ALL_ROOMS = set(MAY_IMPORT) | {"app"}
 MAY_IMPORT |= {"cli": ALL_ROOMS, "testing": ALL_ROOMS, "__main__": {"cli"}}
 ROOMS = (
-    *("core", "check", "drawing", "telemetry", "store", "stages"),
+    *("core", "check", "drawing", "telemetry", "store", "files", "providers", "outgoing", "stages"),
     *("actors", "http", "cli", "testing"),
 )
 
 PURE = {
+    *("base64", "binascii", "email.utils", "urllib.parse"),
     *("bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib", "enum"),
     *("fractions", "functools", "hashlib", "heapq", "html", "inspect", "itertools", "json", "math"),
     *("msgspec", "msgspec.json", "msgspec.structs", "operator", "re", "string", "textwrap"),

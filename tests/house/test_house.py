@@ -16,13 +16,16 @@ TESTS = ("tests/**/*.py", "plugins/*/tests/**/*.py")
 PROSE = ("*.md", "*.toml", "Makefile", ".ci/*", "plugins/**/*.md", "plugins/**/*.toml")
 FRONT = ("jobrunner/**/*.sql", "jobrunner/**/*.html", "jobrunner/**/*.js", "jobrunner/**/*.css")
 
+PURE_ROOMS = ("core", "check", "drawing", "providers")
+VENDORED = "vendor"
+
 WHERE: list[tuple[Rule, tuple[str, ...]]] = [
     (rules.parses, (*CODE, *TESTS)),
     (rules.downward, ("jobrunner/**/*.py",)),
     (rules.reserved_modules, ("jobrunner/**/*.py",)),
     (rules.stacked, (*CODE, *TESTS)),
     (rules.told_time, CODE),
-    (rules.pure, tuple(f"jobrunner/{room}/**/*.py" for room in ("core", "check", "drawing"))),
+    (rules.pure, tuple(f"jobrunner/{room}/**/*.py" for room in PURE_ROOMS)),
     (rules.sizes, (*CODE, *TESTS)),
     (rules.empty_names, (*CODE, *TESTS)),
     (rules.reminders, (*CODE, *TESTS, *PROSE, *FRONT)),
@@ -34,8 +37,6 @@ WHERE: list[tuple[Rule, tuple[str, ...]]] = [
     (rules.exports, CODE),
     (rules.patience, TESTS),
 ]
-
-VENDORED = "vendor"
 
 
 @pytest.mark.parametrize(("rule", "patterns"), WHERE, ids=[rule.__name__ for rule, _ in WHERE])

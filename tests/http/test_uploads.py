@@ -332,7 +332,7 @@ async def test_a_full_disk_is_a_plain_no(house: House, monkeypatch: pytest.Monke
     for step in ("write", "fsync", "link"):
         full = failing(getattr(os, step))
         with monkeypatch.context() as patch:
-            patch.setattr(f"jobrunner.stages.arrivals.os.{step}", full)
+            patch.setattr(f"jobrunner.files.incoming.os.{step}", full)
             said = await send(house.ada, path, b"film", VIDEO)
         assert (said.status, said.code) == (503, "STORAGE_FULL"), (step, said.raw)
         assert int(said.headers["Retry-After"]) > 0

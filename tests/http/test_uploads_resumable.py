@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.stages.arrivals import OPEN_PER_USER
+from jobrunner.files.incoming import OPEN_PER_USER
 from tests.http.serving import Caller, House, Said, opened
 from tests.http.uploading import arrivals_of, files, head, line, parts, root, send, takers, until
 

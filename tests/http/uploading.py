@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from jobrunner.config import WorkflowSettings
 from jobrunner.core.declaration.workflow import EXTERNAL, Workflow
+from jobrunner.files.incoming import Arrivals
 from jobrunner.overrides import apply
 from jobrunner.ports import SystemClock
 from jobrunner.stages import Registry
-from jobrunner.stages.arrivals import Arrivals
 from tests.http.serving import House, Said
 
 CSV = b"region,month,sum\nnorth,1,7\n"

@@ -21,9 +21,9 @@ from jobrunner import (
     Reply,
     stage,
 )
+from jobrunner.outgoing.calls import Download, Exchange
 from jobrunner.stages import Registry
-from jobrunner.stages.calls import Download, Exchange
-from jobrunner.stages.questions import Browse
+from jobrunner.stages.requests import Browse
 from tests.stages import unruly
 
 FORMS = ("loop", "thread", "process")

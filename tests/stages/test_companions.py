@@ -18,7 +18,7 @@ from jobrunner.log import Log
 from jobrunner.ports import SystemClock, SystemIds
 from jobrunner.stages import Registry
 from jobrunner.stages.companions import Companions
-from jobrunner.stages.surroundings import Surroundings
+from jobrunner.stages.equipment import Surroundings
 from tests.stages import reaching
 from tests.stages.speaking import listening
 

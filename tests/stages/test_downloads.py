@@ -14,14 +14,14 @@ import anyio
 import pytest
 
 from jobrunner.errors import PermanentFailure, RetryableFailure, StageFault
+from jobrunner.files.kinds import AUDIO, HEAD_SIZE, IMAGES, VIDEO, sniff
+from jobrunner.files.space import Room
+from jobrunner.outgoing.calls import Patience
+from jobrunner.outgoing.downloads import Downloaded, Downloader
+from jobrunner.outgoing.exchange import Client, Gate, open_gate
+from jobrunner.outgoing.rules import Rules, origins_of, rules_of
 from jobrunner.ports import SystemChildren, SystemFiles
-from jobrunner.stages.calls import Patience
-from jobrunner.stages.downloads import Downloaded, Downloader
-from jobrunner.stages.egress import Rules, origins_of, rules_of
-from jobrunner.stages.exchange import Client, Gate, open_gate
-from jobrunner.stages.kinds import AUDIO, HEAD_SIZE, IMAGES, VIDEO, sniff
-from jobrunner.stages.providers import retry_after_s
-from jobrunner.stages.room import Room
+from jobrunner.providers.answers import retry_after_s
 from tests.stages.outlets import Loopback, Watched, hostile
 from tests.stages.speaking import (
     MIB,

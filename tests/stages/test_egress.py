@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from jobrunner.errors import PermanentFailure, RetryableFailure, StageFault
-from jobrunner.ports import SystemChildren
-from jobrunner.stages.downloads import Downloader
-from jobrunner.stages.egress import (
+from jobrunner.outgoing.downloads import Downloader
+from jobrunner.outgoing.exchange import Client, Gate, open_gate
+from jobrunner.outgoing.rules import (
     Rules,
     is_public,
     judge,
@@ -25,7 +25,7 @@ from jobrunner.stages.egress import (
     redirected,
     rules_of,
 )
-from jobrunner.stages.exchange import Client, Gate, open_gate
+from jobrunner.ports import SystemChildren
 from tests.stages.outlets import INSIDE_4, INSIDE_6, PUBLIC, Lies, Watched, hostile
 
 pytestmark = pytest.mark.anyio

@@ -16,11 +16,11 @@ from jobrunner.errors import (
     RetryableFailure,
     StorageError,
 )
+from jobrunner.files import library
+from jobrunner.files.library import Checked, Kept, Shelf
+from jobrunner.files.links import twin
 from jobrunner.http import files
 from jobrunner.ports import SystemFiles
-from jobrunner.stages import shelf
-from jobrunner.stages.shelf import Checked, Kept, Shelf
-from jobrunner.stages.twins import twin
 
 ABSENT = (errno.ENOENT, errno.ENOTDIR)
 TROUBLE = (errno.EMFILE, errno.EACCES, errno.EIO, errno.ESTALE)
@@ -66,8 +66,8 @@ def test_a_file_that_cannot_be_opened_is_not_gone(
     def fails(*arguments: object) -> int:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(shelf, "_digest", fails)
-    for look in (Checked(str(tmp_path)), partial(shelf.is_sound, str(tmp_path))):
+    monkeypatch.setattr(library, "_digest", fails)
+    for look in (Checked(str(tmp_path)), partial(library.is_sound, str(tmp_path))):
         if number in ABSENT:
             assert look(kept) is False
         else:

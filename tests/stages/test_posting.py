@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jobrunner.core.features.notifications import Heard, Post
-from jobrunner.stages.calls import Patience
-from jobrunner.stages.egress import rules_of
-from jobrunner.stages.exchange import Gate, open_gate
-from jobrunner.stages.posting import BODY_READ, EXCERPT_MAX, PATIENCE, misfit_url, tell
+from jobrunner.outgoing.calls import Patience
+from jobrunner.outgoing.exchange import Gate, open_gate
+from jobrunner.outgoing.posts import BODY_READ, EXCERPT_MAX, PATIENCE, misfit_url, tell
+from jobrunner.outgoing.rules import rules_of
 from tests.receiving import Receiver, Script, Sent, Writer, raw, receiving, says, silence
 from tests.stages.outlets import INSIDE_4, INSIDE_6, Lies, Loopback, Watched, notations
 

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from jobrunner.stages.launcher import BEHIND
+from jobrunner.stages.process.launcher import BEHIND
 from tests.stages.house import (
     answer,
     attempt_status,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobrunner import PermanentFailure
-from jobrunner.stages.shelf import Checked, Kept, Shelf, inside, is_sound, old_files
+from jobrunner.files.library import Checked, Kept, Shelf, inside, is_sound, old_files
 
 FOLDER = "ada/job-1"
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from jobrunner.stages import launcher
+from jobrunner.stages.process import launcher
 
 
 def test_a_stages_process_offers_itself_to_the_kernel() -> None:

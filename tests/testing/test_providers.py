@@ -14,10 +14,10 @@ from aiohttp import web
 from yarl import URL
 
 from jobrunner.errors import PermanentFailure, RetryableFailure
+from jobrunner.outgoing.calls import Patience
+from jobrunner.outgoing.exchange import Client, open_gate
+from jobrunner.outgoing.rules import Rules, origin_of
 from jobrunner.ports import SystemConnector
-from jobrunner.stages.calls import Patience
-from jobrunner.stages.egress import Rules, origin_of
-from jobrunner.stages.exchange import Client, open_gate
 from jobrunner.testing.providers import (
     Cut,
     Delivery,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobrunner import Context, Done, PlainContext, Reply, Stage
-from jobrunner.stages.calls import Exchange
+from jobrunner.outgoing.calls import Exchange
 from jobrunner.testing import run_stage, run_stage_live
 from jobrunner.testing.loop import RealWorld
 from tests.stages.speaking import PNG, listening

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from jobrunner import Ask, Call, Context, Definition, Done, Guard, Refused, Stage
 from jobrunner.errors import StorageError
+from jobrunner.files.library import SCRATCH
 from jobrunner.stages import Registry
-from jobrunner.stages.shelf import SCRATCH
 from jobrunner.store.hop import Handle, open_handle
 from jobrunner.store.reader import answer_all
 from tests.driving import bound

@@ -9,8 +9,8 @@ from jobrunner.actors.shared import World
 from jobrunner.core.decision import Cleared
 from jobrunner.core.job import JOB_ID, Snapshot
 from jobrunner.errors import StorageError
-from jobrunner.stages.arrivals import cleared
-from jobrunner.stages.shelf import SCRATCH, old_files, remove, tidy
+from jobrunner.files.incoming import cleared
+from jobrunner.files.library import SCRATCH, old_files, remove, tidy
 
 CLEARINGS = 100
 

@@ -13,7 +13,7 @@ from jobrunner.actors.shared import World
 from jobrunner.core.attempts import at_work
 from jobrunner.core.job import Snapshot
 from jobrunner.errors import StorageError
-from jobrunner.stages.shelf import remove
+from jobrunner.files.library import remove
 
 
 async def clear_leavings(world: World, job: Snapshot, serial: int, interrupted: bool) -> None:

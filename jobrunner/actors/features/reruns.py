@@ -17,8 +17,8 @@ from jobrunner.core.features.reruns import carried, first_of, merged, moved, nam
 from jobrunner.core.job import Actor, Artifact, Asset, Snapshot
 from jobrunner.core.messages import Origin, Submit
 from jobrunner.errors import Refused
+from jobrunner.files.links import twin, untwin
 from jobrunner.ports import digest
-from jobrunner.stages.twins import twin, untwin
 
 CANONICAL = msgspec.json.Encoder(order="sorted").encode
 SubmitIt = Callable[[Submit, Tick | None], Awaitable[Answer]]

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from jobrunner.core.messages import Ended, Report
 from jobrunner.stages.context import Given
-from jobrunner.stages.questions import Answer, Problem, Question
+from jobrunner.stages.requests import Answer, Problem, Question
 
 FRAME_MAX = 16 * 1024 * 1024
 HEAD = 4

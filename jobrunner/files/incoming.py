@@ -25,8 +25,8 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.errors import Refused, StorageFull
+from jobrunner.files.folders import made
 from jobrunner.ports import Children, Clock, Files
-from jobrunner.stages.folders import made
 
 FOLDER = ".incoming"
 PART, CHUNK, ORDER = ".part", ".chunk", ".json"

@@ -8,8 +8,8 @@ import os
 import shutil
 from collections.abc import Iterable
 
-from jobrunner.stages.folders import flush, made, private
-from jobrunner.stages.shelf import DRAFT, inside, remove
+from jobrunner.files.folders import flush, made, private
+from jobrunner.files.library import DRAFT, inside, remove
 
 
 def twin(root: str, pairs: Iterable[tuple[str, str]]) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.errors import PermanentFailure, Rejected
-from jobrunner.stages.providers import BAD_ANSWER, Answer, Asked, bearer, joined, named, read
+from jobrunner.providers.answers import BAD_ANSWER, Answer, Asked, bearer, joined, named, read
 
 SAFE_BLOCK = "SAFE_BLOCK"
 UNSAFE = {"content_policy_violation", "moderation_blocked", "content_filter", "safety"}

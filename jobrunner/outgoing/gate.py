@@ -11,13 +11,13 @@ import anyio
 
 from jobrunner.core.features.notifications import Heard, Post
 from jobrunner.errors import PermanentFailure
+from jobrunner.files.space import Room
+from jobrunner.outgoing.calls import BAD_REQUEST, Download, Exchange, Fetched, Reply
 from jobrunner.ports import Children, Connector
-from jobrunner.stages.calls import BAD_REQUEST, Download, Exchange, Fetched, Reply
-from jobrunner.stages.room import Room
 
 if TYPE_CHECKING:
-    from jobrunner.stages.downloads import Downloader
-    from jobrunner.stages.exchange import Client, Gate
+    from jobrunner.outgoing.downloads import Downloader
+    from jobrunner.outgoing.exchange import Client, Gate
 
 
 class Outlets:
@@ -41,14 +41,14 @@ class Outlets:
 
     def client(self, settings: Mapping[str, Any] | None = None) -> "Client":
         """For whoever these settings belong to; without any, for public places only."""
-        from jobrunner.stages.egress import origins_of
-        from jobrunner.stages.exchange import Client
+        from jobrunner.outgoing.exchange import Client
+        from jobrunner.outgoing.rules import origins_of
 
         return Client(self.gate(), origins_of(settings))
 
     def downloader(self, settings: Mapping[str, Any] | None = None) -> "Downloader":
-        from jobrunner.stages.downloads import Downloader
-        from jobrunner.stages.egress import origins_of
+        from jobrunner.outgoing.downloads import Downloader
+        from jobrunner.outgoing.rules import origins_of
 
         assert self._children is not None, "what leads out has threads to write in"
         return Downloader(
@@ -87,14 +87,14 @@ class Outlets:
 
     async def tell(self, post: Post) -> Heard:
         """A notification: one request, and what came back of it."""
-        from jobrunner.stages.posting import tell
+        from jobrunner.outgoing.posts import tell
 
         return await tell(self.gate(), post)
 
     def misfit_url(self, url: str) -> str | None:
         """Why a client may not be told there; None when it may."""
-        from jobrunner.stages.egress import rules_of
-        from jobrunner.stages.posting import misfit_url
+        from jobrunner.outgoing.posts import misfit_url
+        from jobrunner.outgoing.rules import rules_of
 
         return misfit_url(url, rules_of(*self._allowed))
 
@@ -106,8 +106,8 @@ class Outlets:
 
     def gate(self) -> "Gate":
         """The one for all, opened when somebody first needs it."""
-        from jobrunner.stages.egress import rules_of
-        from jobrunner.stages.exchange import Gate
+        from jobrunner.outgoing.exchange import Gate
+        from jobrunner.outgoing.rules import rules_of
 
         if self._connector is None:
             raise PermanentFailure("NO_WAY_OUT", "nothing leads out of this service to the network")

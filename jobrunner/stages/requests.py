@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure, Rejected, RetryableFailure, StageFault
-from jobrunner.stages.calls import Download, Exchange, Fetched, Reply
+from jobrunner.outgoing.calls import Download, Exchange, Fetched, Reply
 
 
 class Find(Struct, frozen=True, tag=True):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from jobrunner.core.features.redaction import Redaction
+from jobrunner.files.space import Room
+from jobrunner.outgoing.gate import Outlets
 from jobrunner.stages.companions import Opened
-from jobrunner.stages.outlets import Outlets
-from jobrunner.stages.room import Room
-from jobrunner.stages.secrecy import secrets_of_settings
+from jobrunner.stages.secret_settings import secrets_of_settings
 
 
 class Surroundings:

@@ -16,12 +16,13 @@ from msgspec.structs import replace
 
 from jobrunner.core.messages import Ended
 from jobrunner.errors import StageFault
+from jobrunner.outgoing.calls import Exchange
 from jobrunner.ports import Child, Children
-from jobrunner.stages import launcher
 from jobrunner.stages.api import Stage
-from jobrunner.stages.calls import Exchange
 from jobrunner.stages.context import Given, Host
-from jobrunner.stages.frames import (
+from jobrunner.stages.outcomes import crashed, failed
+from jobrunner.stages.process import launcher
+from jobrunner.stages.process.wire import (
     FRAME_MAX,
     HEAD,
     Keeping,
@@ -36,8 +37,7 @@ from jobrunner.stages.frames import (
     length,
     said,
 )
-from jobrunner.stages.outcomes import crashed, failed
-from jobrunner.stages.questions import Answer, Problem, Question, problem_of
+from jobrunner.stages.requests import Answer, Problem, Question, problem_of
 
 LAUNCHER = str(Path(launcher.__file__).resolve())
 PATIENCE_S = 10.0

@@ -9,14 +9,10 @@ from yarl import URL
 
 from jobrunner.core.features.notifications import Heard, Post
 from jobrunner.errors import PermanentFailure, RetryableFailure
-from jobrunner.stages.calls import Patience
-from jobrunner.stages.egress import Rules, judge, judge_url, origin_of, parsed
-from jobrunner.stages.exchange import (
-    Call,
-    Gate,
-    headers_of,
-)
-from jobrunner.stages.providers import retry_after_s
+from jobrunner.outgoing.calls import Patience
+from jobrunner.outgoing.exchange import Call, Gate, headers_of
+from jobrunner.outgoing.rules import Rules, judge, judge_url, origin_of, parsed
+from jobrunner.providers.answers import retry_after_s
 
 PATIENCE = Patience(connect_s=5, idle_s=15, total_s=15)
 BODY_READ = 1024

@@ -18,8 +18,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from jobrunner.errors import PermanentFailure, RetryableFailure, StorageError
-from jobrunner.stages.folders import flush, made, private
-from jobrunner.stages.room import Room
+from jobrunner.files.folders import flush, made, private
+from jobrunner.files.space import Room
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 CHUNK = 1024 * 1024

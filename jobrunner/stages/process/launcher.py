@@ -153,7 +153,7 @@ def _become_stage(orders: dict[str, Any]) -> NoReturn:
         _limit(orders["limits"])
         sys.path[:] = orders["path"]
         sys.argv[1:] = []
-        from jobrunner.stages.child import perform
+        from jobrunner.stages.process.child import perform
 
         perform(told, orders["out"])
         code = 0

@@ -10,11 +10,14 @@ from typing import Any, TypeVar
 
 from jobrunner.core.messages import Ended, Report
 from jobrunner.errors import PermanentFailure
+from jobrunner.files.space import Room
+from jobrunner.outgoing.calls import BAD_REQUEST
 from jobrunner.ports import SystemClock, SystemFiles, SystemIds, one_at_a_time
 from jobrunner.stages.api import Stage, is_async
-from jobrunner.stages.calls import BAD_REQUEST
 from jobrunner.stages.context import Context, PlainContext
-from jobrunner.stages.frames import (
+from jobrunner.stages.outcomes import failed, raised, returned
+from jobrunner.stages.params import Stale, decoded
+from jobrunner.stages.process.wire import (
     FRAME_MAX,
     HEAD,
     Keeping,
@@ -30,10 +33,7 @@ from jobrunner.stages.frames import (
     length,
     told,
 )
-from jobrunner.stages.outcomes import failed, raised, returned
-from jobrunner.stages.params import Stale, decoded
-from jobrunner.stages.questions import Answer, Problem, Question
-from jobrunner.stages.room import Room
+from jobrunner.stages.requests import Answer, Problem, Question
 
 T = TypeVar("T")
 BETWEEN_S = 0.1

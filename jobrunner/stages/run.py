@@ -9,10 +9,10 @@ from jobrunner.ports import Children
 from jobrunner.stages.api import Stage
 from jobrunner.stages.context import Given, Host
 from jobrunner.stages.in_loop import run_in_loop
-from jobrunner.stages.in_process import run_in_process
 from jobrunner.stages.in_thread import run_in_thread
 from jobrunner.stages.outcomes import failed
 from jobrunner.stages.params import Stale, decoded
+from jobrunner.stages.process.host import run_in_process
 
 
 async def run_attempt(

@@ -23,9 +23,8 @@ from msgspec import Struct
 from yarl import URL
 
 from jobrunner.errors import PermanentFailure, RetryableFailure
-from jobrunner.ports import Connector
-from jobrunner.stages.calls import ANSWER_MAX, PATIENCE, REDIRECTS_MAX, Patience, Reply
-from jobrunner.stages.egress import (
+from jobrunner.outgoing.calls import ANSWER_MAX, PATIENCE, REDIRECTS_MAX, Patience, Reply
+from jobrunner.outgoing.rules import (
     Origin,
     Rules,
     judge,
@@ -34,7 +33,8 @@ from jobrunner.stages.egress import (
     origin_of,
     redirected,
 )
-from jobrunner.stages.providers import refuse_status
+from jobrunner.ports import Connector
+from jobrunner.providers.answers import refuse_status
 
 REFUSED = "DOWNLOAD_REFUSED"
 TOO_LARGE = "DOWNLOAD_TOO_LARGE"

@@ -7,8 +7,8 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from jobrunner.errors import PermanentFailure, Rejected
-from jobrunner.stages.openai_like import SAFE_BLOCK, Account
-from jobrunner.stages.providers import BAD_ANSWER, Answer, Asked, bearer, joined, read
+from jobrunner.providers.answers import BAD_ANSWER, Answer, Asked, bearer, joined, read
+from jobrunner.providers.openai_like import SAFE_BLOCK, Account
 
 OVER = {"succeeded", "failed", "canceled", "aborted"}
 UNSAFE = ("nsfw", "safety", "sensitive content", "content policy", "moderation")

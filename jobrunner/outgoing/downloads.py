@@ -15,12 +15,12 @@ import aiohttp
 from msgspec import Struct
 
 from jobrunner.errors import PermanentFailure, RetryableFailure
+from jobrunner.files.kinds import HEAD_SIZE, sniff
+from jobrunner.files.space import Room
+from jobrunner.outgoing.calls import PATIENCE, Patience
+from jobrunner.outgoing.exchange import TOO_LARGE, Call, Gate, headers_of, raise_for_status
+from jobrunner.outgoing.rules import Origin
 from jobrunner.ports import Children
-from jobrunner.stages.calls import PATIENCE, Patience
-from jobrunner.stages.egress import Origin
-from jobrunner.stages.exchange import TOO_LARGE, Call, Gate, headers_of, raise_for_status
-from jobrunner.stages.kinds import HEAD_SIZE, sniff
-from jobrunner.stages.room import Room
 
 BLOCK_SIZE = 256 * 1024
 WRONG_TYPE = "DOWNLOAD_WRONG_TYPE"
