@@ -118,7 +118,7 @@ async def running(
     config: Config, log: Log, ports: Ports | None = None, registry: Registry | None = None
 ) -> AsyncIterator[Service]:
     """The whole service, answering on its address; leaving drains it."""
-    from jobrunner.http.server import open_sites
+    from jobrunner.http.frame.server import open_sites
 
     ports = ports or system_ports()
     preflight.demand_folders(config)
@@ -246,7 +246,7 @@ async def open_offline(config: Config) -> AsyncIterator[Store]:
 
 def load_definitions(config: Config) -> Registry:
     """Everything installed, as it would run under this config."""
-    from jobrunner.http.routes import TAKEN
+    from jobrunner.http.routes.table import TAKEN
 
     if os.path.isdir(config.plugins.path):
         site.addsitedir(os.path.abspath(config.plugins.path))
@@ -349,8 +349,8 @@ def _door(
     health: Callable[[], Awaitable[Mapping[str, str]]],
     meter: Any,
 ) -> Any:
-    from jobrunner.http.auth import Keyring
-    from jobrunner.http.door import Door, Settings
+    from jobrunner.http.frame.auth import Keyring
+    from jobrunner.http.frame.call import Door, Settings
 
     async def faults() -> list[str]:
         return list(await store.check())
@@ -390,7 +390,7 @@ def _door(
 
 
 def _limits(config: Config, store: Store, supervisor: Supervisor, ports: Ports) -> Any:
-    from jobrunner.http.limits import Bounds, Limits
+    from jobrunner.http.frame.limits import Bounds, Limits
 
     bounds = msgspec.convert(config.limits, Bounds, from_attributes=True)
 
@@ -407,7 +407,7 @@ def _limits(config: Config, store: Store, supervisor: Supervisor, ports: Ports) 
 def _sources(config: Config, supervisor: Supervisor, clock: Clock, log: Log) -> Any:
     """Who is heard, with the secrets that the environment holds. A source that lacks one refuses
     its webhooks, and the log says so."""
-    from jobrunner.http.sources import Sources, keys_of
+    from jobrunner.http.routes.workers.sources import Sources, keys_of
 
     known, keys = supervisor.definitions.sources, {}
     for name in known:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from jobrunner.http.paging import CURSOR
+from jobrunner.http.frame.paging import CURSOR
 
 Key = Annotated[
     str,

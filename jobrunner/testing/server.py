@@ -19,11 +19,11 @@ from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.core.questions import Token
 from jobrunner.files.incoming import Arrivals
-from jobrunner.http.auth import Keyring
-from jobrunner.http.door import Door, Settings
-from jobrunner.http.limits import Limits
-from jobrunner.http.server import make_app, open_site
-from jobrunner.http.sources import Sources
+from jobrunner.http.frame.auth import Keyring
+from jobrunner.http.frame.call import Door, Settings
+from jobrunner.http.frame.limits import Limits
+from jobrunner.http.frame.server import make_app, open_site
+from jobrunner.http.routes.workers.sources import Sources
 from jobrunner.log import Log
 from jobrunner.stages import Registry
 from jobrunner.store.hop import Handle, open_handle

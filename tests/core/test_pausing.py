@@ -144,7 +144,7 @@ def test_a_stale_version_is_told() -> None:
 
 def test_a_workflow_cannot_have_a_command_of_that_name() -> None:
     """The words are the service's: a workflow that declares one is refused when it is loaded."""
-    from jobrunner.http.routes import TAKEN
+    from jobrunner.http.routes.table import TAKEN
 
     for name in ("pause", "resume", "rerun"):
         mine = Command(name, {WORKSHOP.workflow.initial: ()})

@@ -32,9 +32,9 @@ from jobrunner.core.declaration.workflow import (
     Workflow,
 )
 from jobrunner.drawing.graph import mermaid, svg
-from jobrunner.http.contributed import endpoints_of
-from jobrunner.http.routes import TAKEN
-from jobrunner.http.workflows import _view
+from jobrunner.http.frame.plugin_routes import endpoints_of
+from jobrunner.http.routes.admin.workflows import _view
+from jobrunner.http.routes.table import TAKEN
 from jobrunner.stages import Registry, Stage
 from jobrunner.stages.companions import Companion
 from jobrunner.stages.sources import Source

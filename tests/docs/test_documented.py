@@ -15,9 +15,9 @@ from jobrunner import cli
 from jobrunner.config import Config, WorkflowSettings
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.errors import STATUS_OF_CODE
-from jobrunner.http.contributed import endpoints_of
-from jobrunner.http.endpoint import ADMINS, ANYBODY, OWNERS, WORKERS
-from jobrunner.http.routes import CORE
+from jobrunner.http.frame.endpoint import ADMINS, ANYBODY, OWNERS, WORKERS
+from jobrunner.http.frame.plugin_routes import endpoints_of
+from jobrunner.http.routes.table import CORE
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

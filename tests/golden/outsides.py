@@ -22,9 +22,9 @@ from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.core.features.meter import Readings
 from jobrunner.core.job import Snapshot
 from jobrunner.errors import STATUS_OF_CODE
-from jobrunner.http import openapi
-from jobrunner.http.contributed import endpoints_of
-from jobrunner.http.routes import CORE
+from jobrunner.http.frame import openapi
+from jobrunner.http.frame.plugin_routes import endpoints_of
+from jobrunner.http.routes.table import CORE
 from jobrunner.store.migrations import migrate
 from jobrunner.telemetry.figures import Figures
 from jobrunner.testing import in_house, simulate

@@ -74,6 +74,7 @@ FEATURES = frozenset(
         "replicate_like",
         "reruns",
         "settings",
+        "sources",
         "signatures",
         "streams",
         "submissions",

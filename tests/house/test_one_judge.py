@@ -12,8 +12,8 @@ VERDICTS = {"Hop", "Decision", "NoOp"}
 TABLE = {"table", "targets", "walks", "edges"}
 SHOWS_IT = {
     "actors/features/explain.py",
-    "http/workflows.py",
-    "http/openapi.py",
+    "http/routes/admin/workflows.py",
+    "http/frame/openapi.py",
     "cli/workflows.py",
     "overrides.py",
     "testing/declared.py",  # holds the file against the declaration, from beside the service

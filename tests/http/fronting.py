@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from jobrunner.http.admission import Admission
+from jobrunner.http.front.admission import Admission
 from tests.http.serving import House, Said
 
 BODY = b'{"workflow":"howera"}'

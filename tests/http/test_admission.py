@@ -8,8 +8,8 @@ from random import Random
 import anyio
 import pytest
 
-from jobrunner.http.admission import STRETCH, Admission
-from jobrunner.http.front import Turn
+from jobrunner.http.front.admission import STRETCH, Admission
+from jobrunner.http.front.waiting import Turn
 
 PATIENCE_S = 0.1
 

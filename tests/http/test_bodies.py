@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
 from jobrunner.errors import Refused
-from jobrunner.http.bodies import INTEGER_MAX, NESTING_MAX, decode, fault_of
+from jobrunner.http.frame.bodies import INTEGER_MAX, NESTING_MAX, decode, fault_of
 
 ANYTHING = msgspec.json.Decoder()
 

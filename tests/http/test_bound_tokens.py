@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from jobrunner.http.routes import CORE
+from jobrunner.http.routes.table import CORE
 from tests.http.serving import Caller, House, opened
 
 pytestmark = pytest.mark.anyio

@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from jobrunner.http import docs
+from jobrunner.http.routes.pages import docs
 from tests.http.serving import House
 
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = sorted((ROOT / "jobrunner/http/pages").iterdir())
-VENDOR = ROOT / "jobrunner/http/vendor"
+OURS = sorted((ROOT / "jobrunner/http/routes/pages/static").iterdir())
+VENDOR = ROOT / "jobrunner/http/routes/pages/vendor"
 ABSOLUTE = re.compile(r"""(?:[a-z][a-z0-9+.-]*:)?//[a-z0-9]""", re.IGNORECASE)
 HOSTS = re.compile(r"https?://([a-zA-Z0-9.-]+)")
 # Named in the vendored script: namespaces, specifications and dialects, and where links of an error
@@ -84,7 +84,7 @@ def test_our_files_name_no_other_place() -> None:
     for file in OURS:
         text = re.sub(r"^\s*// .*$", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
         assert not ABSOLUTE.search(text), file.name
-    assert "validatorUrl: null" in (ROOT / "jobrunner/http/pages/docs.js").read_text()
+    assert "validatorUrl: null" in (ROOT / "jobrunner/http/routes/pages/static/docs.js").read_text()
 
 
 def test_the_vendored_files_name_only_what_was_looked_at() -> None:
@@ -136,7 +136,7 @@ def test_the_wheel_carries_them(tmp_path: Path) -> None:
     inside = set(zipfile.ZipFile(wheel).namelist())
     wanted = {"/".join(place) for place in (docs.PAGE, *docs.PARTS.values())}
     wanted |= {"vendor/swagger_ui/LICENSE", "vendor/swagger_ui/NOTICE"}
-    assert {f"jobrunner/http/{place}" for place in wanted} <= inside
+    assert {f"jobrunner/http/routes/pages/{place}" for place in wanted} <= inside
 
 
 async def test_the_document_that_it_shows_is_beside_it(house: House) -> None:

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from jobrunner.config import Server
-from jobrunner.http.endpoint import ANYBODY
-from jobrunner.http.routes import CORE, TAKEN
+from jobrunner.http.frame.endpoint import ANYBODY
+from jobrunner.http.routes.table import CORE, TAKEN
 from tests.http.serving import JSON, House, opened
 
 pytestmark = pytest.mark.anyio
@@ -237,7 +237,7 @@ async def test_a_chunked_body_is_fine(house: House) -> None:
 async def test_a_body_that_never_comes_does_not_hold_a_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobrunner.http.server.read", impatient)
+    monkeypatch.setattr("jobrunner.http.frame.server.read", impatient)
     async with opened(tmp_path) as house:
         token = (house.ada.token or "").encode()
         place = urlsplit(house.service.url)
@@ -253,7 +253,7 @@ async def test_a_body_that_never_comes_does_not_hold_a_connection(
 
 
 async def impatient(request: object, settings: object, **more: object) -> bytes:
-    from jobrunner.http import bodies
+    from jobrunner.http.frame import bodies
 
     short = msgspec.structs.replace(settings, read_timeout_s=0.05)  # type: ignore[type-var]
     return await bodies.read(request, short, **more)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from jobrunner.config import Limits
-from jobrunner.http import events
+from jobrunner.http.routes.jobs import streams
 from tests.http.serving import Caller, House, definitions, opened
 
 pytestmark = pytest.mark.anyio
@@ -231,7 +231,7 @@ async def test_who_wants_a_document_is_told_where_it_is(house: House) -> None:
 async def test_a_deleted_job_ends_its_streams(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(streams, "HEARTBEAT_S", 0.05)
     job = await house.ada.submit("cutx", params={"product_id": "lamp"})
     path = f"/jobs/{job['id']}"
     await house.worker.post(path + "/claim")
@@ -249,7 +249,7 @@ async def test_a_deleted_job_ends_its_streams(
 async def test_a_revoked_token_ends_its_streams(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(streams, "HEARTBEAT_S", 0.05)
     async with listening(house.eve, "/events") as stream:
         assert (await house.admin.delete("/admin/tokens/eve")).status == 204
         await stream.rest()
@@ -258,7 +258,7 @@ async def test_a_revoked_token_ends_its_streams(
 async def test_a_long_history_is_caught_up_with_in_pages(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "PAGE", 3)
+    monkeypatch.setattr(streams, "PAGE", 3)
     job = await house.ada.submit("howera")
     way = ("UPLOADED", "AUDIO_EXTRACTING", "AUDIO_READY", "TRANSCRIBING", "TRANSCRIPT_READY")
     for number, status in enumerate(way, 1):

@@ -9,8 +9,8 @@ from urllib.parse import quote
 import anyio
 import pytest
 
-from jobrunner.http.contributed import endpoints_of
-from jobrunner.http.routes import CORE
+from jobrunner.http.frame.plugin_routes import endpoints_of
+from jobrunner.http.routes.table import CORE
 from tests.http.serving import Caller, House, definitions, opened
 
 pytestmark = pytest.mark.anyio

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobrunner.http.framing import framed
+from jobrunner.http.front.framing import framed
 
 LINE = b"POST /jobs HTTP/1.1\r\n"
 HOST = b"Host: here\r\n"

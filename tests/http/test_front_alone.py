@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 
 from jobrunner.core.features.meter import SILENT
-from jobrunner.http.admission import Admission
-from jobrunner.http.front import READ_MAX, Desk, Front
-from jobrunner.http.listening import FIXED
+from jobrunner.http.frame.sockets import FIXED
+from jobrunner.http.front.admission import Admission
+from jobrunner.http.front.waiting import READ_MAX, Desk, Front
 from jobrunner.ports import SystemClock, SystemIds
 
 pytestmark = pytest.mark.anyio

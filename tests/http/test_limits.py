@@ -11,7 +11,7 @@ import pytest
 from jobrunner.config import Limits as Settings
 from jobrunner.config import Server
 from jobrunner.errors import Refused
-from jobrunner.http.limits import KNOWN_MAX, Bounds, Limits, Rate, network_of
+from jobrunner.http.frame.limits import KNOWN_MAX, Bounds, Limits, Rate, network_of
 from tests.http.serving import House, Said, definitions, opened
 
 pytestmark = pytest.mark.anyio

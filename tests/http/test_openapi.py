@@ -15,9 +15,9 @@ from msgspec import inspect
 from jobrunner.check.structs import mixes, perilous_fields
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.errors import STATUS_OF_CODE
-from jobrunner.http import openapi
-from jobrunner.http.endpoint import status_of
-from jobrunner.http.routes import CORE
+from jobrunner.http.frame import openapi
+from jobrunner.http.frame.endpoint import status_of
+from jobrunner.http.routes.table import CORE
 from tests.http.serving import PLUGINS, House, definitions
 
 pytestmark = pytest.mark.anyio
@@ -163,7 +163,7 @@ def test_no_field_mixes_patterned_text_with_arrays_or_objects() -> None:
     would die, now or later."""
     found = []
     for kind in _structs():
-        if kind.__module__ in ("jobrunner.http.door", "jobrunner.app"):
+        if kind.__module__ in ("jobrunner.http.frame.call", "jobrunner.app"):
             continue
         try:
             fields = perilous_fields(kind)

@@ -11,10 +11,10 @@ from msgspec.json import decode
 from jobrunner.core.job import Actor
 from jobrunner.core.questions import Token
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageFull
-from jobrunner.http.auth import REMEMBERED_MAX, Keyring
-from jobrunner.http.instants import instant_of, text_of, timed
-from jobrunner.http.paging import cursor_of, key_of
-from jobrunner.http.problems import problem, refusal_of
+from jobrunner.http.frame.auth import REMEMBERED_MAX, Keyring
+from jobrunner.http.frame.instants import instant_of, text_of, timed
+from jobrunner.http.frame.paging import cursor_of, key_of
+from jobrunner.http.frame.problems import problem, refusal_of
 from jobrunner.ports import digest
 
 pytestmark = pytest.mark.anyio

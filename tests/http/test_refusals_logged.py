@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobrunner.config import Limits
-from jobrunner.http import refusing
+from jobrunner.http.frame import refusals
 from tests.http.serving import Caller, House, Said, opened
 
 pytestmark = pytest.mark.anyio
@@ -81,7 +81,7 @@ async def test_whatever_refuses_a_job_has_one_line_about_it(house: House) -> Non
 
 async def test_a_crowd_cannot_fill_the_log(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """What strangers are refused is counted when it is too much; others keep their lines."""
-    monkeypatch.setattr(refusing, "LINES_PER_S", 0)
+    monkeypatch.setattr(refusals, "LINES_PER_S", 0)
     for number in range(5):
         await house.nobody.get("/jobs", X_Request_Id=f"crowd-{number}")
         await house.ada.get(f"/jobs/{NOBODYS}", X_Request_Id=f"known-{number}")

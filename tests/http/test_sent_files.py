@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from jobrunner.core.declaration.workflow import Upload
-from jobrunner.http.uploads import sent_limit
+from jobrunner.http.routes.files.uploads import sent_limit
 from tests.driving import varied
 from tests.http.serving import Caller, House, Said, opened
 from tests.http.test_claims import WHERE, claimed, worker

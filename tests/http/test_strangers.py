@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobrunner.http.routes import CORE
+from jobrunner.http.routes.table import CORE
 from tests.http.serving import House, Said
 
 pytestmark = pytest.mark.anyio

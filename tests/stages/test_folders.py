@@ -19,7 +19,7 @@ from jobrunner.errors import (
 from jobrunner.files import library
 from jobrunner.files.library import Checked, Kept, Shelf
 from jobrunner.files.links import twin
-from jobrunner.http import files
+from jobrunner.http.routes.files import content
 from jobrunner.ports import SystemFiles
 
 ABSENT = (errno.ENOENT, errno.ENOTDIR)
@@ -87,7 +87,7 @@ def test_only_a_file_that_is_gone_is_answered_as_gone(
 
     monkeypatch.setattr(os, "open", fails)
     with pytest.raises((Refused, OSError)) as told:
-        files._opened(tmp_path / "x", 0)
+        content._opened(tmp_path / "x", 0)
     code = getattr(told.value, "code", "a bug, with its traceback in the log")
     assert (code == "ASSET_GONE") == (number in ABSENT)
     assert (code == "OVERLOADED") == (number == errno.EMFILE)

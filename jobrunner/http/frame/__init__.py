@@ -1,0 +1,1 @@
+"""What is true for every request, once: sockets, limits, auth, bodies, problems, the document."""

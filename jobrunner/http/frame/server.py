@@ -1,0 +1,313 @@
+"""From the table to a running server: what is true for every request stands here, once.
+
+The order for each: correlation id, what no honest client sends, route, token, role, query, body,
+handler. Errors of every kind end in the same place and leave in the same shape.
+"""
+
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import anyio
+import msgspec
+from aiohttp import web
+
+from jobrunner.actors.requester import ADDRESS, REQUEST
+from jobrunner.actors.tasks import Crew
+from jobrunner.core.job import Actor
+from jobrunner.errors import Refused, StorageFull
+from jobrunner.http.frame.bodies import check_coding, convert, decode, read, too_large
+from jobrunner.http.frame.call import Call, Door, Reply
+from jobrunner.http.frame.endpoint import Endpoint
+from jobrunner.http.frame.origins import CLIENT, check_page, client_of
+from jobrunner.http.frame.problems import internal, invalid, problem, refusal_of
+from jobrunner.http.frame.refusals import Refusals
+from jobrunner.http.frame.sockets import FIXED, REQUEST_ID, SUBMISSIONS, open_site
+from jobrunner.http.frame.streamed_bodies import Stream, say_nothing_yet
+from jobrunner.http.frame.streaming import is_gone, pour_events
+from jobrunner.http.front.waiting import Front
+from jobrunner.http.routes.admin.metrics import is_local
+from jobrunner.http.routes.table import table_of
+from jobrunner.http.wire import Query
+from jobrunner.ports import raise_open_files
+
+REQUEST_ID_MAX = 128
+FILES_SPARE = 512
+CONNECTIONS_MIN = 64
+UNREAD = (408, 413)
+NOBODY = Actor("", "user")
+NOWHERE = "none"
+REFUSED = web.RequestKey("refused", Refused)
+KNOWN = web.RequestKey("known", bool)
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+Served = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def make_app(door: Door, *, operators: bool = True) -> web.Application:
+    """The application, with every route that this door has, or those that are not for operators."""
+    app = web.Application(middlewares=[_frame(door)], client_max_size=door.settings.max_body)
+    app.on_response_prepare.append(_sign)
+    submissions = dict[bytes, tuple[str, str]]()
+    for endpoint in table_of(door):
+        if endpoint.for_operators and not operators:
+            continue
+        handler = _serve(door, endpoint)
+        expect = say_nothing_yet if endpoint.streams else None
+        app.router.add_route(endpoint.method, endpoint.path, handler, expect_handler=expect)
+        if endpoint.weight == "making" and "{" not in endpoint.path:
+            submissions[" ".join(endpoint.door).encode()] = endpoint.door
+        if endpoint.method == "GET":
+            app.router.add_route("HEAD", endpoint.path, handler)
+    app[SUBMISSIONS] = submissions
+    return app
+
+
+@asynccontextmanager
+async def open_sites(
+    door: Door, host: str, port: int, admin_host: str, admin_port: int
+) -> AsyncIterator[tuple[tuple[str, int], tuple[str, int] | None]]:
+    """Listen, and watch how well that goes. With an ``admin_host`` the routes for operators are
+    there and nowhere else.
+
+    Raises: Misconfigured.
+    """
+    most = raise_open_files(door.limits.bounds.connections + FILES_SPARE) - FILES_SPARE
+    if most < door.limits.bounds.connections:
+        door.limits.lower_connections(max(most, CONNECTIONS_MIN))
+        door.log("limits.lowered", level="warning", connections=door.limits.bounds.connections)
+    async with _watched(door), AsyncExitStack() as stack:
+        apart = None
+        if admin_host:
+            operators = make_app(door)
+            apart = await stack.enter_async_context(
+                open_site(operators, door, admin_host, admin_port, "server.admin_")
+            )
+        everybody = make_app(door, operators=not admin_host)
+        yield await stack.enter_async_context(open_site(everybody, door, host, port)), apart
+
+
+@asynccontextmanager
+async def _watched(door: Door) -> AsyncIterator[None]:
+    """Somebody looks how late everything is. Not on a stack with other things: a group of tasks
+    raises again what it was ended by, a stack then makes that the cause of itself, and whoever
+    walks along the causes never comes to an end."""
+    async with anyio.create_task_group() as group:
+        crew = Crew(group, door.clock, door.log, door.supervisor.give_up)
+        crew.keep(door.limits.watch)
+        try:
+            yield
+        finally:
+            group.cancel_scope.cancel()
+
+
+async def _sign(request: web.Request, response: web.StreamResponse) -> None:
+    """What every answer carries; an answer that has its own word for one of them keeps it."""
+    for name, value in FIXED.items():
+        response.headers.setdefault(name, value)
+    response.headers["Server"] = FIXED["Server"]
+    response.headers["X-Request-Id"] = request.get(REQUEST_ID, "")
+
+
+def _frame(door: Door) -> Any:
+    """Around every request, also those that match no route."""
+    refusals = Refusals(door)
+
+    @web.middleware
+    async def framed(request: web.Request, handler: Served) -> web.StreamResponse:
+        correlation_id = _correlation_id(request, door)
+        request[REQUEST_ID] = correlation_id
+        REQUEST.set(correlation_id)
+        request[CLIENT] = client_of(request, door.settings.trusted_proxies)
+        ADDRESS.set(request[CLIENT])
+        began = door.clock.monotonic()
+        try:
+            if _is_ambiguous(request):
+                raise invalid("Transfer-Encoding: only chunked", ("Transfer-Encoding", "not so"))
+            response = await handler(request)
+            if (refused := request.get(REFUSED)) is not None:
+                refusals.note(request, _route(request), refused, correlation_id, known=True)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
+            _note_full(door, error)
+            refused = _refusal_of(door, error) or _surprise(door, request, error)
+            door.meter.refused(refused.code)
+            if refused.code != "INTERNAL":
+                known = request.get(KNOWN, False)
+                refusals.note(request, _route(request), refused, correlation_id, known)
+            response = _response(problem(refused, correlation_id))
+            if refused.status in UNREAD or _is_ambiguous(request):
+                response.force_close()
+        finally:
+            _front(request).leave()
+        took_s = door.clock.monotonic() - began
+        door.meter.answered(_route(request), _verb(request), response.status, took_s)
+        return response
+
+    return framed
+
+
+def _route(request: web.Request) -> str:
+    """As it stands in the table; everything that no route takes counts as one."""
+    resource = request.match_info.route.resource
+    return resource.canonical if resource is not None else NOWHERE
+
+
+def _verb(request: web.Request) -> str:
+    return request.method if request.method in METHODS else "OTHER"
+
+
+def _serve(door: Door, endpoint: Endpoint) -> Served:
+    """One entry of the table as aiohttp wants it."""
+    decoder = _decoder_of(endpoint)
+
+    async def served(request: web.Request) -> web.StreamResponse:
+        settings = door.settings
+        if settings.auth == "none":
+            check_page(request, settings.public_url, of_a_page=endpoint.is_a_page)
+        address = request[CLIENT]
+        actor = await _actor(door, endpoint, request, address)
+        request[KNOWN] = actor is not NOBODY
+        query = None if endpoint.query is None else _query(request, endpoint.query)
+        door.limits.admit(endpoint.weight)
+        if endpoint.takes_a_body:
+            check_coding(request)
+        raw, body = b"", None
+        if endpoint.body is not None:
+            most = endpoint.max_body
+            raw = await read(request, door.settings, plain=endpoint.plain, most=most)
+        if endpoint.body is not None and not endpoint.plain:
+            body = decode(raw if raw or not endpoint.empty else b"{}", decoder)
+        if endpoint.weight == "making":
+            await _front(request).come_in()
+        call = Call(
+            door,
+            actor,
+            request[REQUEST_ID],
+            request.match_info,
+            request.headers,
+            body,
+            query,
+            raw,
+            Stream(request, door.settings, door.clock) if endpoint.streams else None,
+            address,
+            leave=_front(request).leave,
+        )
+        reply = await endpoint.handler(call)
+        if reply.refused is not None:
+            request[REFUSED] = reply.refused
+        if reply.events is not None and request.method == "GET":
+            with door.limits.stream(actor.name, lambda: is_gone(request)):
+                return await pour_events(request, reply.events, reply.content_type, door)
+        if reply.pour is not None:
+            poured: web.StreamResponse = await reply.pour(request)
+            return poured
+        return _response(reply)
+
+    return served
+
+
+def _decoder_of(endpoint: Endpoint) -> msgspec.json.Decoder[Any]:
+    if endpoint.takes_any_body or endpoint.body is None:
+        return msgspec.json.Decoder()
+    return msgspec.json.Decoder(endpoint.body)
+
+
+def _front(request: web.Request) -> Front:
+    assert isinstance(request.protocol, Front), "every connection has a front"
+    return request.protocol
+
+
+async def _actor(door: Door, endpoint: Endpoint, request: web.Request, address: str) -> Actor:
+    """Who guesses is charged for it, by address; who brings a good token never is, whoever else
+    guesses behind the same address.
+
+    Raises: Refused UNAUTHORIZED, FORBIDDEN, RATE_LIMITED."""
+    if endpoint.roles is None or (endpoint.local and is_local(request.remote, request.headers)):
+        return NOBODY
+    try:
+        actor, token = await door.keyring.caller_of(request.headers.get("Authorization"))
+    except Refused:
+        door.limits.take_anonymous(address)
+        raise
+    door.limits.take(token)
+    if actor.role not in endpoint.roles:
+        wanted = " or ".join(sorted(endpoint.roles))
+        raise Refused("FORBIDDEN", f"this needs the role {wanted}; yours is {actor.role}")
+    return actor
+
+
+def _query(request: web.Request, kind: type[Query]) -> Query:
+    """Raises: Refused VALIDATION_ERROR, also for a name that is not known here."""
+    given: dict[str, Any] = {}
+    if request.query_string:
+        for name in request.query:
+            values = request.query.getall(name)
+            if len(values) > 1 and name not in kind.many:
+                raise invalid(f"?{name} is there more than once", (f"?{name}", "repeated"))
+            given[name] = values if name in kind.many else values[0]
+    return convert(given, kind, "?")
+
+
+def _correlation_id(request: web.Request, door: Door) -> str:
+    given = request.headers.get("X-Request-Id", "")
+    if 1 <= len(given) <= REQUEST_ID_MAX and all("!" <= letter <= "~" for letter in given):
+        return given
+    return door.ids.fresh()
+
+
+def _is_ambiguous(request: web.Request) -> bool:
+    """Two readings of where a body ends are one too many: only plain ``chunked`` is taken, and
+    what follows on such a connection is not read."""
+    codings = request.headers.getall("Transfer-Encoding", ())
+    return bool(codings) and [coding.strip().lower() for coding in codings] != ["chunked"]
+
+
+def _refusal_of(door: Door, error: Exception) -> Refused | None:
+    """What was meant as an answer, by us or by the server underneath."""
+    match error:
+        case web.HTTPMethodNotAllowed():
+            methods = sorted(error.allowed_methods)
+            detail = f"{error.method} is not for this path; it has {', '.join(methods)}"
+            return Refused("METHOD_NOT_ALLOWED", detail, allowed_methods=methods)
+        case web.HTTPNotFound():
+            return Refused("NOT_FOUND", "nothing is at this path; see /openapi.json")
+        case web.HTTPRequestEntityTooLarge():
+            return too_large(door.settings.max_body)
+        case web.HTTPException() if error.status < 500:
+            return Refused("VALIDATION_ERROR", error.reason, status=error.status)
+        case web.RequestPayloadError():
+            return invalid("the body broke off or is not framed as announced", ("$", "broken"))
+        case _:
+            return refusal_of(error)
+
+
+def _note_full(door: Door, error: Exception) -> None:
+    """Now and then, not for each of the many who are refused while it lasts."""
+    full = isinstance(error, StorageFull) or getattr(error, "code", "") == "STORAGE_FULL"
+    if full and (times := door.limits.full_seen()):
+        door.log("storage.full", level="error", times=times, detail=str(error))
+
+
+def _surprise(door: Door, request: web.Request, error: Exception) -> Refused:
+    """A bug: told in full to the log, and to nobody else."""
+    door.log(
+        "http.fault",
+        level="error",
+        method=request.method,
+        path=request.path,
+        address=request[CLIENT],
+        correlation_id=request[REQUEST_ID],
+        error=repr(error),
+        traceback="".join(traceback.format_exception(error)),
+    )
+    return internal()
+
+
+def _response(reply: Reply) -> web.Response:
+    headers = dict(reply.headers)
+    if reply.body or reply.events is not None:
+        headers["Content-Type"] = reply.content_type
+    return web.Response(status=reply.status, body=reply.body or None, headers=headers)
+
+
+__all__ = ["make_app", "open_site", "open_sites"]

@@ -1,0 +1,175 @@
+"""Listening: so many connections and no more, and every refusal in the same shape, also of what
+never became a request."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from jobrunner.errors import Misconfigured
+from jobrunner.http.frame.call import Door, Reply
+from jobrunner.http.frame.problems import internal, invalid, phrase_of, problem
+from jobrunner.http.front.waiting import Desk, Front
+
+HEADERS_MAX = 128
+HEAD_MAX = 64 * 1024
+LINGER_S = 1
+BACKLOG = 1024
+FIXED = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "Server": "jobrunner",
+}
+REQUEST_ID = web.RequestKey("correlation_id", str)
+SUBMISSIONS = web.AppKey("submissions", Mapping[bytes, tuple[str, str]])
+
+
+@contextlib.asynccontextmanager
+async def open_site(
+    app: web.Application, door: Door, host: str, port: int, what: str = "server"
+) -> AsyncIterator[tuple[str, int]]:
+    """Listen until the block is left; yields the address in use (a port of 0 takes a free one).
+    ``what`` begins the names of the settings that say where.
+
+    A client that hangs up cancels nothing: what it asked for may be half committed.
+
+    Raises: Misconfigured
+    """
+    runner = web.AppRunner(
+        app, access_log=None, handler_cancellation=False, shutdown_timeout=door.settings.shutdown_s
+    )
+    await runner.setup()
+    try:
+        desk = Desk(door, app[SUBMISSIONS], FIXED)
+        async with await _listen(Gate(runner, door, desk), host, port, what) as server:
+            address = server.sockets[0].getsockname()
+            yield str(address[0]), int(address[1])
+            server.close()
+            await runner.cleanup()
+    finally:
+        await runner.cleanup()
+
+
+class Gate:
+    """Makes what serves one connection. One too many is told so and closed, without a look at what
+    it wants."""
+
+    def __init__(self, runner: web.AppRunner, door: Door, desk: Desk) -> None:
+        assert runner.server is not None
+        self._desk = desk
+        self._server = runner.server
+        self._door = door
+
+    def __call__(self) -> asyncio.BaseProtocol:
+        if len(self._server.connections) >= self._door.limits.bounds.connections:
+            refused = self._door.limits.overloaded("no more connections are taken now")
+            self._door.meter.refused(refused.code)
+            return Refusing(_written(problem(refused, self._door.ids.fresh())))
+        return Connection(
+            self._server,
+            self._door,
+            self._desk,
+            loop=asyncio.get_running_loop(),
+            access_log=None,
+            keepalive_timeout=self._door.settings.keepalive_s,
+            max_headers=HEADERS_MAX,
+            lingering_time=LINGER_S,
+            auto_decompress=False,
+        )
+
+
+class Connection(Front):
+    """As aiohttp serves it, but no body is ever unpacked: that would happen in the loop, before
+    anybody knows who sends it and where to, at a thousand times what it weighs. What it cannot make
+    a request of is refused in our words, and is no line of the log: everybody could fill it."""
+
+    __slots__ = ("_door", "_head")
+
+    def __init__(self, server: web.Server, door: Door, desk: Desk, **settings: Any) -> None:
+        super().__init__(server, desk, **settings)
+        self._door = door
+        self._head = 0
+
+    def pass_on(self, data: bytes) -> None:
+        """Headers have a bound each and in number; that is a mebibyte in all, and of each
+        connection. Who is still heard of nothing but headers after less than that is refused."""
+        waiter = self._waiter
+        super().pass_on(data)
+        if waiter is None or waiter.done():
+            self._head = 0
+            return
+        self._head += len(data)
+        if self._head > HEAD_MAX and self.transport is not None:
+            said = f"its headers have more than {HEAD_MAX} bytes"
+            refused = invalid(f"the request cannot be read: {said}", ("request", said))
+            self._door.meter.refused(refused.code)
+            self.transport.write(_written(problem(refused, self._door.ids.fresh())))
+            self.force_close()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer is under way already")
+        refused = internal()
+        if status < 500:
+            said = (message or "").strip().partition("\n")[0] or "this is not HTTP"
+            refused = invalid(f"the request cannot be read: {said}", ("request", said))
+        else:
+            self._door.log("http.fault", level="error", error=repr(exc))
+        self._door.meter.refused(refused.code)
+        self.leave()
+        correlation_id = self._door.ids.fresh()
+        reply = problem(refused, correlation_id)
+        headers = FIXED | reply.headers | {"X-Request-Id": correlation_id}
+        headers["Content-Type"] = reply.content_type
+        response = web.Response(status=reply.status, body=reply.body, headers=headers)
+        response.force_close()
+        return response
+
+
+class Refusing(asyncio.Protocol):
+    """Says one thing and hangs up."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(self._answer)
+        transport.close()
+
+
+def _written(reply: Reply) -> bytes:
+    """An answer as it goes over the wire."""
+    headers = FIXED | reply.headers | {"Content-Type": reply.content_type}
+    headers |= {"Content-Length": str(len(reply.body)), "Connection": "close"}
+    lines = [f"HTTP/1.1 {reply.status} {phrase_of(reply.status)}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + reply.body
+
+
+async def _listen(gate: Gate, host: str, port: int, what: str) -> asyncio.Server:
+    """Raises: Misconfigured."""
+    try:
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(gate, host, port, backlog=BACKLOG)
+    except OSError as error:
+        number = error.errno or 0
+        reason = os.strerror(number).lower() if number > 0 else str(error.strerror)
+        keys = (
+            ("server.host", "server.port") if what == "server" else (f"{what}host", f"{what}port")
+        )
+        raise Misconfigured(
+            f"{keys[0]} = {host!r} and {keys[1]} = {port} cannot be listened on ({reason}): "
+            "choose another port, or stop the program that has this one"
+        ) from error

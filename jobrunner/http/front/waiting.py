@@ -1,0 +1,246 @@
+"""The very front: a submission whose turn has not come waits here, as the bytes that it came in,
+and is turned away here, with an answer that lies ready. To the server underneath it was never a
+request: no task, no headers, no token.
+
+Only whole and plainly written submissions are held back, one of a connection at a time, while
+nothing else of that connection is under way. Everything else goes the ordinary way at once and
+waits for its place there; so does all that follows on a connection of which it is no longer certain
+where a request begins.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from jobrunner.errors import Refused
+from jobrunner.http.frame.call import Door
+from jobrunner.http.frame.refusals import Refusals
+from jobrunner.http.front.admission import Admission
+from jobrunner.http.front.framing import Framed, framed
+from jobrunner.http.front.prepared import Prepared
+
+READ_MAX = 64 * 1024
+HELD_MAX = 16 * 1024
+PIECES_MAX = 8
+REQUEST_ID_MAX = 128
+LATER_MAX_S = 4
+NO_TURN = "more jobs come than can be made now; send it again after so many seconds"
+REFUSED = Refused("OVERLOADED", NO_TURN)
+GIVEN_ID = re.compile(rb"\r\nx-request-id:[\t ]*+([!-~]+)[\t ]*+\r\n", re.IGNORECASE)
+NO_PLACE, PROMISED, TAKEN = range(3)
+
+
+class Desk:
+    """What all connections of a listener share. ``submissions`` are the calls that are held back,
+    as they stand on the first line of a request, with their route."""
+
+    def __init__(
+        self, door: Door, submissions: Mapping[bytes, tuple[str, str]], fixed: Mapping[str, str]
+    ) -> None:
+        self.admission: Admission = door.limits.admission
+        self.submissions = submissions
+        self._meter = door.meter
+        self._ids = door.ids
+        self._refusals = Refusals(door)
+        self._answers = [
+            Prepared(_no_turn(seconds), fixed) for seconds in range(1, LATER_MAX_S + 1)
+        ]
+
+    def no_turn(self) -> Refused:
+        return _no_turn(1 + self._later())
+
+    def turned_away(self, message: bytes, about: Framed, waited_s: float) -> bytes:
+        """The answer to it."""
+        method, route = self.submissions[about.call]
+        given = GIVEN_ID.search(message) if about.names_itself else None
+        known = given is not None and len(given[1]) <= REQUEST_ID_MAX
+        correlation_id = given[1].decode() if given and known else self._ids.fresh()
+        self._meter.refused(REFUSED.code)
+        self._meter.answered(route, method, REFUSED.status, waited_s)
+        self._refusals.note_early(method, route, REFUSED, correlation_id)
+        return self._answers[self._later()].written(correlation_id)
+
+    def _later(self) -> int:
+        return int(self._ids.jitter() * LATER_MAX_S)
+
+
+class Front(web.RequestHandler):
+    """``_owed`` is how much of a request the server underneath has still to get until the next one
+    begins, and None when nobody can tell any more."""
+
+    __slots__ = ("_about", "_begun", "_desk", "_held", "_owed", "_pieces", "_place")
+
+    def __init__(self, server: web.Server, desk: Desk, **settings: Any) -> None:
+        super().__init__(server, **settings)
+        self._desk = desk
+        self._owed: int | None = 0
+        self._begun = b""
+        self._pieces = 0
+        self._held = b""
+        self._about = Framed(b"", 0)
+        self._place = NO_PLACE
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Each read is of as much memory as it may bring; as much as asyncio asks for is fetched
+        from the system and given back every time, at several times the price of the read."""
+        frugal: Any = transport
+        if hasattr(frugal, "max_size"):
+            frugal.max_size = READ_MAX
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._held and data:
+            self._desk.admission.forget(self)
+            data, self._held, self._owed = self._held + data, b"", None
+        if self._owed == 0 and data and self._is_idle():
+            data, self._begun = self._begun + data, b""
+            self._receive(data)
+        else:
+            self.pass_on(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._desk.admission.forget(self)
+        self._held = self._begun = b""
+        if self._place == PROMISED:
+            self.leave()
+            if self._messages and self._task_handler is not None:
+                self._task_handler.cancel()  # it would stumble over a request without a connection
+        super().connection_lost(exc)
+
+    def close(self) -> None:
+        """When the server stops: whoever waits hears of it."""
+        if self._held:
+            self._desk.admission.forget(self)
+            self.turn_away(0.0)
+        super().close()
+
+    async def come_in(self) -> None:
+        """A place for the submission that is under way, if it has none yet.
+
+        Raises: Refused OVERLOADED.
+        """
+        if self._place == NO_PLACE and not await _turn(self._desk.admission):
+            raise self._desk.no_turn()
+        self._place = TAKEN
+
+    def leave(self) -> None:
+        """Whatever is still done for this request is in nobody's way."""
+        if self._place != NO_PLACE:
+            self._place = NO_PLACE
+            self._desk.admission.leave()
+
+    def go_in(self) -> None:
+        """It is this one's turn."""
+        data, self._held = self._held, b""
+        self._enter(data)
+
+    def turn_away(self, waited_s: float) -> None:
+        held, self._held = self._held, b""
+        if self.transport is not None:
+            self.transport.write(self._desk.turned_away(held, self._about, waited_s))
+            self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+
+    def _is_idle(self) -> bool:
+        """Nothing is under way, nor waits for the server underneath."""
+        waiter = self._waiter
+        waits = self._request_count == 0 if waiter is None else not waiter.done()
+        return waits and not self._messages and not self.writing_paused
+
+    def _receive(self, data: bytes) -> None:
+        """The beginning of a request."""
+        about = framed(data)
+        if about is None:
+            self._owed = None
+            self.pass_on(data)
+        elif about.call in self._desk.submissions:
+            self._submitted(data, about)
+        else:
+            self._owed = about.size
+            self.pass_on(data)
+
+    def _submitted(self, data: bytes, about: Framed) -> None:
+        if self._is_worth_waiting(data, about):
+            self._begun = data
+            self._pieces += 1
+            return
+        self._pieces = 0
+        if about.size != len(data) or len(data) > HELD_MAX:
+            self._owed = about.size
+            self.pass_on(data)
+        elif self._desk.admission.enter():
+            self._enter(data)
+        else:
+            self._held, self._about = data, about
+            self._desk.admission.wait(self)
+
+    def _is_worth_waiting(self, data: bytes, about: Framed) -> bool:
+        """The rest of it will be here in a moment."""
+        size = len(data) + 1 if about.size is None else about.size
+        return len(data) < size <= HELD_MAX and self._pieces < PIECES_MAX
+
+    def _enter(self, data: bytes) -> None:
+        """With a place that is its own until it leaves."""
+        self._owed, self._place = len(data), PROMISED
+        self.pass_on(data)
+        if not self._messages:
+            self._owed = None
+            self.leave()
+
+    def pass_on(self, data: bytes) -> None:
+        """To the server underneath."""
+        if data and self._owed is not None:
+            self._owed = self._owed - len(data) if len(data) <= self._owed else None
+        super().data_received(data)
+
+    def _process_keepalive(self) -> None:
+        """Whoever waits for its turn is not idle; and for the rest of what was begun the server
+        underneath has a time limit, and words when it is over."""
+        if self._held:
+            self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+        elif self._begun:
+            data, self._begun, self._owed = self._begun, b"", None
+            self.pass_on(data)
+        super()._process_keepalive()
+
+
+class Turn:
+    """Of a submission that came the ordinary way."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._decided: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def go_in(self) -> None:
+        if self._decided.done():
+            self._admission.leave()
+        else:
+            self._decided.set_result(True)
+
+    def turn_away(self, waited_s: float) -> None:
+        if not self._decided.done():
+            self._decided.set_result(False)
+
+    async def come(self) -> bool:
+        try:
+            return await self._decided
+        except asyncio.CancelledError:
+            self._admission.forget(self)
+            if not self._decided.cancelled():
+                self._admission.leave()
+            raise
+
+
+async def _turn(admission: Admission) -> bool:
+    """Whether there is a place, which then is taken."""
+    if admission.enter():
+        return True
+    turn = Turn(admission)
+    admission.wait(turn)
+    return await turn.come()
+
+
+def _no_turn(seconds: int) -> Refused:
+    return Refused("OVERLOADED", NO_TURN, retry_after_s=seconds)

@@ -1,0 +1,1 @@
+"""What operators ask: credits, tokens, workflows, notifications, records, health, figures."""

@@ -1,0 +1,77 @@
+"""``GET /metrics``: how things stand, gathered in one read and a few looks, and what was counted.
+
+On this machine nobody is asked for a token, as monitoring expects; from elsewhere, and through a
+proxy that runs here, an admin's is needed.
+"""
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+
+from jobrunner.core.features.meter import Readings
+from jobrunner.http.frame.call import Call, Door, Reply
+from jobrunner.http.frame.endpoint import ADMINS, Endpoint
+from jobrunner.http.frame.origins import is_direct
+
+TEXT = "text/plain"
+
+
+async def metrics(call: Call) -> Reply:
+    text, kind = call.door.exposition(await readings(call.door))
+    return Reply(200, text, content_type=kind)
+
+
+async def readings(door: Door) -> Readings:
+    """Ages count from now; what is due later is not overdue."""
+    found = await door.reader.gauges()
+    stats, pressure, now = door.supervisor.stats(), door.limits.stats(), door.clock.now()
+    return Readings(
+        jobs=found.by_status,
+        running=found.running,
+        in_line=found.in_line,
+        parked=found.parked,
+        oldest_in_line_s=_age_s(found.line_at, now),
+        overdue_timers_s=_age_s(found.due_at, now),
+        actors=stats["actors"],
+        letters=stats["letters"],
+        writes_waiting=int(pressure["waiting"]),
+        submissions_inside=door.limits.admission.inside,
+        submissions_waiting=len(door.limits.admission),
+        loop_lag_s=pressure["lag_s"],
+        streams=int(pressure["streams"]),
+        uploads=door.arrivals.under_way,
+        deliveries_under_way=door.supervisor.deliveries.under_way,
+        deliveries_waiting=found.deliveries,
+        endpoints_failing=found.endpoints_failing,
+        endpoints_disabled=found.endpoints_disabled,
+        file_bytes=found.file_bytes,
+        wal_bytes=found.wal_bytes,
+        free_bytes=door.limits.free_bytes,
+        threads_stray=stats["strays"],
+    )
+
+
+def is_local(address: str | None, headers: Mapping[str, str]) -> bool:
+    """From this machine, by its own name, and not on behalf of somebody elsewhere."""
+    try:
+        here = ip_address(address or "").is_loopback
+    except ValueError:
+        return False
+    return here and is_direct(headers)
+
+
+def _age_s(since: int | None, now: int) -> float:
+    return max(now - since, 0) / 1000 if since is not None else 0.0
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/metrics",
+        name="getMetrics",
+        handler=metrics,
+        summary="Figures for Prometheus; on this machine without a token",
+        answers={200: TEXT},
+        roles=ADMINS,
+        local=True,
+    ),
+)

@@ -1,0 +1,303 @@
+"""The delivery log: what was told to whom, each try of it, and how to have it told again."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from jobrunner.core.decision import EnableEndpoint, Redeliver
+from jobrunner.core.features.deliveries import DeliveryFilter, DeliveryRow, EndpointRow
+from jobrunner.core.features.notifications import lane_of
+from jobrunner.errors import Refused
+from jobrunner.http.frame.call import Call, Reply
+from jobrunner.http.frame.endpoint import ADMINS, OWNERS, Endpoint
+from jobrunner.http.frame.finding import visible_job
+from jobrunner.http.frame.instants import text_of, text_or_none
+from jobrunner.http.frame.paging import cursor_of, key_of
+from jobrunner.http.frame.rendering import reply
+from jobrunner.http.views import View
+from jobrunner.http.wire import NoFields, PageQuery
+
+Status = Literal["due", "delivered", "failed", "disabled"]
+
+
+class DeliveriesQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    status: Status | None = None
+
+
+class AllDeliveriesQuery(DeliveriesQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    job_id: Annotated[str, Meta(max_length=64)] | None = None
+    endpoint: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+
+
+class EndpointsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Without ``all``, those that fail or are disabled."""
+
+    all: bool = False
+
+
+class TryEntry(View, frozen=True, kw_only=True):
+    """``http_status`` is None when nobody answered."""
+
+    number: int
+    at: str
+    latency_ms: int
+    http_status: int | None
+    error: str | None
+
+
+class DeliveryEntry(View, frozen=True, kw_only=True):
+    """``url`` comes without its query. ``note`` says why it is not tried any more."""
+
+    id: str
+    job_id: str
+    type: str
+    status: str
+    endpoint: int
+    url: str
+    note: str | None
+    created_at: str
+    next_try_at: str | None
+    tries: list[TryEntry]
+
+
+class Deliveries(View, frozen=True, kw_only=True):
+    deliveries: list[DeliveryEntry]
+    next_cursor: str | None
+
+
+class EndpointEntry(View, frozen=True, kw_only=True):
+    """``owner`` is a user, or ``workflow:NAME``. ``failing_since`` is the first failure that no
+    success has followed, ``failures`` their number."""
+
+    id: int
+    owner: str
+    url: str
+    failing_since: str | None
+    failures: int
+    last_error: str | None
+    disabled_at: str | None
+    due: int
+
+
+class Endpoints(View, frozen=True, kw_only=True):
+    endpoints: list[EndpointEntry]
+    next_cursor: str | None
+
+
+class Secrets(View, frozen=True, kw_only=True):
+    """Newest first; a receiver takes a notification that is signed with any of them."""
+
+    secrets: list[str]
+
+
+async def of_job(call: Call) -> Reply:
+    """What its owner's endpoint was told; an admin sees also what the workflow's was."""
+    job = await visible_job(call)
+    query: DeliveriesQuery = call.query
+    owner = None if call.actor.role == "admin" else job.user_id
+    which = DeliveryFilter(query.limit, key_of(query.cursor), job.id, owner, query.status)
+    return await _page(call, which)
+
+
+async def of_all(call: Call) -> Reply:
+    query: AllDeliveriesQuery = call.query
+    after = key_of(query.cursor)
+    which = DeliveryFilter(
+        query.limit, after, query.job_id, None, query.status, endpoint=query.endpoint
+    )
+    return await _page(call, which)
+
+
+async def redeliver_own(call: Call) -> Reply:
+    job = await visible_job(call)
+    found = await _delivery(call)
+    others = call.actor.role != "admin" and found.owner != call.actor.name
+    if found.job_id != job.id or others:
+        raise _unknown(call)
+    return await _again(call, found)
+
+
+async def redeliver(call: Call) -> Reply:
+    return await _again(call, await _delivery(call))
+
+
+async def endpoints(call: Call) -> Reply:
+    query: EndpointsQuery = call.query
+    rows = await call.door.reader.endpoints(query.limit, key_of(query.cursor), not query.all)
+    following = cursor_of(rows[-1].id) if len(rows) == query.limit else None
+    return reply(Endpoints(endpoints=[_endpoint(row) for row in rows], next_cursor=following))
+
+
+async def enable(call: Call) -> Reply:
+    """What was held back goes out now."""
+    text = call.path["id"]
+    key = int(text) if text.isdecimal() and len(text) < 16 else 0
+    rows = await call.door.reader.endpoints(1, key + 1, troubled=False)
+    if not key or not rows or rows[0].id != key:
+        raise Refused("NOT_FOUND", f"there is no endpoint {text!r}")
+    if rows[0].disabled_at is not None:
+        unit = EnableEndpoint(key, call.door.clock.now(), call.actor.name)
+        await call.door.supervisor.write(unit)
+        call.door.supervisor.deliveries.note(lane_of(rows[0].owner, rows[0].url))
+    return reply(_endpoint((await call.door.reader.endpoints(1, key + 1, troubled=False))[0]))
+
+
+async def secrets(call: Call) -> Reply:
+    """What the caller's own endpoints verify with."""
+    shown = reply(Secrets(secrets=call.door.supervisor.deliveries.secrets_of(call.actor.name)))
+    shown.headers["Cache-Control"] = "no-store"
+    return shown
+
+
+async def _page(call: Call, which: DeliveryFilter) -> Reply:
+    rows = await call.door.reader.deliveries(which)
+    following = cursor_of(rows[-1].row) if len(rows) == which.limit else None
+    return reply(Deliveries(deliveries=[_entry(row) for row in rows], next_cursor=following))
+
+
+async def _delivery(call: Call) -> DeliveryRow:
+    found = await call.door.reader.delivery(_named(call))
+    if found is None:
+        raise _unknown(call)
+    return found
+
+
+async def _again(call: Call, found: DeliveryRow) -> Reply:
+    if found.disabled:
+        raise Refused(
+            "ENDPOINT_DISABLED",
+            f"endpoint {found.endpoint} answered that it is gone; an admin can enable it with "
+            f"POST /admin/endpoints/{found.endpoint}/enable",
+            endpoint=found.endpoint,
+        )
+    now = call.door.clock.now()
+    await call.door.supervisor.write(Redeliver(found.id, now, call.actor.name, found.job_id))
+    call.door.supervisor.deliveries.note(lane_of(found.owner, found.url))
+    return reply(_entry(await _delivery(call)), 202)
+
+
+def _named(call: Call) -> str:
+    return call.path.get("delivery", "") or call.path["id"]
+
+
+def _unknown(call: Call) -> Refused:
+    return Refused("NOT_FOUND", f"there is no delivery {_named(call)!r}")
+
+
+def _entry(row: DeliveryRow) -> DeliveryEntry:
+    return DeliveryEntry(
+        id=row.id,
+        job_id=row.job_id,
+        type=row.type,
+        status=row.status,
+        endpoint=row.endpoint,
+        url=bare(row.url),
+        note=row.note or None,
+        created_at=text_of(row.created_at),
+        next_try_at=text_or_none(row.due_at),
+        tries=[
+            TryEntry(
+                number=one.number,
+                at=text_of(one.at),
+                latency_ms=one.latency_ms,
+                http_status=one.http_status,
+                error=one.error or None,
+            )
+            for one in row.tries
+        ],
+    )
+
+
+def _endpoint(row: EndpointRow) -> EndpointEntry:
+    return EndpointEntry(
+        id=row.id,
+        owner=row.owner,
+        url=bare(row.url),
+        failing_since=text_or_none(row.failing_since),
+        failures=row.failures,
+        last_error=row.last_error or None,
+        disabled_at=text_or_none(row.disabled_at),
+        due=row.due,
+    )
+
+
+def bare(url: str) -> str:
+    """Without its query, in which receivers like to have a secret."""
+    return url.partition("?")[0]
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/jobs/{id}/deliveries",
+        name="getDeliveries",
+        handler=of_job,
+        summary="What its endpoint was told, with each try, newest first",
+        answers={200: Deliveries},
+        query=DeliveriesQuery,
+    ),
+    Endpoint(
+        method="POST",
+        path="/jobs/{id}/deliveries/{delivery}/redeliver",
+        name="redeliverOwn",
+        handler=redeliver_own,
+        summary="Tell it again, under the same id",
+        answers={202: DeliveryEntry},
+        roles=OWNERS,
+        body=NoFields,
+        empty=True,
+        codes=("ENDPOINT_DISABLED",),
+    ),
+    Endpoint(
+        method="GET",
+        path="/notifications/secret",
+        name="getNotifySecret",
+        handler=secrets,
+        summary="What the caller's endpoints verify notifications with",
+        answers={200: Secrets},
+        roles=OWNERS,
+    ),
+    Endpoint(
+        method="GET",
+        path="/admin/deliveries",
+        name="listDeliveries",
+        handler=of_all,
+        summary="All deliveries, newest first",
+        answers={200: Deliveries},
+        roles=ADMINS,
+        query=AllDeliveriesQuery,
+    ),
+    Endpoint(
+        method="POST",
+        path="/admin/deliveries/{id}/redeliver",
+        name="redeliver",
+        handler=redeliver,
+        summary="Tell it again, under the same id",
+        answers={202: DeliveryEntry},
+        roles=ADMINS,
+        body=NoFields,
+        empty=True,
+        codes=("ENDPOINT_DISABLED",),
+    ),
+    Endpoint(
+        method="GET",
+        path="/admin/endpoints",
+        name="listEndpoints",
+        handler=endpoints,
+        summary="Endpoints that fail or are disabled",
+        answers={200: Endpoints},
+        roles=ADMINS,
+        query=EndpointsQuery,
+    ),
+    Endpoint(
+        method="POST",
+        path="/admin/endpoints/{id}/enable",
+        name="enableEndpoint",
+        handler=enable,
+        summary="Deliver there again, also what was held back",
+        answers={200: EndpointEntry},
+        roles=ADMINS,
+        body=NoFields,
+        empty=True,
+    ),
+)

@@ -1,0 +1,125 @@
+"""Tokens: made with an end or without, replaced while the old ones are still good for a while,
+revoked."""
+
+from msgspec import UNSET, UnsetType
+
+from jobrunner.core.decision import Grant, NewToken, RevokeToken
+from jobrunner.core.features.tokens import replaced
+from jobrunner.core.questions import Token
+from jobrunner.errors import Refused
+from jobrunner.http.frame.call import Call, Reply
+from jobrunner.http.frame.instants import instant_of, text_of, text_or_none
+from jobrunner.http.frame.problems import invalid
+from jobrunner.http.frame.rendering import reply
+from jobrunner.http.routes.jobs.jobs import workflow_named
+from jobrunner.http.views import TokenEntry, Tokens
+from jobrunner.http.wire import Rotation, TokenOrder
+from jobrunner.ports import digest
+
+
+async def tokens(call: Call) -> Reply:
+    found = await call.door.reader.tokens()
+    return reply(Tokens(tokens=[_token_entry(token) for token in found]))
+
+
+async def new_token(call: Call) -> Reply:
+    """The token itself is in this answer and nowhere else."""
+    body: TokenOrder = call.body
+    entry = await _made(call, body.name, body.role, _end(call, body), workflows=_bound(call, body))
+    if body.role == "user":
+        await _open_account(call, body)
+    return reply(entry, 201)
+
+
+async def rotate_token(call: Call) -> Reply:
+    """A new one of the same name and role; the old ones end a little later."""
+    body: Rotation = call.body
+    now = call.door.clock.now()
+    old = replaced(await call.door.reader.tokens(), call.path["id"], now)
+    if isinstance(old, Refused):
+        raise old
+    end = None if body.expires_in is None else now + body.expires_in * 1000
+    until = now + body.grace * 1000
+    ids = tuple(token.id for token in old)
+    made = await _made(call, old[0].name, old[0].role, end, ids, until, old[0].workflows)
+    return reply(made, 201)
+
+
+async def revoke_token(call: Call) -> Reply:
+    """By token id, or by name: then all of that name."""
+    which, now = call.path["id"], call.door.clock.now()
+    await call.door.supervisor.write(RevokeToken(which, now, call.actor.name))
+    call.door.keyring.forget()
+    return Reply(204)
+
+
+async def _made(
+    call: Call,
+    name: str,
+    role: str,
+    expires_at: int | None,
+    replaces: tuple[str, ...] = (),
+    until: int = 0,
+    workflows: tuple[str, ...] = (),
+) -> TokenEntry:
+    door, now = call.door, call.door.clock.now()
+    secret, token_id = door.ids.secret(), door.ids.fresh()
+    sealed, by = digest(secret.encode()), call.actor.name
+    await door.supervisor.write(
+        NewToken(token_id, name, role, sealed, now, by, expires_at, replaces, until, workflows)
+    )
+    door.keyring.forget()
+    return _token_entry(Token(token_id, name, role, now, expires_at, workflows=workflows), secret)
+
+
+def _bound(call: Call, order: TokenOrder) -> tuple[str, ...]:
+    """Raises: Refused VALIDATION_ERROR, UNKNOWN_WORKFLOW."""
+    if order.workflows and order.role != "workflow":
+        detail = f"only a token of role workflow can be for some workflows; this is a {order.role}"
+        raise invalid(detail, ("$.workflows", detail))
+    definitions = call.door.supervisor.definitions
+    for name in order.workflows:
+        if name not in definitions.refused:
+            workflow_named(call, name)
+    return tuple(sorted(set(order.workflows)))
+
+
+def _end(call: Call, order: TokenOrder) -> int | None:
+    """Raises: Refused VALIDATION_ERROR."""
+    now = call.door.clock.now()
+    if order.expires_at is not None and order.expires_in is not None:
+        detail = "expires_at and expires_in both say when it ends; send one of them"
+        raise invalid(detail, ("$.expires_in", detail))
+    if order.expires_in is not None:
+        return now + order.expires_in * 1000
+    if order.expires_at is None:
+        return None
+    expires_at = instant_of(order.expires_at, "$.expires_at")
+    if expires_at <= now:
+        raise invalid("expires_at is over already", ("$.expires_at", "not in the future"))
+    return expires_at
+
+
+async def _open_account(call: Call, body: TokenOrder) -> None:
+    """Only a new user starts with credits; another token of the same name changes no balance."""
+    door = call.door
+    first = door.settings.initial_credits if body.credits is None else body.credits
+    opening = Grant(body.name, first, "initial", call.actor.name, door.clock.now(), once=True)
+    try:
+        await door.supervisor.write(opening)
+    except Refused as refused:
+        if refused.code != "ALREADY_EXISTS":
+            raise
+
+
+def _token_entry(token: Token, secret: str | UnsetType = UNSET) -> TokenEntry:
+    return TokenEntry(
+        id=token.id,
+        name=token.name,
+        role=token.role,
+        workflows=list(token.workflows),
+        created_at=text_of(token.created_at),
+        expires_at=text_or_none(token.expires_at),
+        revoked_at=text_or_none(token.revoked_at),
+        token=secret,
+    )

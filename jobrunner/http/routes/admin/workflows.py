@@ -1,0 +1,163 @@
+"""The declarations, as published: pair by pair, with wildcards expanded."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from jobrunner.core.declaration.artifacts import Listed, schema_of_shapes
+from jobrunner.core.declaration.workflow import ANY, Command, Definition, State, Upload, Workflow
+from jobrunner.drawing.graph import mermaid, svg
+from jobrunner.errors import Refused
+from jobrunner.http.frame.call import Call, Reply
+from jobrunner.http.frame.rendering import encode, reply
+from jobrunner.http.views import (
+    ArtifactKind,
+    CommandView,
+    EdgeView,
+    JobTypeView,
+    RefusedWorkflow,
+    StateView,
+    UploadKind,
+    WorkflowEntry,
+    Workflows,
+    WorkflowView,
+)
+from jobrunner.http.wire import DrawingQuery
+
+DRAWINGS: dict[str, tuple[Callable[[Workflow], str], str]] = {
+    "mermaid": (mermaid, "text/plain; charset=utf-8"),
+    "svg": (svg, "image/svg+xml"),
+}
+NO_SCRIPT = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+
+
+async def list_workflows(call: Call) -> Reply:
+    definitions = call.door.supervisor.definitions
+    loaded = [definitions.current(name) for name in sorted(definitions.names())]
+    entries = [
+        WorkflowEntry(
+            name=definition.workflow.name,
+            version=definition.workflow.version,
+            initial=definition.workflow.initial,
+            job_types=list(definition.job_types),
+        )
+        for definition in loaded
+        if definition is not None
+    ]
+    refused = [
+        RefusedWorkflow(name=name, faults=[str(fault) for fault in faults])
+        for name, faults in sorted(definitions.refused.items())
+    ]
+    return reply(Workflows(workflows=entries, refused=refused))
+
+
+async def show_workflow(call: Call) -> Reply:
+    """The declaration, or its picture."""
+    query: DrawingQuery = call.query
+    name = call.path["name"]
+    definition = call.door.supervisor.definitions.current(name)
+    if definition is None:
+        raise Refused("NOT_FOUND", f"there is no workflow {name!r}")
+    if query.format == "json":
+        return Reply(200, _published(definition))
+    draw, content_type = DRAWINGS[query.format]
+    return Reply(200, draw(definition.workflow).encode(), dict(NO_SCRIPT), content_type)
+
+
+def schema_of(kind: type[Struct]) -> dict[str, Any]:
+    """JSON Schema, complete in itself."""
+    return msgspec.json.schema(kind)
+
+
+@lru_cache(maxsize=64)
+def _published(definition: Definition) -> bytes:
+    return encode(_view(definition))
+
+
+def _view(definition: Definition) -> WorkflowView:
+    workflow = definition.workflow
+    job_types = {
+        job_type.name: JobTypeView(
+            params_schema=schema_of(definition.structs[job_type.params]),
+            price=job_type.price,
+            result_schema=schema_of_shapes(definition.result_shapes(job_type.name)) or None,
+        )
+        for job_type in workflow.job_types
+    }
+    return WorkflowView(
+        name=workflow.name,
+        version=workflow.version,
+        digest=definition.digest,
+        initial=workflow.initial,
+        states=[_state(state) for state in workflow.states],
+        edges=_edges(definition),
+        commands=[_command(definition, command) for command in workflow.commands],
+        uploads=[_upload(upload) for upload in workflow.uploads],
+        artifacts=[_artifact(listed) for listed in workflow.artifacts],
+        job_types=job_types,
+        params_schema=job_types[workflow.job_types[0].name].params_schema,
+        prices={name: view.price for name, view in job_types.items()},
+    )
+
+
+def _state(state: State) -> StateView:
+    stages = set(state.stage.values())
+    one = stages.pop() if len(stages) == 1 and (ANY in state.stage) else None
+    return StateView(
+        name=state.name,
+        kind=state.kind,
+        stage=one or dict(state.stage) or None,
+        same=state.same,
+        ends=state.ends or None,
+        deadline_s=state.deadline.after_s if state.deadline else None,
+        limit_s=state.limit_s or None,
+        retry_max=state.retry.max if state.retry else None,
+    )
+
+
+def _edges(definition: Definition) -> list[EdgeView]:
+    return [
+        EdgeView(
+            source=source,
+            target=target,
+            triggers=list(edge.by),
+            guards=[guard.call.name for guard in edge.guards],
+            money=edge.money,
+        )
+        for source, targets in definition.table.items()
+        for target, edge in targets.items()
+    ]
+
+
+def _upload(upload: Upload) -> UploadKind:
+    return UploadKind(
+        name=upload.name,
+        source=list({**upload.begins, **upload.walks}),
+        asset_type=upload.asset_type,
+        types=list(upload.types),
+        max_bytes=upload.max_bytes or None,
+    )
+
+
+def _artifact(listed: Listed) -> ArtifactKind:
+    return ArtifactKind(
+        name=listed.name,
+        value_schema=schema_of_shapes(listed.shapes),
+        writers=list(listed.writers),
+        source=list(listed.states),
+    )
+
+
+def _command(definition: Definition, command: Command) -> CommandView:
+    fields = schema_of(definition.structs[command.fields]) if command.fields else None
+    return CommandView(
+        name=command.name,
+        source=list(command.walks),
+        path={source: list(walk) for source, walk in command.walks.items()},
+        satisfied=list(command.satisfied),
+        roles=list(command.roles),
+        fields_schema=fields,
+    )

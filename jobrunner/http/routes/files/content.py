@@ -1,0 +1,258 @@
+"""Files going out: the whole of one, a range of it, or why not.
+
+A file is never shown, only handed over: as an attachment, under a plain name, as a type from a
+short list, and to its owner alone. Its digest is its ETag, so a download that broke off goes on
+where it stood if, and only if, the file is still the one that it began with.
+"""
+
+import errno
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+import anyio
+from aiohttp import web
+
+from jobrunner.core.decision import Unshelve
+from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.job import Actor, Snapshot
+from jobrunner.core.questions import AssetRow, JobFilter
+from jobrunner.errors import Refused
+from jobrunner.files.library import inside
+from jobrunner.http.frame.addresses import link
+from jobrunner.http.frame.call import Call, Reply
+
+CLAIMS_MAX = 100
+BLOCK = 256 * 1024
+RANGE = re.compile(r"bytes=\s*([0-9]{0,18})-([0-9]{0,18})\s*")
+DIGITS = re.compile(r"[0-9a-f]{64}")
+ANY_TYPE = "application/octet-stream"
+TYPES = {
+    "csv": "text/csv",
+    "gif": "image/gif",
+    "jpeg": "image/jpeg",
+    "jpg": "image/jpeg",
+    "m4a": "audio/mp4",
+    "md": "text/markdown",
+    "mov": "video/quicktime",
+    "mp3": "audio/mpeg",
+    "mp4": "video/mp4",
+    "ogg": "audio/ogg",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "srt": "application/x-subrip",
+    "txt": "text/plain",
+    "vtt": "text/vtt",
+    "wav": "audio/wav",
+    "webm": "video/webm",
+    "webp": "image/webp",
+    "zip": "application/zip",
+}
+KINDS = tuple(sorted(set(TYPES.values())))
+LOCKED_DOWN = {
+    "Accept-Ranges": "bytes",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+async def own_asset(call: Call) -> AssetRow:
+    """The asset that the path names, if it is the caller's.
+
+    Raises: Refused NOT_FOUND, also for a stranger's."""
+    asset_id = call.path["id"]
+    row = await call.door.reader.asset(asset_id)
+    if row is None or not await _readable(call, row):
+        raise Refused("NOT_FOUND", f"there is no asset {asset_id}")
+    return row
+
+
+async def _readable(call: Call, row: AssetRow) -> bool:
+    """A user reads its own; a token for some workflows the files of their jobs, and those that such
+    a job names."""
+    if call.actor.role == "user":
+        return row.user_id == call.actor.name
+    if not call.actor.workflows:
+        return True
+    job = await call.door.reader.job(row.job_id) if row.job_id else None
+    if job is not None and call.actor.serves(job.workflow):
+        return True
+    if await call.door.reader.named_by(row, call.actor.workflows):
+        return True
+    return await works_with_library(call, row.user_id)
+
+
+async def works_with_library(call: Call, owner: str) -> bool:
+    """Whether the caller has claimed a job of theirs where it may look into their library."""
+    definitions, actor = call.door.supervisor.definitions, call.actor
+    if actor.role != "workflow":
+        return False
+    loaded = [found for name in definitions.names() if (found := definitions.current(name))]
+    states = {
+        state.name
+        for definition in loaded
+        if actor.serves(definition.workflow.name)
+        for state in definition.workflow.states
+        if state.library
+    }
+    if not states:
+        return False
+    theirs = JobFilter(
+        user_id=owner, workflows=actor.workflows, statuses=tuple(sorted(states)), limit=CLAIMS_MAX
+    )
+    page = await call.door.reader.jobs(theirs)
+    return any(_is_claimed_by(job, definitions.of(job), actor) for job in page.jobs)
+
+
+def _is_claimed_by(job: Snapshot, definition: Definition | None, actor: Actor) -> bool:
+    claimant = job.attempt.claimant if job.attempt else ""
+    if definition is None or not claimant or not actor.stands_for(claimant):
+        return False
+    return definition.states[job.status].library
+
+
+async def content(call: Call) -> Reply:
+    """The file, or the range of it that was asked for."""
+    row = await own_asset(call)
+    size, headers = await _found(call, row), _headers(row)
+    if "ETag" in headers and _seen(call, headers["ETag"]):
+        return Reply(304, b"", headers)
+    first, last = _wanted(call, size, headers.get("ETag"))
+    headers["Content-Length"] = str(last - first + 1)
+    status = 200
+    if (first, last) != (0, size - 1):
+        status = 206
+        headers["Content-Range"] = f"bytes {first}-{last}/{size}"
+    path = inside(call.door.assets, row.asset.storage_path)
+    idle_s = call.door.settings.upload_idle_s
+
+    async def pour(request: web.Request) -> web.StreamResponse:
+        return await _pour(request, status, headers, path, first, last, idle_s)
+
+    return Reply(status, headers=headers, pour=pour)
+
+
+async def discard(call: Call) -> Reply:
+    """Delete a file that is no job's."""
+    row = await own_asset(call)
+    if not (call.actor.role == "admin" or row.user_id == call.actor.name):
+        raise Refused("FORBIDDEN", "deleting a file is for its owner or an admin")
+    if row.job_id is not None:
+        detail = f"the file belongs to job {row.job_id} and goes with it"
+        raise Refused("ASSET_ATTACHED", detail, job_id=row.job_id)
+    folder = row.asset.storage_path.rpartition("/")[0]
+    now = call.door.clock.now()
+    await call.door.supervisor.unshelve(Unshelve(row.asset.id, folder, now, call.actor.name))
+    return Reply(204)
+
+
+async def _found(call: Call, row: AssetRow) -> int:
+    """The size of the file, where it is what its row says and lies where only its own files lie.
+
+    Raises: Refused ASSET_GONE."""
+    asset, parts = row.asset, Path(row.asset.storage_path).parts
+    size = -1
+    if len(parts) > 1 and parts[-2] in (row.job_id, asset.id):
+        size = await anyio.to_thread.run_sync(_size, call.door.assets, asset.storage_path)
+    if size < 0 or asset.file_size not in (None, size):
+        detail = f"the file of asset {asset.id} is not in this service; its url says where it was"
+        raise Refused("ASSET_GONE", detail, url=link(call, asset.url))
+    return size
+
+
+def _size(root: str, path: str) -> int:
+    try:
+        place = inside(root, path)
+        return -1 if place.is_symlink() or not place.is_file() else place.stat().st_size
+    except (OSError, ValueError):
+        return -1
+
+
+def _headers(row: AssetRow) -> dict[str, str]:
+    name = row.asset.storage_path.rpartition("/")[2]
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name) or "file"
+    headers = {
+        "Content-Type": TYPES.get(name.rpartition(".")[2].lower(), ANY_TYPE),
+        "Content-Disposition": f'attachment; filename="{plain}"',
+        **LOCKED_DOWN,
+    }
+    if DIGITS.fullmatch(row.asset.sha256):
+        headers["ETag"] = f'"{row.asset.sha256}"'
+    return headers
+
+
+def _seen(call: Call, etag: str) -> bool:
+    given = call.headers.get("If-None-Match", "")
+    tags = [tag.strip().removeprefix("W/") for tag in given.split(",")]
+    return given.strip() == "*" or etag in tags
+
+
+def _wanted(call: Call, size: int, etag: str | None) -> tuple[int, int]:
+    """First and last byte. What is no single range, or is of a file that is not this one, is the
+    whole file.
+
+    Raises: Refused RANGE_NOT_SATISFIABLE."""
+    whole = (0, size - 1)
+    given = RANGE.fullmatch(call.headers.get("Range", ""))
+    if_range = call.headers.get("If-Range")
+    if given is None or given[1] == given[2] == "" or (if_range is not None and if_range != etag):
+        return whole
+    if not given[1]:
+        first, last = max(size - int(given[2]), 0), size - 1
+    else:
+        first, last = int(given[1]), min(int(given[2] or size), size - 1)
+        if given[2] and int(given[2]) < first:
+            return whole
+    if first >= size:
+        detail = f"the file has {size} bytes; there is nothing in the range that was asked for"
+        raise Refused("RANGE_NOT_SATISFIABLE", detail, size=size)
+    return first, last
+
+
+async def _pour(
+    request: web.Request,
+    status: int,
+    headers: Mapping[str, str],
+    path: Path,
+    first: int,
+    last: int,
+    idle_s: float,
+) -> web.StreamResponse:
+    """What has begun cannot become another answer: a fault from here on breaks the connection."""
+    file = await anyio.to_thread.run_sync(_opened, path, first)
+    response = web.StreamResponse(status=status, headers=headers)
+    try:
+        await response.prepare(request)
+        left = last - first + 1 if request.method != "HEAD" else 0
+        while left:
+            block = await anyio.to_thread.run_sync(file.read, min(left, BLOCK))
+            if not block:
+                raise EOFError("the file has become shorter")
+            with anyio.fail_after(idle_s):
+                await response.write(block)
+            left -= len(block)
+        await response.write_eof()
+    except (OSError, EOFError):
+        if request.transport is not None:
+            request.transport.abort()
+    finally:
+        file.close()
+    return response
+
+
+def _opened(path: Path, first: int) -> BinaryIO:
+    try:
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise Refused("ASSET_GONE", "the file was removed just now") from error
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise Refused("OVERLOADED", "too many files are open here now") from error
+        raise
+    file.seek(first)
+    return file
+
+
+__all__ = ["content", "discard", "own_asset", "works_with_library"]

@@ -1,0 +1,302 @@
+"""Files coming in, in one request: for a job, or before there is one.
+
+The order is always the same. Whatever can be refused is refused before a byte is asked for. Then
+the bytes go to a part, the part to its place, and last the row is committed; what fails on the way
+leaves neither file nor row, and the same may be sent again.
+"""
+
+import re
+from base64 import b64decode
+from binascii import Error
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+from msgspec.structs import replace
+
+from jobrunner.actors import Answer
+from jobrunner.core.decision import Shelve
+from jobrunner.core.declaration.workflow import Definition, Upload
+from jobrunner.core.features.sent_files import sendable
+from jobrunner.core.features.uploads import admitted, safe_name
+from jobrunner.core.job import Asset, Snapshot
+from jobrunner.core.messages import Arrived, Arriving, Sending
+from jobrunner.errors import OutcomeUnknown, PluginFault, Refused
+from jobrunner.files.incoming import Part, Placed
+from jobrunner.http.frame.addresses import link
+from jobrunner.http.frame.bodies import too_large
+from jobrunner.http.frame.call import Call, Reply
+from jobrunner.http.frame.etags import expected_version
+from jobrunner.http.frame.finding import governed_job
+from jobrunner.http.frame.problems import invalid
+from jobrunner.http.frame.rendering import asset_entry, reply, reply_answer
+from jobrunner.http.frame.streamed_bodies import Stream
+from jobrunner.http.routes.files.content import ANY_TYPE, TYPES
+from jobrunner.http.wire import SendQuery, UploadQuery
+
+LIBRARY = "upload"
+FAMILIES = ("image", "audio", "video", "text")
+First = Callable[[], Awaitable[None]]
+STRUCTURED = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]{44}):\s*(?:,|$)")
+HEX = re.compile(r"[0-9a-fA-F]{64}")
+
+
+async def upload(call: Call) -> Reply:
+    """``PUT /jobs/{id}/upload``: a file for a job."""
+    query: UploadQuery = call.query
+    stream: Stream = call.stream
+    job, definition = await governed_job(call)
+    declared = admit(call, job, definition, query.upload, stream.media_type)
+    limit, wanted = limit_of(call, declared), expected_digest(call)
+    version = expected_version(call)
+    check_length(stream.length, limit)
+    with call.door.arrivals.alone(job.id):
+        asset_id = call.door.ids.fresh()
+        async with _part(call, asset_id, stream.length) as part:
+            await _receive(part, stream, limit, wanted, lambda: begin(call, job, declared, version))
+            answer = await finish(
+                call, job, definition, declared, asset_id, query.name, part.sha256
+            )
+    return reply_answer(call, answer, 200)
+
+
+async def shelve(call: Call) -> Reply:
+    """``POST /assets``: a file before its job."""
+    query: UploadQuery = call.query
+    stream: Stream = call.stream
+    _ = stream.media_type
+    limit, wanted = call.door.settings.max_upload, expected_digest(call)
+    check_length(stream.length, limit)
+    asset_id = call.door.ids.fresh()
+    async with _part(call, asset_id, stream.length) as part:
+        await _receive(part, stream, limit, wanted, None)
+        asset = await finish_alone(call, asset_id, call.actor.name, query.name, part.sha256)
+    shown = reply(asset_entry(call, asset, None), 201)
+    shown.headers["Location"] = link(call, f"/assets/{asset_id}")
+    return shown
+
+
+async def send(call: Call) -> Reply:
+    """``POST /jobs/{id}/assets``: a worker's file for the attempt that it works on."""
+    query: SendQuery = call.query
+    stream: Stream = call.stream
+    job, definition = await governed_job(call)
+    asset_id = call.door.ids.fresh()
+    asset = Asset(asset_id, query.asset_type or type_of(stream.media_type, query.name), "")
+    marks = (query.run_id, query.attempt, query.claim)
+    asked = Sending(call.actor, asset, query.artifact or "", *marks)
+    await admit_sent(call, job, definition, asked)
+    limit, wanted = sent_limit(call, definition), expected_digest(call)
+    check_length(stream.length, limit)
+    async with _part(call, asset_id, stream.length) as part:
+        await _receive(part, stream, limit, wanted, None)
+        asset = await finish_sent(call, job, definition, asked, query.name, part.sha256)
+    return reply(asset_entry(call, asset, job.id), 201)
+
+
+async def admit_sent(call: Call, job: Snapshot, definition: Definition, asked: Sending) -> None:
+    """Raises: Refused, for everything that is known without the file."""
+    if refused := sendable(definition, job, asked.actor, asked, asked.artifact):
+        raise refused
+
+
+async def finish_sent(
+    call: Call,
+    job: Snapshot,
+    definition: Definition,
+    asked: Sending,
+    wanted_name: str,
+    sha256: str,
+) -> Asset:
+    """The whole part lies among the files of the job, and waits there for a report."""
+    name = safe_name(wanted_name, asked.asset.asset_type)
+    waiting = job.attempt.sent if job.attempt else ()
+    count = sum(job.asset_types.values()) + len(waiting)
+    arrivals, folder = call.door.arrivals, _folder(definition, job)
+    placed = await arrivals.place(asked.asset.id, folder, name, count, sha256)
+    asset = _asset(call, asked.asset.id, asked.asset.asset_type, placed)
+    async with _or_removed(call, placed):
+        answer = await call.door.supervisor.ask(job.id, replace(asked, asset=asset))
+    if answer.replayed:
+        await arrivals.remove(placed.path)
+    return asset
+
+
+def sent_limit(call: Call, definition: Definition) -> int:
+    """As large as the largest file that the workflow takes from people, where it says so."""
+    most = call.door.settings.max_upload
+    sizes = [upload.max_bytes or most for upload in definition.workflow.uploads]
+    return min(max(sizes, default=most), most)
+
+
+def type_of(media_type: str, name: str) -> str:
+    """What a file is in the library when nobody says it: its family, or just a file."""
+    told = TYPES.get(name.rpartition(".")[2].lower(), "") if media_type == ANY_TYPE else media_type
+    family = told.partition("/")[0]
+    return family if family in FAMILIES else "file"
+
+
+def admit(call: Call, job: Snapshot, definition: Definition, name: str, media_type: str) -> Upload:
+    """Raises: Refused, for everything that is known without the file."""
+    now = call.door.clock.now()
+    try:
+        found = admitted(definition, job, call.actor, name, media_type, now)
+    except PluginFault as fault:
+        raise call.door.supervisor.faulted(fault, job) from fault
+    if isinstance(found, Refused):
+        raise found
+    return found
+
+
+async def begin(call: Call, job: Snapshot, declared: Upload, version: int | None = None) -> None:
+    """The first byte is here."""
+    await call.door.supervisor.ask(job.id, Arriving(call.actor, declared.name, version))
+
+
+async def finish(
+    call: Call,
+    job: Snapshot,
+    definition: Definition,
+    declared: Upload,
+    asset_id: str,
+    wanted_name: str,
+    sha256: str,
+) -> Answer:
+    """The whole part becomes a file of the job, in the commit that its arrival is decided in."""
+    name, folder = safe_name(wanted_name, declared.asset_type), _folder(definition, job)
+    count = sum(job.asset_types.values())
+    placed = await call.door.arrivals.place(asset_id, folder, name, count, sha256)
+    asset = _asset(call, asset_id, declared.asset_type, placed)
+    async with _or_removed(call, placed):
+        asked = Arrived(call.actor, declared.name, asset)
+        answer = await call.door.supervisor.ask(job.id, asked)
+    if answer.replayed:
+        await call.door.arrivals.remove(placed.path)
+    return answer
+
+
+async def finish_alone(
+    call: Call, asset_id: str, user_id: str, wanted_name: str, sha256: str
+) -> Asset:
+    """The same for a file that is no job's: it lies in a folder of its own."""
+    name, folder = safe_name(wanted_name, LIBRARY), f"{user_id}/{asset_id}"
+    placed = await call.door.arrivals.place(asset_id, folder, name, 0, sha256)
+    asset = _asset(call, asset_id, LIBRARY, placed)
+    async with _or_removed(call, placed):
+        await call.door.supervisor.write(Shelve(asset, user_id))
+    call.door.log(
+        "asset.created", asset_id=asset_id, asset_type=LIBRARY, user_id=user_id, job_id=None
+    )
+    return asset
+
+
+def _folder(definition: Definition, job: Snapshot) -> str:
+    parts = (definition.workflow.folder, job.user_id, job.id)
+    return "/".join(part for part in parts if part)
+
+
+def limit_of(call: Call, declared: Upload) -> int:
+    most = call.door.settings.max_upload
+    return min(declared.max_bytes or most, most)
+
+
+def check_length(length: int | None, limit: int) -> None:
+    """Raises: Refused BODY_TOO_LARGE, VALIDATION_ERROR."""
+    if length == 0:
+        raise empty()
+    if length is not None and length > limit:
+        raise too_large(limit)
+
+
+def empty() -> Refused:
+    return invalid("the file is empty; send its bytes as the body", ("$", "empty"))
+
+
+def expected_digest(call: Call) -> str | None:
+    """What the caller says the file's SHA-256 is: ``Content-Digest`` or ``Repr-Digest`` as in
+    RFC 9530, or ``X-Content-SHA256`` in hex.
+
+    Raises: Refused VALIDATION_ERROR."""
+    for header in ("Content-Digest", "Repr-Digest"):
+        given = call.headers.get(header)
+        if given is not None and "sha-256" in given:
+            found = STRUCTURED.search(given)
+            if found is None:
+                raise _bad_digest(header, "sha-256=:BASE64:")
+            return _decoded(header, found[1])
+    plain = call.headers.get("X-Content-SHA256")
+    if plain is None:
+        return None
+    if not HEX.fullmatch(plain.strip()):
+        raise _bad_digest("X-Content-SHA256", "64 hex digits")
+    return plain.strip().lower()
+
+
+def _decoded(header: str, text: str) -> str:
+    try:
+        raw = b64decode(text, validate=True)
+    except Error:
+        raw = b""
+    if len(raw) != 32:
+        raise _bad_digest(header, "sha-256=:BASE64:")
+    return raw.hex()
+
+
+def _bad_digest(header: str, form: str) -> Refused:
+    detail = f"{header} does not read like {form}"
+    return invalid(detail, (header, detail))
+
+
+@asynccontextmanager
+async def _part(call: Call, asset_id: str, length: int | None) -> AsyncIterator[Part]:
+    """Gone when the block is left, however that is: what is worth keeping has another name then."""
+    arrivals = call.door.arrivals
+    await arrivals.check_room(length or 0)
+    part = await arrivals.begin(asset_id)
+    try:
+        yield part
+    finally:
+        part.close()
+        with anyio.CancelScope(shield=True):
+            await arrivals.drop(asset_id)
+
+
+async def _receive(
+    part: Part, stream: Stream, limit: int, wanted: str | None, first: First | None
+) -> None:
+    """Raises: Refused, also when the sender is gone before the end."""
+    async for block in stream.blocks(limit):
+        if not part.size and first is not None:
+            await first()
+        await part.write(block)
+    if not part.size:
+        raise empty()
+    if wanted is not None and wanted != part.sha256:
+        detail = "what arrived is not what was announced; send it again"
+        raise Refused("DIGEST_MISMATCH", detail, expected=wanted, received=part.sha256)
+    await part.flush()
+
+
+@asynccontextmanager
+async def _or_removed(call: Call, placed: Placed) -> AsyncIterator[None]:
+    """A file whose row is not written goes. Where nobody knows, it stays: the next start will."""
+    try:
+        yield
+    except OutcomeUnknown:
+        raise
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await call.door.arrivals.remove(placed.path)
+        raise
+
+
+def _asset(call: Call, asset_id: str, asset_type: str, placed: Placed) -> Asset:
+    return Asset(
+        id=asset_id,
+        asset_type=asset_type,
+        url=f"/assets/{asset_id}/content",
+        storage_path=placed.path,
+        file_size=placed.size,
+        sha256=placed.sha256,
+        created_at=call.door.clock.now(),
+    )

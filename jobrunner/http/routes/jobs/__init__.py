@@ -1,0 +1,1 @@
+"""Jobs: submitted, read, listed, commanded, paused, done again, followed, many at once."""

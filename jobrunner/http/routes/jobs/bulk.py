@@ -1,0 +1,290 @@
+"""One command for many jobs: tried out, carried out at once, or begun under a handle."""
+
+from collections import Counter
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, to_builtins
+
+from jobrunner.actors.features.bulk import FORESEEN_MAX
+from jobrunner.core.features.bulk import BUILT_IN, Bulk, BulkItem, Orders
+from jobrunner.core.questions import JobFilter
+from jobrunner.http.frame.addresses import link
+from jobrunner.http.frame.call import Call, Reply
+from jobrunner.http.frame.endpoint import ADMINS, Endpoint
+from jobrunner.http.frame.instants import text_of, text_or_none
+from jobrunner.http.frame.paging import cursor_of, key_of
+from jobrunner.http.frame.problems import invalid
+from jobrunner.http.frame.rendering import encode, reply
+from jobrunner.http.views import View
+from jobrunner.http.wire import (
+    Body,
+    LabelKey,
+    LabelValue,
+    Name,
+    PageQuery,
+    Prose,
+    UserId,
+    needs_one,
+    not_both,
+)
+
+AT_ONCE_MAX = 100
+AT_ONCE_S = 20.0
+IDS_MAX = 5000
+SHOWN_MAX = 100
+
+
+SAYS_SOMETHING: dict[str, Any] = {
+    "anyOf": [
+        needs_one("workflow", "job_type", "user_id"),
+        {"required": ["status"], "properties": {"status": {"minItems": 1}}},
+        {"required": ["labels"], "properties": {"labels": {"minProperties": 1}}},
+        {"required": ["stuck"], "properties": {"stuck": {"const": True}}},
+        {"required": ["paused"], "properties": {"paused": {"const": True}}},
+    ]
+}
+AGAIN = {
+    "properties": {"params": {"type": "object"}},
+    "propertyNames": {"enum": ["from", "params"]},
+}
+TAKES_FIELDS: dict[str, Any] = {
+    "anyOf": [
+        {"properties": {"fields": {"maxProperties": 0}}},
+        {"properties": {"command": {"not": {"enum": list(BUILT_IN)}}}},
+        {"properties": {"command": {"const": "rerun"}, "fields": AGAIN}},
+    ]
+}
+
+
+class Which(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Jobs that fit all of this. One that says nothing is refused: it would mean every job."""
+
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (SAYS_SOMETHING,)
+    workflow: Name | None = None
+    status: Annotated[list[Name], Meta(max_length=64)] = []
+    job_type: Name | None = None
+    user_id: UserId | None = None
+    labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] = {}
+    stuck: bool = False
+    paused: bool = False
+
+
+class BulkOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``ids`` or ``filter``. ``fields`` are the command's own; for ``rerun``, ``from`` and
+    ``params``."""
+
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (
+        needs_one("ids", "filter"),
+        not_both("ids", "filter"),
+        TAKES_FIELDS,
+    )
+    command: Name
+    ids: Annotated[list[Name], Meta(min_length=1, max_length=IDS_MAX)] | None = None
+    filter: Which | None = None
+    dry_run: bool = False
+    reason: Prose | None = None
+    fields: dict[str, Any] = {}
+
+
+class BulkFailure(View, frozen=True, kw_only=True):
+    job_id: str
+    error_code: str
+    detail: str
+
+
+class BulkView(View, frozen=True, kw_only=True):
+    """``satisfied`` are those for whom there was nothing to do. ``failures`` come in the order of
+    the jobs, a page of them."""
+
+    id: str
+    command: str
+    by: str
+    reason: str | None
+    status: str
+    total: int
+    done: int
+    satisfied: int
+    failed: int
+    left: int
+    created_at: str
+    ended_at: str | None
+    failures: list[BulkFailure]
+    next_cursor: str | None
+
+
+class ForeseenJob(View, frozen=True, kw_only=True):
+    job_id: str
+    status: str | None
+    outcome: str
+    to: str | None
+    detail: str | None
+
+
+class ForeseenBulk(View, frozen=True, kw_only=True):
+    """What would happen to the first ``examined`` of ``total`` jobs: how many by outcome
+    (``done``, ``satisfied`` or an error code), and the first of them one by one."""
+
+    dry_run: bool
+    command: str
+    total: int
+    examined: int
+    outcomes: dict[str, int]
+    jobs: list[ForeseenJob]
+
+
+async def order(call: Call) -> Reply:
+    """A few are done when this answers; more are begun, and are done whatever happens."""
+    body: BulkOrder = call.body
+    _check_command(call, body)
+    job_ids = await _chosen(call, body)
+    which = to_builtins(body.filter) if body.filter else None
+    orders = Orders(body.command, body.fields, body.reason, which)
+    bulks = call.door.supervisor.bulks
+    if body.dry_run:
+        return await _dry_run(call, orders, job_ids)
+    bulk = await bulks.order(orders, job_ids, call.actor)
+    if bulk.total <= AT_ONCE_MAX:
+        bulk = await bulks.ended(bulk.id, AT_ONCE_S)
+    status = 202 if bulk.status == "running" else 201
+    shown = await _shown(call, bulk, SHOWN_MAX, None)
+    return Reply(status, encode(shown), {"Location": link(call, f"/admin/bulk/{bulk.id}")})
+
+
+async def show(call: Call) -> Reply:
+    query: PageQuery = call.query
+    bulk = await call.door.supervisor.bulks.found(call.path["id"])
+    return reply(await _shown(call, bulk, query.limit, key_of(query.cursor)))
+
+
+async def abort(call: Call) -> Reply:
+    bulk = await call.door.supervisor.bulks.abort(call.path["id"], call.actor)
+    return reply(await _shown(call, bulk, SHOWN_MAX, None))
+
+
+def _check_command(call: Call, body: BulkOrder) -> None:
+    """Raises: Refused, for what no loaded workflow knows."""
+    definitions = call.door.supervisor.definitions
+    loaded = [definitions.current(name) for name in definitions.names()]
+    known = {name for one in loaded if one is not None for name in one.commands} | set(BUILT_IN)
+    if body.command not in known:
+        listed = ", ".join(sorted(known))
+        detail = f"no workflow has a command {body.command!r}; there are: {listed}"
+        raise invalid(detail, ("$.command", detail))
+    unknown = sorted(body.fields.keys() - {"from", "params"}) if body.command == "rerun" else []
+    if unknown or (body.fields and body.command in BUILT_IN and body.command != "rerun"):
+        detail = f"{body.command} takes no field {(unknown or sorted(body.fields))[0]!r}"
+        raise invalid(detail, ("$.fields", detail))
+    if not isinstance(body.fields.get("params", {}), dict) and body.command == "rerun":
+        raise invalid("params must be an object", ("$.fields.params", "an object"))
+
+
+async def _chosen(call: Call, body: BulkOrder) -> list[str]:
+    """Raises: Refused, when nobody was named, or everybody."""
+    if (body.ids is None) == (body.filter is None):
+        detail = "send either ids or a filter"
+        raise invalid(detail, ("$.ids", detail))
+    if body.ids is not None:
+        return list(dict.fromkeys(body.ids))
+    assert body.filter is not None
+    if body.filter == Which():
+        detail = "an empty filter means every job there is; say which are meant"
+        raise invalid(detail, ("$.filter", detail))
+    which = body.filter
+    found: list[str] = await call.door.supervisor.bulks.find(
+        JobFilter(
+            user_id=which.user_id,
+            workflow=which.workflow,
+            statuses=tuple(which.status),
+            job_type=which.job_type,
+            labels=tuple(which.labels.items()),
+            stuck=which.stuck,
+            paused=which.paused,
+        )
+    )
+    return found
+
+
+async def _dry_run(call: Call, orders: Orders, job_ids: list[str]) -> Reply:
+    counts: Counter[str] = Counter()
+    shown: list[ForeseenJob] = []
+    async for one in call.door.supervisor.bulks.foresee(orders, job_ids, call.actor):
+        counts[one.outcome] += 1
+        if len(shown) < SHOWN_MAX:
+            shown.append(
+                ForeseenJob(
+                    job_id=one.job_id,
+                    status=one.status or None,
+                    outcome=one.outcome,
+                    to=one.to or None,
+                    detail=one.detail or None,
+                )
+            )
+    return reply(
+        ForeseenBulk(
+            dry_run=True,
+            command=orders.command,
+            total=len(job_ids),
+            examined=min(len(job_ids), FORESEEN_MAX),
+            outcomes=dict(sorted(counts.items())),
+            jobs=shown,
+        )
+    )
+
+
+async def _shown(call: Call, bulk: Bulk, limit: int, after: int | None) -> BulkView:
+    failures: tuple[BulkItem, ...] = ()
+    if bulk.failed:
+        failures = await call.door.reader.bulk_failures(bulk.id, limit, after)
+    following = failures[-1].place if len(failures) == limit else None
+    return BulkView(
+        id=bulk.id,
+        command=bulk.orders.command,
+        by=bulk.actor,
+        reason=bulk.orders.reason,
+        status=bulk.status,
+        total=bulk.total,
+        done=bulk.done,
+        satisfied=bulk.satisfied,
+        failed=bulk.failed,
+        left=bulk.total - bulk.done - bulk.satisfied - bulk.failed,
+        created_at=text_of(bulk.created_at),
+        ended_at=text_or_none(bulk.ended_at),
+        failures=[
+            BulkFailure(job_id=one.job_id, error_code=one.code, detail=one.detail)
+            for one in failures
+        ],
+        next_cursor=cursor_of(following),
+    )
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="POST",
+        path="/admin/bulk",
+        name="orderBulk",
+        handler=order,
+        summary="One command for many jobs; with dry_run, what it would do",
+        answers={200: ForeseenBulk, 201: BulkView, 202: BulkView},
+        roles=ADMINS,
+        body=BulkOrder,
+    ),
+    Endpoint(
+        method="GET",
+        path="/admin/bulk/{id}",
+        name="getBulk",
+        handler=show,
+        summary="How far a bulk is, and what failed",
+        answers={200: BulkView},
+        roles=ADMINS,
+        query=PageQuery,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/admin/bulk/{id}",
+        name="abortBulk",
+        handler=abort,
+        summary="Begin nothing more of a bulk; what is done stays done",
+        answers={200: BulkView},
+        roles=ADMINS,
+    ),
+)

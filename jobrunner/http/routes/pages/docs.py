@@ -1,0 +1,86 @@
+"""``GET /docs``: the OpenAPI document as a page. Everything it needs comes from here, and its
+policy lets the browser ask nobody else."""
+
+from functools import lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from jobrunner.errors import Refused
+from jobrunner.http.frame.call import Call, Reply
+from jobrunner.http.frame.endpoint import SHOWN, Endpoint
+from jobrunner.ports import digest
+
+HTML = "text/html; charset=utf-8"
+CSS, SCRIPT = "text/css; charset=utf-8", "text/javascript; charset=utf-8"
+# Styles that a script sets one by one are no inline styles; of those, and of inline scripts, there
+# are none here.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+PAGE = ("static", "docs.html")
+PARTS = {
+    "docs.css": ("static", "docs.css"),
+    "docs.js": ("static", "docs.js"),
+    "swagger-ui.css": ("vendor", "swagger_ui", "swagger-ui.css"),
+    "swagger-ui-bundle.js": ("vendor", "swagger_ui", "swagger-ui-bundle.js"),
+}
+
+
+class Part(NamedTuple):
+    data: bytes
+    tag: str
+
+
+async def page(call: Call) -> Reply:
+    return _shown(call, PAGE, HTML)
+
+
+async def part(call: Call) -> Reply:
+    name = call.path["part"]
+    if name not in PARTS:
+        raise Refused("NOT_FOUND", "the page has no such part")
+    return _shown(call, PARTS[name], CSS if name.endswith(".css") else SCRIPT)
+
+
+def _shown(call: Call, place: tuple[str, ...], kind: str) -> Reply:
+    """A browser keeps it, and asks each time whether it is still so."""
+    found = _read(place)
+    headers = {
+        "ETag": found.tag,
+        "Cache-Control": "no-cache",
+        "Content-Security-Policy": POLICY,
+    }
+    asked = call.headers.get("If-None-Match", "")
+    if found.tag in asked or asked.strip() == "*":
+        return Reply(304, headers=headers)
+    return Reply(200, found.data, headers, kind)
+
+
+@lru_cache(maxsize=len(PARTS) + 1)
+def _read(place: tuple[str, ...]) -> Part:
+    data = files("jobrunner.http.routes.pages").joinpath(*place).read_bytes()
+    return Part(data, f'"{digest(data).hex()[:16]}"')
+
+
+ENDPOINTS = (
+    Endpoint(
+        method="GET",
+        path="/docs",
+        name="getDocs",
+        handler=page,
+        summary="This document as a page",
+        answers={200: SHOWN, 304: None},
+        roles=None,
+    ),
+    Endpoint(
+        method="GET",
+        path="/docs/{part}",
+        name="getDocsPart",
+        handler=part,
+        summary="A style or a script of that page",
+        answers={200: "text/css", 304: None},
+        media=("text/javascript",),
+        roles=None,
+    ),
+)

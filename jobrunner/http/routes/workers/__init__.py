@@ -1,0 +1,1 @@
+"""What outside workers and providers say: claims, reports, webhooks."""
