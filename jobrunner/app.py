@@ -19,14 +19,14 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from jobrunner import overrides, preflight
+from jobrunner import preflight
 from jobrunner.actors import Limits, Supervisor
 from jobrunner.actors.features.health import Health
 from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.tasks import Crew
-from jobrunner.beginning import first_token, introduce, keep_secrets, remember, settle
-from jobrunner.config import Config
+from jobrunner.config import overrides
+from jobrunner.config.settings import Config
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.ending import LATE_S, Ending, ungrouped
@@ -48,6 +48,7 @@ from jobrunner.ports import (
 from jobrunner.stages import Registry
 from jobrunner.stages.companions import Companions
 from jobrunner.stages.equipment import Surroundings
+from jobrunner.startup import first_token, introduce, keep_secrets, remember, settle
 from jobrunner.store import Store, open_store
 
 Log = Callable[..., None]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
-from jobrunner.config import Config, nearest
+from jobrunner.config.settings import Config, nearest
 from jobrunner.errors import Misconfigured
 from jobrunner.http.routes.workers.sources import keys_of
 from jobrunner.stages import Registry

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobrunner.config import Config, RetrySettings, WorkflowSettings, is_loopback, load
+from jobrunner.config.settings import Config, RetrySettings, WorkflowSettings, is_loopback, load
 from jobrunner.errors import Misconfigured
 
 SHIPPED = Path(__file__).resolve().parent.parent / "config.toml"

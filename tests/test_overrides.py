@@ -5,7 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from jobrunner.config import Config, NotifySettings, QuotaSettings, RetrySettings, WorkflowSettings
+from jobrunner.config.overrides import apply, unknown_workflows
+from jobrunner.config.settings import (
+    Config,
+    NotifySettings,
+    QuotaSettings,
+    RetrySettings,
+    WorkflowSettings,
+)
 from jobrunner.core.declaration.workflow import (
     Deadline,
     Edge,
@@ -15,7 +22,6 @@ from jobrunner.core.declaration.workflow import (
     State,
     Workflow,
 )
-from jobrunner.overrides import apply, unknown_workflows
 
 DECLARED = Workflow(
     name="parcel",

@@ -2,15 +2,15 @@
 
 import gc
 
-from jobrunner import beginning
+from jobrunner import startup
 
 
 def test_what_was_loaded_is_out_of_the_collectors_sight() -> None:
     thresholds = gc.get_threshold()
     try:
-        beginning.settle()
+        startup.settle()
         assert gc.get_freeze_count() > 10_000
-        assert gc.get_threshold() == beginning.COLLECTING
+        assert gc.get_threshold() == startup.COLLECTING
     finally:
         gc.unfreeze()
         gc.set_threshold(*thresholds)

@@ -4,7 +4,7 @@ import sys
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
-from jobrunner.config import Config
+from jobrunner.config.settings import Config
 
 if TYPE_CHECKING:
     from jobrunner.stages import Registry

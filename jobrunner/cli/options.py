@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from cyclopts import CycloptsError, Parameter
 
-from jobrunner.config import DURATIONS, Config, load
+from jobrunner.config.settings import DURATIONS, Config, load
 
 Output = Annotated[Literal["table", "json", "ids"], Parameter(alias="-o")]
 

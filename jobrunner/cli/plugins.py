@@ -17,7 +17,7 @@ from cyclopts import App, Parameter
 from jobrunner.cli import printing
 from jobrunner.cli.installed import installed
 from jobrunner.cli.options import Output, Where
-from jobrunner.config import Config, nearest
+from jobrunner.config.settings import Config, nearest
 from jobrunner.errors import Misconfigured, Refused
 from jobrunner.stages.distributions import (
     BESIDE,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from jobrunner.config import Config
+from jobrunner.config.settings import Config
 from jobrunner.core.features.bindings import Binding, differences
 from jobrunner.store import stored_bindings
 

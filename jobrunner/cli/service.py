@@ -14,7 +14,7 @@ from cyclopts import CycloptsError
 
 from jobrunner.cli.file import clock
 from jobrunner.cli.options import Asking
-from jobrunner.config import PUBLIC_URL, Config
+from jobrunner.config.settings import PUBLIC_URL, Config
 from jobrunner.errors import Refused, Unreachable
 
 LOOPBACK_OF = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound

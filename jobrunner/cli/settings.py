@@ -20,7 +20,7 @@ app = App(name="config", help="What the service would start with.")
 def check(*, where: Where = Where()) -> int:
     """Say everything that is wrong with the settings, also with those of workflows, and what they
     name and this machine lacks: secrets, sources of webhooks, folders that can be written."""
-    from jobrunner.overrides import unknown_workflows
+    from jobrunner.config.overrides import unknown_workflows
     from jobrunner.preflight import lacking
 
     config = where.load()

@@ -13,7 +13,7 @@ import anyio
 
 from jobrunner import app
 from jobrunner.actors import Supervisor
-from jobrunner.config import Config
+from jobrunner.config.settings import Config
 from jobrunner.errors import StorageError
 from jobrunner.stages import Registry
 from jobrunner.store import open_store

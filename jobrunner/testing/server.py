@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from jobrunner import app
 from jobrunner.actors import Answer
-from jobrunner.beginning import settle
-from jobrunner.config import Config, WorkflowSettings, load
+from jobrunner.config.settings import Config, WorkflowSettings, load
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.core.questions import Token
@@ -26,6 +25,7 @@ from jobrunner.http.frame.server import make_app, open_site
 from jobrunner.http.routes.workers.sources import Sources
 from jobrunner.log import Log
 from jobrunner.stages import Registry
+from jobrunner.startup import settle
 from jobrunner.store.hop import Handle, open_handle
 from jobrunner.store.rounds import Rounds
 from jobrunner.testing.bench import CREDITS, Address

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 from msgspec import Struct
 
-from jobrunner.config import Config, Credits, Limits, Server, Store
+from jobrunner.config.settings import Config, Credits, Limits, Server, Store
 from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.stages import Registry
 from jobrunner.stages.api import Stage

@@ -7,10 +7,10 @@ import pytest
 
 from jobrunner.actors.features.notifications.secrets import KeyFile, key_file_beside, seals
 from jobrunner.actors.features.notifications.signing import Seals, checked_secrets, derived, sealed
-from jobrunner.config import NotifySettings, WorkflowSettings
+from jobrunner.config.overrides import apply
+from jobrunner.config.settings import NotifySettings, WorkflowSettings
 from jobrunner.core.declaration.workflow import UNASKED, Definition, Notify, Workflow
 from jobrunner.errors import Misconfigured
-from jobrunner.overrides import apply
 from jobrunner.ports import SystemFiles
 from tests.standing import CUTX
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from jobrunner import Context, Done, Stage, app
 from jobrunner.actors.slots import Limits, Slots
-from jobrunner.config import Config, Server, Store
-from jobrunner.config import Limits as LimitSettings
+from jobrunner.config.settings import Config, Server, Store
+from jobrunner.config.settings import Limits as LimitSettings
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Submit
 from jobrunner.stages import Registry

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobrunner.config import Config, load
+from jobrunner.config.settings import Config, load
 from tests.cli.conftest import Command
 from tests.served import clean, serving
 

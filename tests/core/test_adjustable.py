@@ -7,10 +7,10 @@ import pytest
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from jobrunner import overrides
 from jobrunner.check.adjustments import misset
 from jobrunner.check.checking import check
-from jobrunner.config import WorkflowSettings
+from jobrunner.config import overrides
+from jobrunner.config.settings import WorkflowSettings
 from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.stages import Registry
 from tests.core.declared import FUNCTIONS, SAMPLE, Params

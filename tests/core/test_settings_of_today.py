@@ -5,12 +5,12 @@ from jobrunner_cutx import definition as cutx
 from jobrunner_howera import definition as howera
 from msgspec.structs import replace
 
-from jobrunner.config import WorkflowSettings
+from jobrunner.config.overrides import apply
+from jobrunner.config.settings import WorkflowSettings
 from jobrunner.core.decision import Decision
 from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.core.status_moves import AHEAD_MAX_MS
 from jobrunner.errors import Refused
-from jobrunner.overrides import apply
 from tests.driving import ADMIN, WORKER, World, code, outside
 
 DAY_MS = 86_400_000

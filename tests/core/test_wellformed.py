@@ -10,9 +10,9 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner import overrides
 from jobrunner.check.checking import check
-from jobrunner.config import WorkflowSettings
+from jobrunner.config import overrides
+from jobrunner.config.settings import WorkflowSettings
 from jobrunner.core.declaration import workflow as declarations
 from jobrunner.core.declaration.workflow import (
     Audit,

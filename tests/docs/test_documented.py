@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from jobrunner import cli
-from jobrunner.config import Config, WorkflowSettings
+from jobrunner.config.settings import Config, WorkflowSettings
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http.frame.endpoint import ADMINS, ANYBODY, OWNERS, WORKERS
@@ -115,7 +115,7 @@ def test_every_setting() -> None:
 def test_every_parameter_of_retries_and_quotas() -> None:
     rows = {code(row[0]): row[2] for row in table("## Settings")}
     for key, kind in (("retry.STATE", "RetrySettings"), ("quota", "QuotaSettings")):
-        struct = getattr(import_module("jobrunner.config"), kind)
+        struct = getattr(import_module("jobrunner.config.settings"), kind)
         for name in struct.__struct_fields__:
             assert f"`{name}`" in rows[f"workflows.NAME.{key}"]
 
@@ -135,7 +135,7 @@ def test_the_defaults_of_settings(tmp_path: Path) -> None:
 
 
 def cli_config(file: Path) -> Config:
-    from jobrunner.config import load
+    from jobrunner.config.settings import load
 
     return load(file, {})
 

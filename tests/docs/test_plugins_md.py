@@ -16,9 +16,10 @@ from msgspec.structs import fields, replace
 
 import jobrunner
 import jobrunner.testing
-from jobrunner import Context, Definition, PlainContext, Stage, overrides
+from jobrunner import Context, Definition, PlainContext, Stage
 from jobrunner.check.checking import check
-from jobrunner.config import Config, load
+from jobrunner.config import overrides
+from jobrunner.config.settings import Config, load
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.stages.distributions import KINDS, PREFIX
 from jobrunner.testing import providers

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import jobrunner
 from jobrunner import cli
-from jobrunner.config import Config
+from jobrunner.config.settings import Config
 from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.core.features.meter import Readings
 from jobrunner.core.job import Snapshot

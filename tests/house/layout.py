@@ -17,9 +17,21 @@ MODULES_MAX = 24
 TEST_LINES_MAX = 600
 PUBLIC_ALL_THE_SAME = frozenset({"_exit", "_replace"})  # as their own documentation says
 OPENS_FILES = frozenset(
-    {"", "app", "cli", "files", "outgoing", "ports", "preflight", "stages", "store", "testing"}
+    {
+        "",
+        "app",
+        "cli",
+        "config",
+        "files",
+        "outgoing",
+        "ports",
+        "preflight",
+        "stages",
+        "store",
+        "testing",
+    }
 )
-READS_ENVIRONMENT = frozenset({"app", "cli", "config", "environment", "ports", "testing"})
+READS_ENVIRONMENT = frozenset({"app", "cli", "config", "ports", "startup", "testing"})
 FILE_CALLS = frozenset(
     {
         "open",

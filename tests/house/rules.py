@@ -30,9 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "check": {"core", "errors"},
     "drawing": {"core"},
     "telemetry": {"core", "errors"},
-    "environment": set(),
-    "config": {"environment", "errors"},
-    "overrides": {"check", "config", "core", "environment", "errors"},
+    "config": {"check", "core", "errors"},
     "store": {"core", "errors", "ports"},
     "files": {"core", "errors", "ports"},
     "providers": {"errors"},
@@ -41,16 +39,27 @@ MAY_IMPORT: dict[str, set[str]] = {
     "actors": {"core", "errors", "files", "outgoing", "ports", "stages", "store"},
     "http": {"actors", "core", "drawing", "errors", "files", "ports", "stages"},
     "": {"core", "errors", "files", "outgoing", "providers", "stages"},
-    "beginning": {"config", "core", "errors", "overrides", "ports", "stages", "store"},
+    "startup": {"config", "core", "errors", "ports", "stages", "store"},
     "preflight": {"actors", "config", "errors", "http", "stages"},
     "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
     | {"files", "outgoing"}
-    | {"beginning", "ending", "overrides", "preflight", "telemetry"},
+    | {"ending", "preflight", "startup", "telemetry"},
 }
 ALL_ROOMS = set(MAY_IMPORT) | {"app"}
 MAY_IMPORT |= {"cli": ALL_ROOMS, "testing": ALL_ROOMS, "__main__": {"cli"}}
 ROOMS = (
-    *("core", "check", "drawing", "telemetry", "store", "files", "providers", "outgoing", "stages"),
+    *(
+        "config",
+        "core",
+        "check",
+        "drawing",
+        "telemetry",
+        "store",
+        "files",
+        "providers",
+        "outgoing",
+        "stages",
+    ),
     *("actors", "http", "cli", "testing"),
 )
 
@@ -73,7 +82,7 @@ NAMES = re.compile(
 
 
 def room_of(path: PurePosixPath) -> str:
-    """``core`` for a file in it, ``config`` for ``jobrunner/config.py``, empty for the door."""
+    """``core`` for a file in it, ``log`` for ``jobrunner/log.py``, empty for the door."""
     inner = path.parts[1:]
     return inner[0] if len(inner) > 1 else inner[0].removesuffix(".py").replace("__init__", "")
 

@@ -15,7 +15,7 @@ SHOWS_IT = {
     "http/routes/admin/workflows.py",
     "http/frame/openapi.py",
     "cli/workflows.py",
-    "overrides.py",
+    "config/overrides.py",
     "testing/declared.py",  # holds the file against the declaration, from beside the service
 }
 

@@ -15,7 +15,7 @@ import aiohttp
 import anyio
 
 from jobrunner import app
-from jobrunner.config import Config, Limits, Retention, Server, Store, WebhookSettings
+from jobrunner.config.settings import Config, Limits, Retention, Server, Store, WebhookSettings
 from jobrunner.stages import Registry
 from tests.http.listener import jobrunner_listener as listener
 from tests.http.serving import Caller, Contract, Said

@@ -14,9 +14,9 @@ import jsonschema_rs
 import msgspec
 
 from jobrunner import app
-from jobrunner.config import Auth, Config, Limits, Server, Store, WorkflowSettings
+from jobrunner.config.overrides import apply
+from jobrunner.config.settings import Auth, Config, Limits, Server, Store, WorkflowSettings
 from jobrunner.core.declaration.workflow import Workflow
-from jobrunner.overrides import apply
 from jobrunner.stages import Registry
 
 PLUGINS = ("asset_pattern", "cutx", "howera", "image_generation", "ss")

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.config import Downloads, Server
+from jobrunner.config.settings import Downloads, Server
 from jobrunner.core.messages import SetAside
 from tests.http.fickle import work
 from tests.http.serving import Caller, House, Said, definitions, opened

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from jobrunner.config import QuotaSettings, WorkflowSettings
+from jobrunner.config.settings import QuotaSettings, WorkflowSettings
 from jobrunner.core.declaration.workflow import (
     Deadline,
     Definition,

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.config import Downloads, NotifySettings, WorkflowSettings
+from jobrunner.config.settings import Downloads, NotifySettings, WorkflowSettings
 from tests.http.serving import Caller, House, definitions, opened
 from tests.receiving import Receiver, receiving, says, silence
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from jobrunner.config import Server
+from jobrunner.config.settings import Server
 from jobrunner.http.frame.endpoint import ANYBODY
 from jobrunner.http.routes.table import CORE, TAKEN
 from tests.http.serving import JSON, House, opened

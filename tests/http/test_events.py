@@ -10,7 +10,7 @@ import anyio
 import msgspec
 import pytest
 
-from jobrunner.config import Limits
+from jobrunner.config.settings import Limits
 from jobrunner.http.routes.jobs import streams
 from tests.http.serving import Caller, House, definitions, opened
 

@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 
-from jobrunner.config import Limits
+from jobrunner.config.settings import Limits
 from tests.http.fronting import BODY, Shut, chunked, connected, gate, open_wire, submission
 from tests.http.serving import House, Said, definitions, opened
 from tests.http.test_raw import SMUGGLED

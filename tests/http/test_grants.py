@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from jobrunner import app
-from jobrunner.config import Config, Server, Store
+from jobrunner.config.settings import Config, Server, Store
 from jobrunner.errors import OutcomeUnknown
 from jobrunner.stages import Registry
 from jobrunner.store.batch import write_batch

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.config import Limits as Settings
-from jobrunner.config import Server
+from jobrunner.config.settings import Limits as Settings
+from jobrunner.config.settings import Server
 from jobrunner.errors import Refused
 from jobrunner.http.frame.limits import KNOWN_MAX, Bounds, Limits, Rate, network_of
 from tests.http.serving import House, Said, definitions, opened

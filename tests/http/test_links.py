@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobrunner.config import Server
+from jobrunner.config.settings import Server
 from tests.http.serving import Caller, House, Said, definitions, opened
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobrunner.config import Server
+from jobrunner.config.settings import Server
 from jobrunner.core.features.meter import Meter, Readings
 from jobrunner.http.routes.admin.metrics import is_local
 from jobrunner.stages import Registry

@@ -9,7 +9,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
-from jobrunner.config import Limits, Server
+from jobrunner.config.settings import Limits, Server
 from jobrunner.http.frame.origins import client_of, is_direct, is_this_machine
 from tests.http.serving import Caller, House, definitions, opened
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.config import QuotaSettings
+from jobrunner.config.settings import QuotaSettings
 from tests.http.serving import OUTSIDE, definitions, opened
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ import anyio
 import msgspec
 import pytest
 
-from jobrunner.config import Limits
+from jobrunner.config.settings import Limits
 from jobrunner.http.frame import call
 from tests.http.serving import House, definitions, opened
 

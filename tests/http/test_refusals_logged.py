@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobrunner.config import Limits
+from jobrunner.config.settings import Limits
 from jobrunner.http.frame import refusals
 from tests.http.serving import Caller, House, Said, opened
 

@@ -12,7 +12,7 @@ import anyio
 import msgspec
 import pytest
 
-from jobrunner.config import Server
+from jobrunner.config.settings import Server
 from jobrunner.errors import Refused
 from jobrunner.http.frame.call import Settings
 from jobrunner.http.frame.streamed_bodies import Stream

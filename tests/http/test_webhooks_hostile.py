@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from multidict import CIMultiDict
 
-from jobrunner.config import Limits
+from jobrunner.config.settings import Limits
 from jobrunner.http.routes.workers.signatures import verified
 from tests.http.hostile_webhooks import BODY, Hostile, listed, made
 from tests.http.posting import (

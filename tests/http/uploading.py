@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jobrunner.config import WorkflowSettings
+from jobrunner.config.overrides import apply
+from jobrunner.config.settings import WorkflowSettings
 from jobrunner.core.declaration.workflow import EXTERNAL, Workflow
 from jobrunner.files.incoming import Arrivals
-from jobrunner.overrides import apply
 from jobrunner.ports import SystemClock
 from jobrunner.stages import Registry
 from tests.http.serving import House, Said

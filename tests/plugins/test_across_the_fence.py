@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobrunner import app
-from jobrunner.config import Config, Limits, WorkflowSettings
+from jobrunner.config.settings import Config, Limits, WorkflowSettings
 from tests.http.serving import Caller, House, opened
 from tests.plugins import test_ss_at_work as ss
 from tests.plugins.test_howera_at_work import _ffmpeg, assets, at, tell, uploaded, with_provider

@@ -17,9 +17,9 @@ from jobrunner_asset_pattern.export import export
 from jobrunner_asset_pattern.generation import generate
 from PIL import Image
 
-from jobrunner.config import RetrySettings, WorkflowSettings
+from jobrunner.config.overrides import apply
+from jobrunner.config.settings import RetrySettings, WorkflowSettings
 from jobrunner.core.declaration.workflow import Workflow
-from jobrunner.overrides import apply
 from jobrunner.stages import Registry
 from jobrunner.testing.providers import (
     Cut,

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from jobrunner import app
-from jobrunner.config import (
+from jobrunner.config.settings import (
     Config,
     Credits,
     Downloads,

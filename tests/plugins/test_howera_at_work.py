@@ -17,7 +17,7 @@ import pytest
 from jobrunner_howera import clip, film
 
 from jobrunner import app
-from jobrunner.config import Config, Limits, RetrySettings, Server, WorkflowSettings
+from jobrunner.config.settings import Config, Limits, RetrySettings, Server, WorkflowSettings
 from jobrunner.testing.providers import (
     Cut,
     Fault,

@@ -13,9 +13,9 @@ from jobrunner_image_generation import definition
 from jobrunner_image_generation.stage import generate
 from PIL import Image
 
-from jobrunner.config import QuotaSettings, RetrySettings, Server, WorkflowSettings
+from jobrunner.config.overrides import apply
+from jobrunner.config.settings import QuotaSettings, RetrySettings, Server, WorkflowSettings
 from jobrunner.core.declaration.workflow import Workflow
-from jobrunner.overrides import apply
 from jobrunner.stages import Registry
 from jobrunner.testing.providers import (
     Cut,

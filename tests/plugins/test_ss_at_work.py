@@ -11,7 +11,7 @@ import pytest
 from jobrunner_ss.demo import QUESTION, _table
 
 from jobrunner import app
-from jobrunner.config import Config, Limits, RetrySettings, Server, WorkflowSettings
+from jobrunner.config.settings import Config, Limits, RetrySettings, Server, WorkflowSettings
 from tests.http.serving import House, Said, opened
 
 pytestmark = pytest.mark.anyio

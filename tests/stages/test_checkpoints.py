@@ -219,7 +219,7 @@ async def test_what_nobody_speaks_of_is_swept_at_a_start(tmp_path: Path) -> None
 async def swept(folder: Path, press: Press) -> AsyncIterator[Press]:
     """The next life of the service."""
     from jobrunner import app
-    from jobrunner.config import Config, Server, Store
+    from jobrunner.config.settings import Config, Server, Store
 
     registry = Registry()
     registry.add_stage(Stage("press.write", press.write))

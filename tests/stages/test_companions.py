@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from jobrunner import Companion, Hosting, Opened, app, companion
-from jobrunner.config import Config, Server, Store
+from jobrunner.config.settings import Config, Server, Store
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.log import Log

@@ -14,7 +14,7 @@ import anyio
 from msgspec.structs import replace
 
 from jobrunner import app
-from jobrunner.config import Config, Limits, Server, Store
+from jobrunner.config.settings import Config, Limits, Server, Store
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.log import Log
 from jobrunner.stages import Registry

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 
 from jobrunner import app
-from jobrunner.config import Config, QuotaSettings, RetrySettings, WorkflowSettings
+from jobrunner.config.settings import Config, QuotaSettings, RetrySettings, WorkflowSettings
 from jobrunner.stages import Registry
 from tests.http.serving import Caller, House, Said
 from tests.standing import LIFECYCLES, Command, Post, Step, Take, Transition

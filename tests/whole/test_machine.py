@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 )
 
 from jobrunner import app
-from jobrunner.config import (
+from jobrunner.config.settings import (
     Config,
     Plugins,
     QuotaSettings,

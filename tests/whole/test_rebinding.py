@@ -18,9 +18,9 @@ import anyio
 import pytest
 
 from jobrunner import Context, Done, Stage, app
-from jobrunner.config import Config, Server, Store, WorkflowSettings
+from jobrunner.config.overrides import apply
+from jobrunner.config.settings import Config, Server, Store, WorkflowSettings
 from jobrunner.core.declaration.workflow import Workflow
-from jobrunner.overrides import apply
 from jobrunner.stages import Registry
 from tests.http.serving import PLUGINS
 from tests.standing import LIFECYCLES, Command, Post, Step, Transition

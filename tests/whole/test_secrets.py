@@ -19,7 +19,7 @@ from aiohttp import web
 from jobrunner_howera import clip
 
 from jobrunner import app
-from jobrunner.config import (
+from jobrunner.config.settings import (
     Config,
     Downloads,
     Limits,

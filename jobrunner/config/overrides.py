@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from jobrunner.config import (
+from jobrunner.config.environment import fold
+from jobrunner.config.settings import (
     Config,
     NotifySettings,
     QuotaSettings,
@@ -35,7 +36,6 @@ from jobrunner.core.declaration.workflow import (
     State,
     Workflow,
 )
-from jobrunner.environment import fold
 
 V = TypeVar("V")
 NOTIFY_URL = r"https?://[^\s/?#@]+(?:/[^\s#@]*)?(?:\?[^\s#]*)?"

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
-from jobrunner.environment import Given, fold, overlay
+from jobrunner.config.environment import Given, fold, overlay
 from jobrunner.errors import Misconfigured
 
 PUBLIC_URL = r"https?://[^\s/?#@]+(/[^\s?#]*)?"

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from jobrunner import overrides
-from jobrunner.config import Config
+from jobrunner.config import overrides
+from jobrunner.config.settings import Config
 from jobrunner.core.decision import Grant, NewToken, Remember
 from jobrunner.core.declaration.old_declarations import leniently
 from jobrunner.core.declaration.workflow import Definition
