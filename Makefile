@@ -48,13 +48,13 @@ check: $(STAMP)
 	$(VENV)/bin/mypy jobrunner tests $(wildcard plugins/*/jobrunner_*)
 
 demo: $(STAMP)
-	$(PY) -m jobrunner.testing.demo --into demo-out
+	$(PY) -m jobrunner.bench.demo --into demo-out
 
 bench: $(STAMP)
-	$(PY) -m jobrunner.testing.bench
+	$(PY) -m jobrunner.bench.compare
 
 overload: $(STAMP)
-	$(PY) -m jobrunner.testing.overload
+	$(PY) -m jobrunner.bench.overload
 
 prove: $(STAMP)
 	$(PY) -m pytest -m long --override-ini faulthandler_timeout=0

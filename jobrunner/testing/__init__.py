@@ -19,12 +19,12 @@ Deliberately absent: mocks. And what a simulation cannot show: real threads, pro
 power cuts, and bugs of SQLite.
 """
 
-from jobrunner.testing.attempt import Attempt, run_stage, run_stage_live
-from jobrunner.testing.declared import in_house
-from jobrunner.testing.prove import Proof, prove
-from jobrunner.testing.show import Show
-from jobrunner.testing.simulation import Broken, Trace, simulate
-from jobrunner.testing.world import CALM, Faults
+from jobrunner.bench.show import Show
+from jobrunner.testing.kit.attempt import Attempt, run_stage, run_stage_live
+from jobrunner.testing.kit.prove import Proof, prove
+from jobrunner.testing.simulation.declared import in_house
+from jobrunner.testing.simulation.simulation import Broken, Trace, simulate
+from jobrunner.testing.simulation.world import CALM, Faults
 
 __all__ = [
     "CALM",

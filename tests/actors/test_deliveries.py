@@ -23,15 +23,8 @@ from jobrunner.errors import OutcomeUnknown, StorageFull
 from jobrunner.ports import SystemChildren
 from jobrunner.stages import Registry
 from jobrunner.store import Store, check_file, open_store
-from jobrunner.testing.loop import SimLoop, simulated
-from jobrunner.testing.world import (
-    CALM,
-    Fate,
-    SimClock,
-    SimHop,
-    SimIds,
-    empty_database,
-)
+from jobrunner.testing.simulation.loop import SimLoop, simulated
+from jobrunner.testing.simulation.world import CALM, Fate, SimClock, SimHop, SimIds, empty_database
 from tests.store.factory import DECLARED, birth, job
 
 MASTER = "a secret of twenty-four or more characters"

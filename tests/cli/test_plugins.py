@@ -71,7 +71,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_new_plugins_tests_pass_at_once(made: Path) -> None:
-    plugins = ("-p", "jobrunner.testing.fixture")
+    plugins = ("-p", "jobrunner.testing.kit.fixture")
     done = run(made, "-m", "pytest", "-q", *plugins)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout

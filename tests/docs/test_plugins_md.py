@@ -72,7 +72,12 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_its_python_runs_and_its_tests_pass(tmp_path: Path) -> None:
     written(tmp_path)
-    fixtures = ("-p", "jobrunner.testing.fixture", "-p", "jobrunner.testing.providing")
+    fixtures = (
+        "-p",
+        "jobrunner.testing.kit.fixture",
+        "-p",
+        "jobrunner.testing.kit.provider_fixtures",
+    )
     done = run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", *fixtures, ".")
     assert done.returncode == 0, done.stdout + done.stderr
     tests = re.findall(r"^(?:async )?def test_", "\n".join(shown("python")), re.MULTILINE)

@@ -59,7 +59,7 @@ class Walk:
     def _type(self, block: str, environ: dict[str, str]) -> None:
         started = time.monotonic()
         path = f"{self._commands()}{os.pathsep}{os.environ['PATH']}"
-        plugins = {"PYTEST_ADDOPTS": "-p jobrunner.testing.fixture"}
+        plugins = {"PYTEST_ADDOPTS": "-p jobrunner.testing.kit.fixture"}
         done = subprocess.run(
             ["bash", "-c", SETUP + block],
             cwd=self.folder,

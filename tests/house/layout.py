@@ -18,20 +18,11 @@ TEST_LINES_MAX = 600
 PUBLIC_ALL_THE_SAME = frozenset({"_exit", "_replace"})  # as their own documentation says
 OPENS_FILES = frozenset(
     {
-        "",
-        "app",
-        "cli",
-        "config",
-        "files",
-        "outgoing",
-        "ports",
-        "preflight",
-        "stages",
-        "store",
-        "testing",
+        *("", "app", "bench", "cli", "config", "files", "outgoing", "ports", "preflight"),
+        *("stages", "store", "testing"),
     }
 )
-READS_ENVIRONMENT = frozenset({"app", "cli", "config", "ports", "startup", "testing"})
+READS_ENVIRONMENT = frozenset({"app", "cli", "config", "bench", "ports", "startup", "testing"})
 FILE_CALLS = frozenset(
     {
         "open",
@@ -76,6 +67,7 @@ FEATURES = frozenset(
         "explain",
         "gauges",
         "health",
+        "host_answers",
         "jobs",
         "meter",
         "notifications",
@@ -130,7 +122,11 @@ def unasked(tree: Tree) -> list[str]:
 def _is_entrance(path: PurePosixPath, tree: Tree) -> bool:
     """It is run by itself, or named in pyproject or in the table of commands."""
     begins = '__name__ == "__main__"' in tree[path] or path.stem == "__main__"
-    named = {"jobrunner", "jobrunner.testing.fixture", "jobrunner.testing.providing"}
+    named = {
+        "jobrunner",
+        "jobrunner.testing.kit.fixture",
+        "jobrunner.testing.kit.provider_fixtures",
+    }
     return begins or _dotted(path) in named or _room(path) == "cli"
 
 

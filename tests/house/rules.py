@@ -46,7 +46,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"ending", "preflight", "startup", "telemetry"},
 }
 ALL_ROOMS = set(MAY_IMPORT) | {"app"}
-MAY_IMPORT |= {"cli": ALL_ROOMS, "testing": ALL_ROOMS, "__main__": {"cli"}}
+MAY_IMPORT |= {"bench": ALL_ROOMS, "testing": ALL_ROOMS | {"bench"}, "__main__": {"cli"}}
+MAY_IMPORT |= {"cli": ALL_ROOMS | {"bench", "testing"}}
 ROOMS = (
     *(
         "config",
@@ -60,7 +61,7 @@ ROOMS = (
         "outgoing",
         "stages",
     ),
-    *("actors", "http", "cli", "testing"),
+    *("actors", "http", "bench", "testing", "cli"),
 )
 
 PURE = {
@@ -103,7 +104,7 @@ def own_rooms(tree: ast.AST) -> Iterator[tuple[int, str]]:
         if (
             parts[0] == "jobrunner"
             and len(parts) > 1
-            and parts[1] in ALL_ROOMS | {"cli", "testing"}
+            and parts[1] in ALL_ROOMS | {"bench", "cli", "testing"}
         ):
             yield line, parts[1]
 
@@ -130,7 +131,8 @@ def reserved_modules(path: PurePosixPath, text: str) -> list[str]:
         f"{path}:{line}: only {keeper} imports {name}"
         for line, name in imports(ast.parse(text))
         for names, keeper in keepers
-        if room not in (keeper, "testing") and (name in names or name.split(".")[0] in names)
+        if room not in (keeper, "bench", "testing")
+        and (name in names or name.split(".")[0] in names)
     ]
 
 
@@ -226,7 +228,7 @@ def places(path: PurePosixPath, text: str) -> list[str]:
 
 def workflow_names(path: PurePosixPath, text: str) -> list[str]:
     """What measures the service may name what it measures; it is no part of the engine."""
-    if room_of(path) == "testing":
+    if room_of(path) in {"bench", "testing"}:
         return []
     return _lines(path, text, NAMES, "the engine knows no workflow by name")
 

@@ -16,7 +16,7 @@ SHOWS_IT = {
     "http/frame/openapi.py",
     "cli/workflows.py",
     "config/overrides.py",
-    "testing/declared.py",  # holds the file against the declaration, from beside the service
+    "testing/simulation/declared.py",  # holds the file against the declaration, from beside it
 }
 
 

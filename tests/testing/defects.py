@@ -22,7 +22,7 @@ from jobrunner.store.batch import Committed, write_batch
 from jobrunner.store.compiling import Row, Work, compiled
 from jobrunner.store.statements import Statement
 from jobrunner.store.writer import Writer
-from jobrunner.testing.world import Handle, empty_database
+from jobrunner.testing.simulation.world import Handle, empty_database
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -108,7 +108,7 @@ def terminal_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
         connection.close()
 
     monkeypatch.setattr("jobrunner.actors.actor.decide", believing)
-    monkeypatch.setattr("jobrunner.testing.simulation.empty_database", without_trigger)
+    monkeypatch.setattr("jobrunner.testing.simulation.simulation.empty_database", without_trigger)
 
 
 def _torn(

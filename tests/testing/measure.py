@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from jobrunner.testing import Broken, simulate
-from jobrunner.testing.simulation import Kit
+from jobrunner.testing.simulation.simulation import Kit
 from tests.testing.defects import DEFECTS, called_by_its_name
 from tests.testing.test_prove import IN_THE_HOUSE, declared
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from jobrunner import Context, Done, PermanentFailure, PlainContext, RetryableFailure, Stage, stage
 from jobrunner.testing import run_stage
-from jobrunner.testing.loop import RealWorld
+from jobrunner.testing.simulation.loop import RealWorld
 
 
 class Params(Struct, frozen=True):

@@ -10,8 +10,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from jobrunner.testing.loop import LIFE, Deadlock, Livelock, RealWorld, SimLoop, simulated
-from jobrunner.testing.world import SimClock
+from jobrunner.testing.simulation.loop import (
+    LIFE,
+    Deadlock,
+    Livelock,
+    RealWorld,
+    SimLoop,
+    simulated,
+)
+from jobrunner.testing.simulation.world import SimClock
 
 ROOT = Path(__file__).resolve().parents[2]
 

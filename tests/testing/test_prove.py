@@ -16,9 +16,9 @@ import pytest
 from jobrunner import Done, PlainContext, RetryableFailure, Stage
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.testing import CALM, Broken, Faults, in_house, prove, simulate
-from jobrunner.testing.loop import SimLoop
-from jobrunner.testing.prove import Proof
-from jobrunner.testing.story import UUID
+from jobrunner.testing.kit.prove import Proof
+from jobrunner.testing.simulation.loop import SimLoop
+from jobrunner.testing.simulation.story import UUID
 from tests.core.workshop import RELAY, WORKSHOP
 from tests.testing.defects import DEFECTS, called_by_its_name
 
@@ -176,16 +176,24 @@ def test_it_ends(whatever_happens):
     whatever_happens(definition, [greet], seeds=range(3))
 
 def test_it_does_not(whatever_happens, monkeypatch):
-    monkeypatch.setattr("jobrunner.testing.laws.rests", lambda job: False)
-    monkeypatch.setattr("jobrunner.testing.simulation.ROUNDS_MAX", 5)
-    monkeypatch.setattr("jobrunner.testing.laws.WAITING", "SELECT uid FROM jobs")
+    monkeypatch.setattr("jobrunner.testing.simulation.laws.rests", lambda job: False)
+    monkeypatch.setattr("jobrunner.testing.simulation.simulation.ROUNDS_MAX", 5)
+    monkeypatch.setattr("jobrunner.testing.simulation.laws.WAITING", "SELECT uid FROM jobs")
     whatever_happens(definition, [greet], seeds=range(4, 9))
 """
 
 
 def typed(folder: Path, *arguments: str) -> str:
     """What pytest prints to an author who types this, beside the tests."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "jobrunner.testing.fixture", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "jobrunner.testing.kit.fixture",
+        *arguments,
+    ]
     ran = subprocess.run(
         command,
         cwd=folder,
@@ -207,7 +215,7 @@ def test_an_author_writes_three_lines(tmp_path: Path) -> None:
     assert "seed 4 breaks what must hold:" in said
     assert re.search(r"- job \d+ is still \w+ after \d+ h, and waits for nobody", said)
     assert "what happened to job " in said
-    assert "jobrunner/testing/prove.py" not in said, "an author is shown a file of ours"
+    assert "jobrunner/testing/kit/prove.py" not in said, "an author is shown a file of ours"
     trace = re.findall(r"seed 4 \(trace (\w+)\)", said)
     command = re.findall(r"to see it again: pytest (.*)", said)[0]
     assert command == "tests/test_mine.py::test_it_does_not --jobrunner-seed 4"

@@ -8,7 +8,7 @@ import pytest
 from jobrunner import Context, Done, PlainContext, Reply, Stage
 from jobrunner.outgoing.calls import Exchange
 from jobrunner.testing import run_stage, run_stage_live
-from jobrunner.testing.loop import RealWorld
+from jobrunner.testing.simulation.loop import RealWorld
 from tests.stages.speaking import PNG, listening
 
 

@@ -11,8 +11,8 @@ import anyio
 import msgspec
 import pytest
 
+from jobrunner.bench.load import Measured, load
 from jobrunner.ports import SystemClock
-from jobrunner.testing.load import Measured, load
 from tests.whole.process import PATIENCE_S, Place, place, until
 
 pytestmark = pytest.mark.anyio

@@ -23,7 +23,7 @@ PATIENCE_S = 300
 def test_one_job_of_each_kind_ends_well(tmp_path: Path) -> None:
     assert {entry.name for entry in entry_points(group="jobrunner.demos")} == set(MADE)
     into = tmp_path / "out"
-    command = [sys.executable, "-m", "jobrunner.testing.demo", "--into", str(into)]
+    command = [sys.executable, "-m", "jobrunner.bench.demo", "--into", str(into)]
     done = subprocess.run(
         command, env=clean(), capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
@@ -36,7 +36,7 @@ def test_one_job_of_each_kind_ends_well(tmp_path: Path) -> None:
 
 
 def test_a_demo_that_is_not_there_is_no_success(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "jobrunner.testing.demo", "--into", str(tmp_path / "x"), "no"]
+    command = [sys.executable, "-m", "jobrunner.bench.demo", "--into", str(tmp_path / "x"), "no"]
     done = subprocess.run(
         command, env=clean(), capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )

@@ -8,9 +8,9 @@ import anyio
 import msgspec
 import pytest
 
+from jobrunner.bench.crowd import Crowd, NoCompiler, built, crowd
+from jobrunner.bench.load import Measured, load
 from jobrunner.ports import SystemClock
-from jobrunner.testing.crowd import Crowd, NoCompiler, built, crowd
-from jobrunner.testing.load import Measured, load
 from tests.whole.process import Place, event, place
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ only: after ``restart()``, on the same port, it knows nothing any more. What it 
 Deliberately absent: any address but loopback, for itself and for whom it calls.
 """
 
-from jobrunner.testing.providers.calls import Call, Calls
-from jobrunner.testing.providers.faults import (
+from jobrunner.testing.providers.made import Made, picture
+from jobrunner.testing.providers.mishaps import (
     Cut,
     Endless,
     Fault,
@@ -30,9 +30,9 @@ from jobrunner.testing.providers.faults import (
     Status,
     busy,
 )
-from jobrunner.testing.providers.made import Made, picture
 from jobrunner.testing.providers.openai_like import OpenAILike
 from jobrunner.testing.providers.provider import Provider
+from jobrunner.testing.providers.record import Call, Calls
 from jobrunner.testing.providers.replicate_like import Plan, ReplicateLike
 from jobrunner.testing.providers.webhooks import Delivery, Sent, signed
 

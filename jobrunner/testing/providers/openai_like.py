@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from jobrunner.testing.providers.calls import Call
-from jobrunner.testing.providers.faults import PAGE, Answer, Refusal
 from jobrunner.testing.providers.made import Made, picture
+from jobrunner.testing.providers.mishaps import PAGE, Answer, Refusal
 from jobrunner.testing.providers.provider import Provider, Routes
+from jobrunner.testing.providers.record import Call
 
 MODEL = "fake-1"
 WORDS: dict[int, tuple[str, str, str | None]] = {

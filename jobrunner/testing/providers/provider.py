@@ -9,8 +9,8 @@ import anyio
 import anyio.lowlevel
 from aiohttp import web
 
-from jobrunner.testing.providers.calls import Call, Calls
-from jobrunner.testing.providers.faults import (
+from jobrunner.testing.providers.made import Made
+from jobrunner.testing.providers.mishaps import (
     Answer,
     Cut,
     Fault,
@@ -21,7 +21,7 @@ from jobrunner.testing.providers.faults import (
     suffered,
     works,
 )
-from jobrunner.testing.providers.made import Made
+from jobrunner.testing.providers.record import Call, Calls
 
 HOST = "127.0.0.1"
 BODY_MAX = 256 * 1024**2

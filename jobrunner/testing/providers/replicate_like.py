@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.testing.providers.calls import Call
-from jobrunner.testing.providers.faults import Answer, Refusal
 from jobrunner.testing.providers.made import Made, picture
+from jobrunner.testing.providers.mishaps import Answer, Refusal
 from jobrunner.testing.providers.provider import Provider, Routes
+from jobrunner.testing.providers.record import Call
 from jobrunner.testing.providers.webhooks import (
     Delivery,
     Forgery,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from jobrunner.testing.prove import Proof
+    from jobrunner.testing.kit.prove import Proof
 
 OPTION = "--jobrunner-seed"
 
@@ -27,8 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def whatever_happens(request: pytest.FixtureRequest) -> "Callable[..., Proof]":
     """``prove``: many seeded simulations of a workflow, in which everything goes wrong."""
-    from jobrunner.testing.prove import prove
-    from jobrunner.testing.simulation import Broken
+    from jobrunner.testing.kit.prove import prove
+    from jobrunner.testing.simulation.simulation import Broken
 
     seed = request.config.getoption(OPTION, None)
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 from jobrunner.app import Ports
 from jobrunner.ports import SystemIds
 from jobrunner.store.opening import prepare_writer
-from jobrunner.testing.loop import SimLoop
+from jobrunner.testing.simulation.loop import SimLoop
 
 T = TypeVar("T")
 DAWN_MS = 1_767_225_600_000

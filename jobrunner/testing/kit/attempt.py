@@ -15,9 +15,9 @@ from jobrunner.stages.in_loop import run_in_loop
 from jobrunner.stages.in_thread import run_in_thread
 from jobrunner.stages.outcomes import Parked, raised, returned
 from jobrunner.stages.requests import Answer, Question
-from jobrunner.testing.desk import NO_NETWORK, Desk, LiveDesk, Scripted, kept_files
-from jobrunner.testing.loop import RealWorld, SimLoop, simulated
-from jobrunner.testing.world import SimClock, SimIds, folder
+from jobrunner.testing.kit.host_answers import NO_NETWORK, Desk, LiveDesk, Scripted, kept_files
+from jobrunner.testing.simulation.loop import RealWorld, SimLoop, simulated
+from jobrunner.testing.simulation.world import SimClock, SimIds, folder
 
 T = TypeVar("T")
 

@@ -19,21 +19,21 @@ from jobrunner.config.settings import Config, Credits, Limits, Server, Store
 from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.stages import Registry
 from jobrunner.stages.api import Stage
-from jobrunner.testing import laws
-from jobrunner.testing.callers import Callers, Given
-from jobrunner.testing.declared import (
+from jobrunner.testing.simulation import laws
+from jobrunner.testing.simulation.callers import Callers, Given
+from jobrunner.testing.simulation.declared import (
     a_few_jobs,
     bound_to_either,
     in_house,
     is_place,
     stages_of,
 )
-from jobrunner.testing.loop import Deadlock, Livelock, RealWorld, SimLoop, simulated
-from jobrunner.testing.process import Process
-from jobrunner.testing.scripted import SCENE, observed, scripted
-from jobrunner.testing.story import Noted, Story
-from jobrunner.testing.witness import Witness
-from jobrunner.testing.world import CALM, Fate, Faults, empty_database, folder
+from jobrunner.testing.simulation.loop import Deadlock, Livelock, RealWorld, SimLoop, simulated
+from jobrunner.testing.simulation.process import Process
+from jobrunner.testing.simulation.scripted import SCENE, observed, scripted
+from jobrunner.testing.simulation.story import Noted, Story
+from jobrunner.testing.simulation.witness import Witness
+from jobrunner.testing.simulation.world import CALM, Fate, Faults, empty_database, folder
 
 NOTED_MAX = 20_000
 ROUNDS_MAX = 250

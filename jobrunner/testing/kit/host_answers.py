@@ -22,7 +22,7 @@ from jobrunner.outgoing.gate import Outlets
 from jobrunner.ports import SystemChildren, SystemConnector
 from jobrunner.stages.context import Given
 from jobrunner.stages.requests import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
-from jobrunner.testing.loop import RealWorld
+from jobrunner.testing.simulation.loop import RealWorld
 
 Scripted = Callable[[Exchange], Reply]
 DOWNLOAD_MAX = 1024**3

@@ -19,11 +19,11 @@ from jobrunner.stages import Context, Done, Partial, PermanentFailure, Rejected,
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.context import Host, PlainContext
 from jobrunner.stages.requests import Answer, Question
-from jobrunner.testing.attempt import at_once
-from jobrunner.testing.declared import needed
-from jobrunner.testing.loop import LIFE, SimLoop
-from jobrunner.testing.process import Life
-from jobrunner.testing.witness import Witness
+from jobrunner.testing.kit.attempt import at_once
+from jobrunner.testing.simulation.declared import needed
+from jobrunner.testing.simulation.loop import LIFE, SimLoop
+from jobrunner.testing.simulation.process import Life
+from jobrunner.testing.simulation.witness import Witness
 
 T = TypeVar("T")
 Play = Callable[["Scene", Context[Any]], Awaitable[Any]]

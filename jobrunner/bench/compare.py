@@ -25,8 +25,8 @@ import anyio
 import msgspec
 from msgspec import Struct
 
+from jobrunner.bench.load import Measured, load
 from jobrunner.ports import Clock, SystemClock
-from jobrunner.testing.load import Measured, load
 
 CLIENTS = 32
 CROWD = 10
@@ -111,7 +111,7 @@ async def running_job(at: Address, number: int) -> str:
 @asynccontextmanager
 async def server(kind: str) -> AsyncIterator[Address]:
     with tempfile.TemporaryDirectory(prefix="jobrunner-bench-") as folder:
-        command = [sys.executable, "-m", "jobrunner.testing.server", kind, folder]
+        command = [sys.executable, "-m", "jobrunner.bench.target", kind, folder]
         with (Path(folder) / "log").open("wb") as log:
             async with await anyio.open_process(command, stderr=log) as process:
                 assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The servers that ``bench`` compares, each a process: ``python -m jobrunner.testing.server``."""
+"""The servers that ``bench`` compares, each a process: ``python -m jobrunner.bench.target``."""
 
 import os
 import sys
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from jobrunner import app
 from jobrunner.actors import Answer
+from jobrunner.bench.compare import CREDITS, Address
 from jobrunner.config.settings import Config, WorkflowSettings, load
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Submit
@@ -28,7 +29,6 @@ from jobrunner.stages import Registry
 from jobrunner.startup import settle
 from jobrunner.store.hop import Handle, open_handle
 from jobrunner.store.rounds import Rounds
-from jobrunner.testing.bench import CREDITS, Address
 
 ANY_TOKEN = "bench"
 

@@ -18,8 +18,8 @@ from jobrunner.errors import StorageError
 from jobrunner.stages import Registry
 from jobrunner.store import open_store
 from jobrunner.store.store import Store
-from jobrunner.testing.loop import LIFE, SimLoop
-from jobrunner.testing.world import Fate, SimClock, SimHop, SimIds, ports
+from jobrunner.testing.simulation.loop import LIFE, SimLoop
+from jobrunner.testing.simulation.world import Fate, SimClock, SimHop, SimIds, ports
 
 T = TypeVar("T")
 Note = Callable[..., None]

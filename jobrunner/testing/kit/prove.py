@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.testing.callers import Given
-from jobrunner.testing.declared import pairs
-from jobrunner.testing.simulation import Kit, Stages, simulate
-from jobrunner.testing.world import Faults
+from jobrunner.testing.simulation.callers import Given
+from jobrunner.testing.simulation.declared import pairs
+from jobrunner.testing.simulation.simulation import Kit, Stages, simulate
+from jobrunner.testing.simulation.world import Faults
 
 AGAIN_EVERY = 100
 

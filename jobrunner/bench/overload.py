@@ -1,4 +1,4 @@
-"""How the service bears more than it can do: ``python -m jobrunner.testing.overload``.
+"""How the service bears more than it can do: ``python -m jobrunner.bench.overload``.
 
 For each number of connections a service of its own: its peak, half of that three times, and many
 times of it, by a client that asks at a fixed rate, while somebody reports about jobs beside it; and
@@ -19,10 +19,10 @@ import anyio
 import msgspec
 from msgspec import Struct
 
+from jobrunner.bench.compare import Address, running_job, server
+from jobrunner.bench.crowd import Crowd, NoCompiler, built, crowd
+from jobrunner.bench.load import Measured, load
 from jobrunner.ports import SystemClock
-from jobrunner.testing.bench import Address, running_job, server
-from jobrunner.testing.crowd import Crowd, NoCompiler, built, crowd
-from jobrunner.testing.load import Measured, load
 
 N = TypeVar("N")
 
@@ -151,7 +151,7 @@ async def cost_s(kind: str, seconds: float, connections: int) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m jobrunner.testing.overload")
+    parser = argparse.ArgumentParser(prog="python -m jobrunner.bench.overload")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--connections", type=_numbers(int), default=CONNECTIONS)
     parser.add_argument("--loads", type=_numbers(float), default=TIMES)

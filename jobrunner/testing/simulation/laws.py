@@ -9,8 +9,8 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Snapshot
 from jobrunner.store import rows
 from jobrunner.store.fsck import check
-from jobrunner.testing.declared import declared
-from jobrunner.testing.witness import Witness
+from jobrunner.testing.simulation.declared import declared
+from jobrunner.testing.simulation.witness import Witness
 
 HISTORY = """
     SELECT j.uid, h.version, h.hop, h.from_status, h.to_status, h.event_id

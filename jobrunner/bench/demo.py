@@ -1,4 +1,4 @@
-"""Everything installed, shown once: ``python -m jobrunner.testing.demo``.
+"""Everything installed, shown once: ``python -m jobrunner.bench.demo``.
 
 A plugin that wants to be shown has an entry point in the group ``jobrunner.demos``: an async
 function that is given a ``Show`` and walks one job of its workflow to the end, as a client would,
@@ -21,7 +21,7 @@ import anyio
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from jobrunner.testing.show import SHOW_S, NotShown, Show
+from jobrunner.bench.show import SHOW_S, NotShown, Show
 
 READY_S = 60.0
 SERVE = "from jobrunner.cli import main; main()"

@@ -30,10 +30,10 @@ from jobrunner.core.messages import (
     Submit,
 )
 from jobrunner.errors import Refused, StorageError
-from jobrunner.testing.declared import ahead, artifact_names, failure_of, needed, way
-from jobrunner.testing.plausible import plausible
-from jobrunner.testing.process import Gone, Process
-from jobrunner.testing.witness import Witness
+from jobrunner.testing.simulation.declared import ahead, artifact_names, failure_of, needed, way
+from jobrunner.testing.simulation.plausible import plausible
+from jobrunner.testing.simulation.process import Gone, Process
+from jobrunner.testing.simulation.witness import Witness
 
 ADA, EVE = Actor("ada", "user"), Actor("eve", "user")
 ROOT, OLGA = Actor("root", "admin"), Actor("olga", "workflow")
