@@ -47,8 +47,8 @@ app = App(
     version=_version,
     result_action="return_value",
 )
-app.command("jobrunner.cli.serving:serve", help="Run the service until told to stop.")
-app.command("jobrunner.cli.serving:openapi", help="Print what the running service offers.")
+app.command("jobrunner.cli.serve:serve", help="Run the service until told to stop.")
+app.command("jobrunner.cli.serve:openapi", help="Print what the running service offers.")
 for noun, module, help_text in (
     ("job", "jobs", "Jobs of the running service."),
     ("asset", "assets", "Files that lie with the service."),
@@ -57,13 +57,13 @@ for noun, module, help_text in (
     ("token", "tokens", "Who may speak to the service."),
     ("credit", "credits", "Who has how many credits, and why."),
     ("db", "database", "The file that holds everything."),
-    ("delivery", "deliveries", "Notifications, and what became of them."),
-    ("config", "settings", "What the service would start with."),
+    ("delivery", "notifications", "Notifications, and what became of them."),
+    ("config", "config", "What the service would start with."),
 ):
     app.command(f"jobrunner.cli.{module}:app", name=noun, help=help_text)
 
 app.command(
-    "jobrunner.cli.deliveries:notify", name="notify", help="What notifications are signed with."
+    "jobrunner.cli.notifications:notify", name="notify", help="What notifications are signed with."
 )
 
 

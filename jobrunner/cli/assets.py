@@ -7,10 +7,10 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from jobrunner.cli import printing
-from jobrunner.cli.options import Listing, positive
-from jobrunner.cli.service import part, service
-from jobrunner.cli.transfers import fetched, sent
+from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.options import Listing, positive
+from jobrunner.cli.frame.service import part, service
+from jobrunner.cli.frame.transfers import fetched, sent
 from jobrunner.errors import Refused
 
 app = App(name="asset", help="Files that lie with the service.")

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from jobrunner.cli import printing
-from jobrunner.cli.options import Listing, pairs, parameters, spelled_out
-from jobrunner.cli.service import part, service
+from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.options import Listing, pairs, parameters, spelled_out
+from jobrunner.cli.frame.service import part, service
 
 Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
 Flag = Annotated[bool, Parameter(negative="")]

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 from msgspec.structs import asdict
 
-from jobrunner.cli import printing
-from jobrunner.cli.file import OPERATOR, clock, file_or_none, ids
-from jobrunner.cli.options import Asking, Listing, positive
+from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.file import OPERATOR, clock, file_or_none, ids
+from jobrunner.cli.frame.options import Asking, Listing, positive
 from jobrunner.core.credits import granted_otherwise
 from jobrunner.core.decision import Clash, Grant
 from jobrunner.errors import Refused
@@ -27,7 +27,7 @@ async def balance(user: str, /, *, asking: Asking = Asking()) -> None:
         if store is not None:
             found = asdict(await store.reader.credits(user))
         else:
-            from jobrunner.cli.service import service
+            from jobrunner.cli.frame.service import service
 
             async with service(asking) as running:
                 found = await running.get("/credits", {"user_id": user})
@@ -58,7 +58,7 @@ async def grant(
             await _known(store, user)
             await _given(store, Grant(user, amount, reason, OPERATOR, clock.now(), key=key))
         else:
-            from jobrunner.cli.service import part, service
+            from jobrunner.cli.frame.service import part, service
 
             body = {"amount": amount, "reason": reason, "idempotency_key": key}
             async with service(asking) as running:
@@ -78,7 +78,7 @@ async def history(
         if store is not None:
             found = [_row(asdict(row)) for row in await store.reader.ledger(user, limit, None)]
         else:
-            from jobrunner.cli.service import service
+            from jobrunner.cli.frame.service import service
 
             query = {"user_id": user, "limit": limit}
             async with service(listing) as running:

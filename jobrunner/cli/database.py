@@ -2,8 +2,8 @@
 
 from cyclopts import App
 
-from jobrunner.cli.file import answers
-from jobrunner.cli.options import Asking
+from jobrunner.cli.frame.file import answers
+from jobrunner.cli.frame.options import Asking
 from jobrunner.errors import Misconfigured
 
 app = App(name="db", help="The file that holds everything.")
@@ -19,7 +19,7 @@ async def check(*, asking: Asking = Asking()) -> int:
 
 async def _faults(asking: Asking) -> list[str]:
     """Of the file itself, which is only looked at; the service answers while it has it."""
-    from jobrunner.cli.service import service
+    from jobrunner.cli.frame.service import service
     from jobrunner.store import check_alone
 
     if asking.url is None:

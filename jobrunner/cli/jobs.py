@@ -5,17 +5,10 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from jobrunner.cli import printing
 from jobrunner.cli.bulk import bulk
-from jobrunner.cli.options import (
-    Ids,
-    Listing,
-    pairs,
-    parameters,
-    positive,
-    spelled_out,
-)
-from jobrunner.cli.service import Service, part, service
+from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.options import Ids, Listing, pairs, parameters, positive, spelled_out
+from jobrunner.cli.frame.service import Service, part, service
 
 app = App(name="job", help="Jobs of the running service.")
 
@@ -199,7 +192,7 @@ async def watch(ids: Ids, /, *, listing: Listing = Listing()) -> int:
 
 
 async def _at_rest(running: Service, job_id: str) -> dict[str, Any]:
-    from jobrunner.cli.watching import drawn
+    from jobrunner.cli.frame.watching import drawn
 
     path = f"/jobs/{part(job_id)}"
     seen, job = await running.newer(path, "", 0)
@@ -236,7 +229,7 @@ async def upload(
     upload
         Which of the files that the workflow takes this is; else the first.
     """
-    from jobrunner.cli.transfers import sent
+    from jobrunner.cli.frame.transfers import sent
 
     async with service(listing) as running:
         asset_id = await sent(running, f"/jobs/{part(job_id)}/uploads", file, upload)

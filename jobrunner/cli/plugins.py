@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from jobrunner.cli import printing
-from jobrunner.cli.installed import installed
-from jobrunner.cli.options import Output, Where
+from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.installed import installed
+from jobrunner.cli.frame.options import Output, Where
 from jobrunner.config.settings import Config, nearest
 from jobrunner.errors import Misconfigured, Refused
 from jobrunner.stages.distributions import (

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
-from jobrunner.cli import printing
-from jobrunner.cli.file import OPERATOR, clock, commit, file_or_none, ids
-from jobrunner.cli.options import Asking, Listing, not_negative, seconds
+from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.file import OPERATOR, clock, commit, file_or_none, ids
+from jobrunner.cli.frame.options import Asking, Listing, not_negative, seconds
 from jobrunner.core.decision import Grant, NewToken, RevokeToken
 from jobrunner.core.features.tokens import replaced
 from jobrunner.core.questions import Token
@@ -59,7 +59,7 @@ async def create(
             initial = _initial(credits, asking)
             token = await _created(store, name, role, initial, lifetime_s, bound)
         else:
-            from jobrunner.cli.service import service
+            from jobrunner.cli.frame.service import service
 
             body: dict[str, Any] = {"name": name, "role": role}
             body |= {} if credits is None else {"credits": credits}
@@ -93,7 +93,7 @@ async def rotate(
         if store is not None:
             token = await _rotated(store, which, grace_s, lifetime_s)
         else:
-            from jobrunner.cli.service import part, service
+            from jobrunner.cli.frame.service import part, service
 
             body = {"grace": grace_s} | ({"expires_in": lifetime_s} if lifetime_s else {})
             async with service(asking) as running:
@@ -109,7 +109,7 @@ async def list_(*, listing: Listing = Listing()) -> None:
         if store is not None:
             found = [_row(token) for token in await store.reader.tokens()]
         else:
-            from jobrunner.cli.service import service
+            from jobrunner.cli.frame.service import service
 
             async with service(listing) as running:
                 found = (await running.get("/admin/tokens"))["tokens"]
@@ -124,7 +124,7 @@ async def revoke(which: str, /, *, asking: Asking = Asking()) -> None:
             missing = f"no token has the id or name {which!r}; see `jobrunner token list`"
             await commit(store, RevokeToken(which, clock.now(), OPERATOR), missing)
         else:
-            from jobrunner.cli.service import part, service
+            from jobrunner.cli.frame.service import part, service
 
             async with service(asking) as running:
                 await running.ask("DELETE", f"/admin/tokens/{part(which)}")

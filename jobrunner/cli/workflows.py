@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import App
 
 from jobrunner.check.checking import check as faults_of
-from jobrunner.cli import printing
-from jobrunner.cli.installed import installed
-from jobrunner.cli.options import Listing, Output, Where
+from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.installed import installed
+from jobrunner.cli.frame.options import Listing, Output, Where
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.drawing.graph import mermaid, svg
 from jobrunner.errors import Refused
@@ -37,7 +37,7 @@ def show(name: str, /, *, where: Where = Where()) -> None:
 @app.command
 def check(name: str | None = None, /, *, where: Where = Where()) -> int:
     """Prove that every job ends and all money is settled, whatever happens; or show how not."""
-    from jobrunner.cli.rebinding import rebound
+    from jobrunner.cli.bindings import rebound
 
     config = where.load()
     registry = installed(config)
@@ -68,7 +68,7 @@ async def resume(name: str, /, *, reason: str | None = None, listing: Listing = 
 
 
 async def _held(name: str, verb: str, reason: str | None, listing: Listing) -> None:
-    from jobrunner.cli.service import part, service
+    from jobrunner.cli.frame.service import part, service
 
     body = {} if reason is None else {"reason": reason}
     async with service(listing) as running:

@@ -60,7 +60,7 @@ def teller() -> Iterator[Teller]:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobrunner.cli.service.INSIST_S", (0, 0, 0, 0))
+    monkeypatch.setattr("jobrunner.cli.frame.service.INSIST_S", (0, 0, 0, 0))
 
 
 def grant(command: Command, teller: Teller) -> tuple[int, str, str]:

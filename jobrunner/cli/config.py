@@ -9,9 +9,9 @@ from typing import Any, Literal
 import msgspec
 from cyclopts import App
 
-from jobrunner.cli import printing
-from jobrunner.cli.installed import installed
-from jobrunner.cli.options import Where
+from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.installed import installed
+from jobrunner.cli.frame.options import Where
 
 app = App(name="config", help="What the service would start with.")
 

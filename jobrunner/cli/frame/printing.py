@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from jobrunner.cli.options import Output
+from jobrunner.cli.frame.options import Output
 
 
 def rows(found: Sequence[dict[str, Any]], columns: Sequence[str], output: Output = "table") -> None:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from jobrunner.cli.options import Asking
+from jobrunner.cli.frame.options import Asking
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.errors import Misconfigured, Refused, Unreachable
 from jobrunner.ports import SystemClock, SystemIds
@@ -49,7 +49,7 @@ async def commit(store: "Store", unit: Unit, cure: str = "") -> None:
 
 
 async def answers(asking: Asking) -> bool:
-    from jobrunner.cli.service import service
+    from jobrunner.cli.frame.service import service
 
     async with service(asking) as running:
         try:

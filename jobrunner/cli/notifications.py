@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
-from jobrunner.cli import printing
-from jobrunner.cli.file import ids
-from jobrunner.cli.options import Asking, Ids, Listing, Where, positive, spelled_out
+from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.file import ids
+from jobrunner.cli.frame.options import Asking, Ids, Listing, Where, positive, spelled_out
 from jobrunner.ports import SystemFiles
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ async def list_(
 @app.command
 async def redeliver(deliveries: Ids, /, *, listing: Listing = Listing()) -> None:
     """Tell it again, under the same id; `-` reads ids from stdin."""
-    from jobrunner.cli.service import part, service
+    from jobrunner.cli.frame.service import part, service
 
     async with service(listing) as running:
         for one in spelled_out(deliveries):
@@ -79,7 +79,7 @@ async def endpoints(
 @app.command
 async def enable(endpoint: int, /, *, listing: Listing = Listing()) -> None:
     """Deliver to a disabled endpoint again, also what was held back."""
-    from jobrunner.cli.service import service
+    from jobrunner.cli.frame.service import service
 
     async with service(listing) as running:
         found = await running.post(f"/admin/endpoints/{endpoint}/enable", {})
@@ -130,7 +130,7 @@ def _key_file(where: Where) -> "KeyFile":
 async def _paged(
     path: str, name: str, query: list[tuple[str, Any]], limit: int, asking: Asking
 ) -> list[dict[str, Any]]:
-    from jobrunner.cli.service import service
+    from jobrunner.cli.frame.service import service
 
     found: list[dict[str, Any]] = []
     cursor = None

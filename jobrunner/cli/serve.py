@@ -6,7 +6,7 @@ import sys
 
 import anyio
 
-from jobrunner.cli.options import Asking, Where
+from jobrunner.cli.frame.options import Asking, Where
 
 
 def serve(*, where: Where = Where()) -> None:
@@ -27,8 +27,8 @@ def serve(*, where: Where = Where()) -> None:
 
 async def openapi(*, asking: Asking = Asking()) -> None:
     """Print the running service's OpenAPI document."""
-    from jobrunner.cli import printing
-    from jobrunner.cli.service import service
+    from jobrunner.cli.frame import printing
+    from jobrunner.cli.frame.service import service
 
     async with service(asking) as running:
         printing.json(await running.get("/openapi.json"))
