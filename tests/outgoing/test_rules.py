@@ -26,7 +26,7 @@ from jobrunner.outgoing.rules import (
     rules_of,
 )
 from jobrunner.ports import SystemChildren
-from tests.stages.outlets import INSIDE_4, INSIDE_6, PUBLIC, Lies, Watched, hostile
+from tests.outgoing.outlets import INSIDE_4, INSIDE_6, PUBLIC, Lies, Watched, hostile
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobrunner.config.settings import Config, RetrySettings, WorkflowSettings, is_loopback, load
 from jobrunner.errors import Misconfigured
 
-SHIPPED = Path(__file__).resolve().parent.parent / "config.toml"
+SHIPPED = Path(__file__).resolve().parents[2] / "config.toml"
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from jobrunner.outgoing.exchange import Client, Gate, open_gate
 from jobrunner.outgoing.rules import Rules, origins_of, rules_of
 from jobrunner.ports import SystemChildren, SystemFiles
 from jobrunner.providers.answers import retry_after_s
-from tests.stages.outlets import Loopback, Watched, hostile
+from tests.outgoing.outlets import Loopback, Watched, hostile
 from tests.stages.speaking import (
     MIB,
     PNG,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.stages.speaking import MIB, PNG, dripping, listening
-from tests.stages.test_reach import done, house
+from tests.stages.test_host_answers import done, house
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,8 @@ from jobrunner.outgoing.calls import Patience
 from jobrunner.outgoing.exchange import Gate, open_gate
 from jobrunner.outgoing.posts import BODY_READ, EXCERPT_MAX, PATIENCE, misfit_url, tell
 from jobrunner.outgoing.rules import rules_of
+from tests.outgoing.outlets import INSIDE_4, INSIDE_6, Lies, Loopback, Watched, notations
 from tests.receiving import Receiver, Script, Sent, Writer, raw, receiving, says, silence
-from tests.stages.outlets import INSIDE_4, INSIDE_6, Lies, Loopback, Watched, notations
 
 pytestmark = pytest.mark.anyio
 
