@@ -22,7 +22,7 @@ from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
 from jobrunner.http.door import Call, Reply
 from jobrunner.http.links import link
-from jobrunner.stages.shelf import inside
+from jobrunner.stages.shelf import inside, is_absent
 
 CLAIMS_MAX = 100
 BLOCK = 256 * 1024
@@ -166,8 +166,12 @@ def _size(root: str, path: str) -> int:
     try:
         place = inside(root, path)
         return -1 if place.is_symlink() or not place.is_file() else place.stat().st_size
-    except (OSError, ValueError):
+    except ValueError:
         return -1
+    except OSError as error:
+        if is_absent(error):
+            return -1
+        raise
 
 
 def _headers(row: AssetRow) -> dict[str, str]:
@@ -245,9 +249,9 @@ async def _pour(
 def _opened(path: Path, first: int) -> BinaryIO:
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise Refused("ASSET_GONE", "the file was removed just now") from error
     except OSError as error:
+        if is_absent(error):
+            raise Refused("ASSET_GONE", "the file was removed just now") from error
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise Refused("OVERLOADED", "too many files are open here now") from error
         raise
