@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from jobrunner.config import WorkflowSettings
 from jobrunner.core.decision import Decision
 from jobrunner.core.requests import AHEAD_MAX_MS
-from jobrunner.core.workflow import Definition, Workflow
+from jobrunner.core.workflow import Definition
 from jobrunner.errors import Refused
-from jobrunner.overrides import apply
+from jobrunner.overrides import laid_over
 from tests.driving import ADMIN, WORKER, World, code, outside
 
 DAY_MS = 86_400_000
@@ -19,8 +19,8 @@ STATIC_AD = {"product_id": "lamp-7"}
 
 def under(definition: Definition, settings: WorkflowSettings) -> Definition:
     """The same declaration with these settings over it."""
-    fitted = apply(definition.workflow, settings)
-    assert isinstance(fitted, Workflow), fitted
+    fitted, faults = laid_over(definition.workflow, settings)
+    assert not faults
     return Definition(fitted, definition.functions, definition.structs, definition.digest)
 
 

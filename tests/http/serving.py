@@ -16,7 +16,7 @@ import msgspec
 from jobrunner import app
 from jobrunner.config import Auth, Config, Limits, Server, Store, WorkflowSettings
 from jobrunner.core.workflow import Workflow
-from jobrunner.overrides import apply
+from jobrunner.overrides import laid_over
 from jobrunner.stages import Registry
 
 PLUGINS = ("asset_pattern", "cutx", "howera", "image_generation", "ss")
@@ -174,8 +174,7 @@ def definitions(settings: WorkflowSettings = OUTSIDE, names: tuple[str, ...] = P
     """The lifecycles of this tree, driven from outside."""
 
     def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
-        fitted = apply(workflow, settings)
-        return (workflow, fitted) if isinstance(fitted, tuple) else (fitted, ())
+        return laid_over(workflow, settings)
 
     registry = Registry(overlay)
     for name in names:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from jobrunner.config import WorkflowSettings
 from jobrunner.core.workflow import EXTERNAL, Workflow
-from jobrunner.overrides import apply
+from jobrunner.overrides import laid_over
 from jobrunner.ports import SystemClock
 from jobrunner.stages import Registry
 from jobrunner.stages.arrivals import Arrivals
@@ -35,8 +35,7 @@ def takers() -> Registry:
             for state in workflow.states
         ]
         outside = WorkflowSettings(stages={"*": EXTERNAL})
-        fitted = apply(replace(workflow, states=tuple(states)), outside)
-        return (workflow, fitted) if isinstance(fitted, tuple) else (fitted, ())
+        return laid_over(replace(workflow, states=tuple(states)), outside)
 
     registry = Registry(overlay)
     for definition in (video, table):

@@ -19,7 +19,7 @@ from PIL import Image
 
 from jobrunner.config import RetrySettings, WorkflowSettings
 from jobrunner.core.workflow import Workflow
-from jobrunner.overrides import apply
+from jobrunner.overrides import laid_over
 from jobrunner.stages import Registry
 from jobrunner.testing.providers import (
     Cut,
@@ -48,9 +48,7 @@ def at_work(**settings: Any) -> Registry:
     )
 
     def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
-        fitted = apply(workflow, config)
-        assert not isinstance(fitted, tuple), fitted
-        return fitted, ()
+        return laid_over(workflow, config)
 
     registry = Registry(overlay)
     registry.add_stage(generate)

@@ -20,7 +20,7 @@ import pytest
 from jobrunner import Context, Done, Stage, app
 from jobrunner.config import Config, Server, Store, WorkflowSettings
 from jobrunner.core.workflow import Workflow
-from jobrunner.overrides import apply
+from jobrunner.overrides import laid_over
 from jobrunner.stages import Registry
 from tests.http.serving import PLUGINS
 from tests.standing import LIFECYCLES, Command, Post, Step, Transition
@@ -453,8 +453,7 @@ def standing() -> Registry:
     bound = WorkflowSettings(stages={"*": "test.stands"})
 
     def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
-        fitted = apply(workflow, bound)
-        return (workflow, fitted) if isinstance(fitted, tuple) else (fitted, ())
+        return laid_over(workflow, bound)
 
     registry = Registry(overlay)
     registry.add_stage(Stage("test.stands", stands))
