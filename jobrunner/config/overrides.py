@@ -41,12 +41,6 @@ V = TypeVar("V")
 NOTIFY_URL = r"https?://[^\s/?#@]+(?:/[^\s#@]*)?(?:\?[^\s#]*)?"
 
 
-def apply(workflow: Workflow, settings: WorkflowSettings) -> Workflow | tuple[str, ...]:
-    """The workflow as the operator wants it, or everything that does not fit it."""
-    changed, faults = laid_over(workflow, settings)
-    return faults or changed
-
-
 def laid_over(workflow: Workflow, settings: WorkflowSettings) -> tuple[Workflow, tuple[str, ...]]:
     """As far as it fits, and what does not: an older declaration need not know every name."""
     names = Names(workflow)

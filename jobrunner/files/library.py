@@ -122,9 +122,15 @@ def is_sound(root: str, kept: Kept) -> bool:
         place = inside(root, kept.path)
         return place.stat().st_size == kept.size and _digest(place) == kept.sha256
     except OSError as error:
-        if error.errno in ABSENT or isinstance(error, FileNotFoundError):
+        if is_absent(error):
             return False
         raise StorageError(f"{kept.path} cannot be looked at: {error.strerror}") from error
+
+
+def is_absent(error: OSError) -> bool:
+    """There is no such file. Any other error (too many are open, a right is missing, the disk
+    fails) says nothing of what is there."""
+    return error.errno in ABSENT or isinstance(error, FileNotFoundError)
 
 
 def inside(root: str, path: str) -> Path:
@@ -160,7 +166,7 @@ class Checked:
         try:
             stat = inside(self._root, kept.path).stat()
         except OSError as error:
-            if error.errno in ABSENT or isinstance(error, FileNotFoundError):
+            if is_absent(error):
                 return None
             raise StorageError(f"{kept.path} cannot be looked at: {error.strerror}") from error
         return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns

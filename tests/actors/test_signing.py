@@ -7,7 +7,7 @@ import pytest
 
 from jobrunner.actors.features.notifications.secrets import KeyFile, key_file_beside, seals
 from jobrunner.actors.features.notifications.signing import Seals, checked_secrets, derived, sealed
-from jobrunner.config.overrides import apply
+from jobrunner.config.overrides import laid_over
 from jobrunner.config.settings import NotifySettings, WorkflowSettings
 from jobrunner.core.declaration.workflow import UNASKED, Definition, Notify, Workflow
 from jobrunner.errors import Misconfigured
@@ -104,17 +104,17 @@ def test_a_file_that_says_nothing_useful_is_named(tmp_path: Path, text: str) -> 
 # ---------------------------------------------------------------- the settings
 
 
-def laid(**notify: object) -> Workflow | tuple[str, ...]:
+def laid(**notify: object) -> tuple[Workflow, tuple[str, ...]]:
     settings = WorkflowSettings(notify=NotifySettings(**notify))  # type: ignore[arg-type]
-    return apply(CUTX.definition.workflow, settings)
+    return laid_over(CUTX.definition.workflow, settings)
 
 
 def test_an_operators_settings_replace_whatever_a_declaration_says() -> None:
-    found = laid(url="http://ops.internal:9000/x?y=z", on=("ended",))
-    assert isinstance(found, Workflow)
+    found, faults = laid(url="http://ops.internal:9000/x?y=z", on=("ended",))
+    assert not faults
     assert found.notify == Notify("http://ops.internal:9000/x?y=z", ("ended",))
-    again = apply(found, WorkflowSettings())
-    assert isinstance(again, Workflow)
+    again, faults = laid_over(found, WorkflowSettings())
+    assert not faults
     assert again.notify == Notify("", UNASKED)
 
 
@@ -128,10 +128,9 @@ def test_a_declaration_without_it_is_the_one_that_jobs_have_pinned() -> None:
     ["ops", "ftp://x/", "https://a@b/", "https://a:b@c/", "https://x/#y", "https:// x", "https://"],
 )
 def test_an_url_that_is_none_is_a_fault(url: str) -> None:
-    found = laid(url=url)
-    assert isinstance(found, tuple)
-    assert "notify.url" in found[0]
+    _, faults = laid(url=url)
+    assert "notify.url" in faults[0]
 
 
 def test_a_secret_for_nobody_is_a_fault() -> None:
-    assert isinstance(laid(secret_env="OPS"), tuple)
+    assert laid(secret_env="OPS")[1]

@@ -25,8 +25,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 def faults(settings: dict[str, Any], kind: Any = Settings, /, **declared: Any) -> str:
     workflow = replace(SAMPLE, **declared)
     definition = Definition(workflow, FUNCTIONS, {"params": Params}, settings=kind)
-    fitted = overrides.apply(definition.workflow, WorkflowSettings(settings=settings))
-    assert isinstance(fitted, Workflow)
+    fitted, none = overrides.laid_over(definition.workflow, WorkflowSettings(settings=settings))
+    assert not none
     return "\n".join(misset(Definition(fitted, settings=kind), definition))
 
 
@@ -77,12 +77,10 @@ def test_a_slip_of_the_pen_refuses_each_workflow_of_this_tree(name: str) -> None
     definition: Definition = import_module(f"jobrunner_{name}").definition
 
     def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
-        fitted = overrides.apply(workflow, WorkflowSettings(settings={"provder_url": "x"}))
-        assert isinstance(fitted, Workflow)
-        outside = WorkflowSettings(stages={"*": "external"})
-        bound = overrides.apply(fitted, outside)
-        assert isinstance(bound, Workflow)
-        return bound, ()
+        slip = {"provder_url": "x"}
+        return overrides.laid_over(
+            workflow, WorkflowSettings(settings=slip, stages={"*": "external"})
+        )
 
     registry = Registry(overlay)
     registry.add(definition)

@@ -150,8 +150,7 @@ def offered(workflow: Any) -> Registry:
     """As the service loads it, an operator's settings laid over it."""
 
     def overlay(declared: Workflow) -> tuple[Workflow, tuple[str, ...]]:
-        fitted = overrides.apply(declared, WorkflowSettings(stages={"running": "external"}))
-        return (declared, fitted) if isinstance(fitted, tuple) else (fitted, ())
+        return overrides.laid_over(declared, WorkflowSettings(stages={"running": "external"}))
 
     registry = Registry(overlay, TAKEN)
     registry.add(Definition(workflow, FUNCTIONS, {"params": Params}), "odd")

@@ -137,11 +137,19 @@ def test_a_name_whose_package_is_there(command: Command, monkeypatch: pytest.Mon
     assert "package jobrunner_tram on python's path" in err
 
 
-@pytest.mark.parametrize("name", ["os", "class", "match", "msgspec", "json", "jobrunner"])
-def test_a_name_that_python_has_already(command: Command, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [
+        *((name, "is a word or a module of python's own") for name in ("os", "class", "match")),
+        ("json", "is a word or a module of python's own"),
+        *((name, f"there is a package {name} on python's path") for name in ("msgspec", "aiohttp")),
+    ],
+)
+def test_a_name_that_python_has_already(command: Command, name: str, who: str) -> None:
     code, out, err = command("plugin", "new", name)
     assert (code, out) == (1, "")
     assert f"ALREADY_EXISTS: {name}: " in err
+    assert who in err
     assert err.endswith("choose another name\n")
     assert not list(Path().iterdir())
 

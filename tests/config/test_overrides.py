@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jobrunner.config.overrides import apply, unknown_workflows
+from jobrunner.config.overrides import laid_over, unknown_workflows
 from jobrunner.config.settings import (
     Config,
     NotifySettings,
@@ -48,8 +48,8 @@ DECLARED = Workflow(
 
 
 def changed(settings: WorkflowSettings) -> Workflow:
-    applied = apply(DECLARED, settings)
-    assert isinstance(applied, Workflow), applied
+    applied, found = laid_over(DECLARED, settings)
+    assert not found
     return applied
 
 
@@ -58,13 +58,11 @@ def state(workflow: Workflow, name: str) -> State:
 
 
 def faults(settings: WorkflowSettings) -> tuple[str, ...]:
-    applied = apply(DECLARED, settings)
-    assert isinstance(applied, tuple)
-    return applied
+    return laid_over(DECLARED, settings)[1]
 
 
 def test_nothing_set_changes_nothing() -> None:
-    assert apply(DECLARED, WorkflowSettings()) == DECLARED
+    assert changed(WorkflowSettings()) == DECLARED
 
 
 def test_a_star_binds_every_active_state_and_the_particular_wins() -> None:

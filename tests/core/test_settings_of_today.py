@@ -5,10 +5,10 @@ from jobrunner_cutx import definition as cutx
 from jobrunner_howera import definition as howera
 from msgspec.structs import replace
 
-from jobrunner.config.overrides import apply
+from jobrunner.config.overrides import laid_over
 from jobrunner.config.settings import WorkflowSettings
 from jobrunner.core.decision import Decision
-from jobrunner.core.declaration.workflow import Definition, Workflow
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.status_moves import AHEAD_MAX_MS
 from jobrunner.errors import Refused
 from tests.driving import ADMIN, WORKER, World, code, outside
@@ -19,8 +19,8 @@ STATIC_AD = {"product_id": "lamp-7"}
 
 def under(definition: Definition, settings: WorkflowSettings) -> Definition:
     """The same declaration with these settings over it."""
-    fitted = apply(definition.workflow, settings)
-    assert isinstance(fitted, Workflow), fitted
+    fitted, faults = laid_over(definition.workflow, settings)
+    assert not faults
     return Definition(fitted, definition.functions, definition.structs, definition.digest)
 
 

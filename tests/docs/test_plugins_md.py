@@ -146,8 +146,8 @@ def test_its_settings_are_settings(block: str, tmp_path: Path, lesson: ModuleTyp
     file.write_text(block)
     config = load(file, {})
     declared: Workflow = lesson.poster.workflow
-    fitted = overrides.apply(declared, config.workflow("poster"))
-    assert isinstance(fitted, Workflow), fitted
+    fitted, faults = overrides.laid_over(declared, config.workflow("poster"))
+    assert not faults
     if config != Config() and "poster" in config.workflows:
         assert fitted != declared
 

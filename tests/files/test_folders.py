@@ -79,6 +79,31 @@ def test_a_file_that_cannot_be_opened_is_not_gone(
 
 
 @pytest.mark.parametrize("number", [*ABSENT, *TROUBLE])
+def test_a_file_that_cannot_be_looked_at_is_not_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Where nobody opens it: by whoever checks it now and then, and by whoever hands it over."""
+    kept = Shelf(str(tmp_path), "ada/job-1").put("picture.png", b"picture")
+    checked, plain = Checked(str(tmp_path)), Path.stat
+
+    def fails(path: Path, **how: bool) -> os.stat_result:
+        if path.name == "picture.png":
+            raise OSError(number, os.strerror(number))
+        return plain(path, **how)
+
+    assert checked(kept)
+    monkeypatch.setattr(Path, "stat", fails)
+    if number in ABSENT:
+        assert checked(kept) is False
+        assert content._size(str(tmp_path), kept.path) == -1
+        return
+    with pytest.raises(StorageError, match="cannot be looked at"):
+        checked(kept)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        content._size(str(tmp_path), kept.path)
+
+
+@pytest.mark.parametrize("number", [*ABSENT, *TROUBLE])
 def test_only_a_file_that_is_gone_is_answered_as_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -117,5 +142,6 @@ def test_a_secret_that_is_empty_is_found_at_once(tmp_path: Path) -> None:
 
 
 def test_a_row_that_names_no_file_is_no_file(tmp_path: Path) -> None:
-    long = Kept("a/" + "x" * 400, 1, "")
-    assert not Checked(str(tmp_path))(long)
+    for path in ("a/" + "x" * 400, "../x", "", "a/\0"):
+        assert content._size(str(tmp_path), path) == -1
+    assert not Checked(str(tmp_path))(Kept("a/" + "x" * 400, 1, ""))

@@ -14,7 +14,7 @@ import jsonschema_rs
 import msgspec
 
 from jobrunner import app
-from jobrunner.config.overrides import apply
+from jobrunner.config.overrides import laid_over
 from jobrunner.config.settings import Auth, Config, Limits, Server, Store, WorkflowSettings
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.stages import Registry
@@ -174,8 +174,7 @@ def definitions(settings: WorkflowSettings = OUTSIDE, names: tuple[str, ...] = P
     """The lifecycles of this tree, driven from outside."""
 
     def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
-        fitted = apply(workflow, settings)
-        return (workflow, fitted) if isinstance(fitted, tuple) else (fitted, ())
+        return laid_over(workflow, settings)
 
     registry = Registry(overlay)
     for name in names:

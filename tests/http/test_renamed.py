@@ -35,12 +35,15 @@ def renamed(names: tuple[str, ...] = RENAMED) -> Registry:
 
 
 async def left_in(folder: Path) -> tuple[str, str, str]:
-    """Jobs of the version before: one that rests, one that waits in line, one to cancel there."""
+    """Jobs of the version before: one that rests, one that waits in line, one to cancel there; and
+    one that is over."""
     async with opened(folder, registry=fickle()) as house:
         await house.admin.post("/admin/workflows/fickle/pause", {})
         rests, waits, ends = [(await house.ada.submit("fickle"))["id"] for _ in range(3)]
         for job in (waits, ends):
             assert (await house.ada.post(f"/jobs/{job}/go")).json["status"] == "queued"
+        over = (await house.ada.submit("fickle"))["id"]
+        assert (await house.ada.post(f"/jobs/{over}/cancel")).json["status"] == "canceled"
     return rests, waits, ends
 
 

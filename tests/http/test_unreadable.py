@@ -9,6 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
+from jobrunner.core.job import Actor
+from jobrunner.core.messages import Do
+from jobrunner.errors import Refused
 from tests.http.fickle import fickle
 from tests.http.serving import House, opened
 
@@ -73,6 +76,16 @@ async def test_it_is_shown_to_its_owner_and_holds_up_nobody(house: House, spoile
         assert (asked.status, asked.code) == (409, "JOB_LOCKED"), asked.raw
     assert (await house.eve.post(f"/jobs/{odd}/cancel")).status == 404
     assert not [line for line in house.logged if line["event"] == "actor.crashed"]
+
+
+async def test_a_stranger_is_told_nothing_of_it(house: House) -> None:
+    """Also by the job itself, whoever may have looked before: only its owner hears why."""
+    job = await outside(house)
+    write(house, SPOILED["rest"], job)
+    for name, code in (("eve", "NOT_FOUND"), ("ada", "JOB_LOCKED")):
+        with pytest.raises(Refused) as told:
+            await house.service.supervisor.ask(job, Do(Actor(name, "user"), "cancel"))
+        assert told.value.code == code
 
 
 async def test_in_line_it_is_put_aside_and_goes_on_when_it_is_mended(house: House) -> None:

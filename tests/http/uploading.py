@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jobrunner.config.overrides import apply
+from jobrunner.config.overrides import laid_over
 from jobrunner.config.settings import WorkflowSettings
 from jobrunner.core.declaration.workflow import EXTERNAL, Workflow
 from jobrunner.files.incoming import Arrivals
@@ -35,8 +35,7 @@ def takers() -> Registry:
             for state in workflow.states
         ]
         outside = WorkflowSettings(stages={"*": EXTERNAL})
-        fitted = apply(replace(workflow, states=tuple(states)), outside)
-        return (workflow, fitted) if isinstance(fitted, tuple) else (fitted, ())
+        return laid_over(replace(workflow, states=tuple(states)), outside)
 
     registry = Registry(overlay)
     for definition in (video, table):

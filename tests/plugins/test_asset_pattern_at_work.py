@@ -17,7 +17,7 @@ from jobrunner_asset_pattern.export import export
 from jobrunner_asset_pattern.generation import generate
 from PIL import Image
 
-from jobrunner.config.overrides import apply
+from jobrunner.config.overrides import laid_over
 from jobrunner.config.settings import RetrySettings, WorkflowSettings
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.stages import Registry
@@ -48,9 +48,7 @@ def at_work(**settings: Any) -> Registry:
     )
 
     def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
-        fitted = apply(workflow, config)
-        assert not isinstance(fitted, tuple), fitted
-        return fitted, ()
+        return laid_over(workflow, config)
 
     registry = Registry(overlay)
     registry.add_stage(generate)

@@ -13,7 +13,7 @@ from jobrunner_image_generation import definition
 from jobrunner_image_generation.stage import generate
 from PIL import Image
 
-from jobrunner.config.overrides import apply
+from jobrunner.config.overrides import laid_over
 from jobrunner.config.settings import QuotaSettings, RetrySettings, Server, WorkflowSettings
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.stages import Registry
@@ -50,9 +50,7 @@ def at_work(**settings: Any) -> Registry:
     )
 
     def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
-        fitted = apply(workflow, config)
-        assert not isinstance(fitted, tuple), fitted
-        return fitted, ()
+        return laid_over(workflow, config)
 
     registry = Registry(overlay)
     registry.add_stage(generate)

@@ -3,7 +3,8 @@ Both are named, in the log and where people look."""
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner import Context, Definition, Done, Stage
+from jobrunner.config.settings import Server
 from jobrunner.stages import Registry
 from tests.http.fickle import DEFINITION, FUNCTIONS, Params
 from tests.http.serving import House, opened
 
 pytestmark = pytest.mark.anyio
+
+PROMPT = Server(port=0, drain_seconds=0)
 
 
 def running(run: Callable[[Context[Any]], Awaitable[Done]]) -> Registry:
@@ -25,6 +29,16 @@ def running(run: Callable[[Context[Any]], Awaitable[Done]]) -> Registry:
     registry.add(Definition(replace(DEFINITION.workflow), FUNCTIONS, {"params": Params}))
     assert not registry.refused, registry.refused
     return registry
+
+
+@asynccontextmanager
+async def letting_go(enough: asyncio.Event) -> AsyncIterator[None]:
+    """Whatever becomes of the test: a stage that went on would keep the service from its end."""
+    try:
+        yield
+    except BaseException:
+        enough.set()
+        raise
 
 
 async def line(house: House, event: str) -> dict[str, Any]:
@@ -59,7 +73,7 @@ async def test_a_stage_that_does_not_stop_is_named(
                 continue
         return Done()
 
-    async with opened(tmp_path, registry=running(deaf)) as house:
+    async with opened(tmp_path, registry=running(deaf)) as house, letting_go(enough):
         job = await started(house)
         assert (await house.ada.post(f"/jobs/{job}/cancel")).json["status"] == "canceled"
         told = await line(house, "stage.deaf")
@@ -74,6 +88,35 @@ async def test_a_stage_that_does_not_stop_is_named(
             while (await house.nobody.get("/readyz")).status != 200:
                 await anyio.sleep(0.02)
     assert len([one for one in house.logged if one["event"] == "stage.deaf"]) == 1
+
+
+async def test_a_stage_that_holds_up_the_stop_of_the_service_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobrunner.actors.performer.GRACE_S", 0.1)
+    enough, told = asyncio.Event(), list[dict[str, Any]]()
+
+    async def deaf(ctx: Context[Any]) -> Done:
+        while not enough.is_set():
+            try:
+                await enough.wait()
+            except asyncio.CancelledError:
+                continue
+        return Done()
+
+    async def let_go_when_named(house: House) -> None:
+        try:
+            told.append(await line(house, "stage.deaf"))
+        finally:
+            enough.set()
+
+    async with (
+        anyio.create_task_group() as group,
+        opened(tmp_path, registry=running(deaf), server=PROMPT) as house,
+    ):
+        job = await started(house)
+        group.start_soon(let_go_when_named, house)
+    assert [(one["stage"], one["job_id"]) for one in told] == [("fickle.work", job)]
 
 
 async def test_what_may_have_blocked_the_loop_is_named(

@@ -1,14 +1,19 @@
 """Who goes first when the memory is used up."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
+import anyio
+import pytest
+
 from jobrunner.stages.process import launcher
+from tests.stages.house import over, serving, submitted
+
+pytestmark = pytest.mark.anyio
 
 
-def test_a_stages_process_offers_itself_to_the_kernel() -> None:
+async def test_a_stages_process_offers_itself_to_the_kernel() -> None:
     """R15: not the service, which has all the others to look after."""
     program = (
         "import runpy, json\n"
@@ -16,8 +21,12 @@ def test_a_stages_process_offers_itself_to_the_kernel() -> None:
         "names['_offer_to_the_kernel']()\n"
         "print(json.dumps(int(open('/proc/self/oom_score_adj').read())))\n"
     )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    said = await anyio.run_process([sys.executable, "-c", program])
     assert json.loads(said.stdout) == launcher.FIRST_TO_GO
     assert int(Path("/proc/self/oom_score_adj").read_text()) < launcher.FIRST_TO_GO
-    text = Path(launcher.__file__).read_text()
-    assert text.count("_offer_to_the_kernel()") == 2, "each stage does, before it begins"
+
+
+async def test_each_stage_is_offered_before_it_begins(tmp_path: Path) -> None:
+    async with serving(tmp_path) as here:
+        job = await over(here, await submitted(here, "offered"))
+    assert job["result"] == {"first_to_go": launcher.FIRST_TO_GO}

@@ -221,6 +221,12 @@ def look(ctx: PlainContext[Params]) -> Done:
     )
 
 
+def offered(ctx: PlainContext[Params]) -> Done:
+    """To the kernel, when it has to end somebody."""
+    with open("/proc/self/oom_score_adj") as file:
+        return Done(result={"first_to_go": int(file.read())})
+
+
 def library(ctx: PlainContext[Params]) -> Done:
     ctx.save("text.txt", b"a text", asset_type="text", artifact="text_uri")
     return Done()
@@ -266,8 +272,8 @@ DEEDS = {
     deed.__name__: deed
     for deed in (
         work, hang, spin, fork, flee, multiply, eat, fill, chatter, segfault, nonsense, unstorable,
-        garbage, swallow, mumble, rush, leave, vanish, wait, deaf, look, library, retry, never,
-        refuse, half, network, call_back, litter,
+        garbage, swallow, mumble, rush, leave, vanish, wait, deaf, look, library, offered, retry,
+        never, refuse, half, network, call_back, litter,
     )
 }  # fmt: skip
 

@@ -18,7 +18,7 @@ import anyio
 import pytest
 
 from jobrunner import Context, Done, Stage, app
-from jobrunner.config.overrides import apply
+from jobrunner.config.overrides import laid_over
 from jobrunner.config.settings import Config, Server, Store, WorkflowSettings
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.stages import Registry
@@ -453,8 +453,7 @@ def standing() -> Registry:
     bound = WorkflowSettings(stages={"*": "test.stands"})
 
     def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
-        fitted = apply(workflow, bound)
-        return (workflow, fitted) if isinstance(fitted, tuple) else (fitted, ())
+        return laid_over(workflow, bound)
 
     registry = Registry(overlay)
     registry.add_stage(Stage("test.stands", stands))

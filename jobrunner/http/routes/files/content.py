@@ -20,7 +20,7 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.questions import AssetRow, JobFilter
 from jobrunner.errors import Refused
-from jobrunner.files.library import inside
+from jobrunner.files.library import inside, is_absent
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.call import Call, Reply
 
@@ -166,8 +166,12 @@ def _size(root: str, path: str) -> int:
     try:
         place = inside(root, path)
         return -1 if place.is_symlink() or not place.is_file() else place.stat().st_size
-    except (OSError, ValueError):
+    except ValueError:
         return -1
+    except OSError as error:
+        if is_absent(error):
+            return -1
+        raise
 
 
 def _headers(row: AssetRow) -> dict[str, str]:
@@ -245,9 +249,9 @@ async def _pour(
 def _opened(path: Path, first: int) -> BinaryIO:
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise Refused("ASSET_GONE", "the file was removed just now") from error
     except OSError as error:
+        if is_absent(error):
+            raise Refused("ASSET_GONE", "the file was removed just now") from error
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise Refused("OVERLOADED", "too many files are open here now") from error
         raise
