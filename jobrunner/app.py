@@ -107,6 +107,8 @@ async def serve(config: Config, log: Subscriber) -> None:
                     _greet(service)
                     settle()
                     await ending.over(service.supervisor)
+                    if service.supervisor.unknown is None:
+                        await service.store.farewell()
                 finally:
                     ending.begin("a part of the service failed", within_s)
             group.cancel_scope.cancel()

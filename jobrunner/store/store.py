@@ -62,6 +62,10 @@ class Store:
         """
         await self._writer.touch(self._clock.now())
 
+    async def farewell(self) -> None:
+        """This life was asked to end: whatever becomes of it from now on is nobody's fault."""
+        await self._writer.farewell(self._clock.now())
+
     async def condition(self) -> Condition:
         """How the file is now, for those who work on it and for a new start."""
         if lost := self._whereabouts.lost():

@@ -68,10 +68,13 @@ class Writer:
         """
         await self._write(Work([(SEEN, (now, self._epoch))], alone=True))
 
-    async def close(self, now: int) -> None:
+    async def farewell(self, now: int) -> None:
         """Says goodbye in the file; where it cannot, the next life takes this one for a death."""
         with suppress(StorageError):
             await self._write(Work([(ENDED, (now, self._epoch))], alone=True))
+
+    async def close(self, now: int) -> None:
+        await self.farewell(now)
         await self._rounds.close()
 
     async def _write(self, work: Work) -> Committed | Clash:

@@ -4,6 +4,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.whole.process import Place, event, place, until
@@ -102,6 +103,26 @@ async def test_a_deaf_stage_cannot_hold_up_a_stop_for_ever(tmp_path: Path) -> No
         await home.at(job["id"], "done")
         assert await attempts(home, job) == [(1, "ended", "interrupted"), (2, "ended", "done")]
         assert not home.log("service.recovered")
+
+
+async def test_an_end_that_was_asked_for_is_no_death(tmp_path: Path) -> None:
+    """R15: however often an operator insists, and whatever runs then alone: nobody did it."""
+    async with place(tmp_path, drain_s=600) as home:
+        await home.start()
+        job = await home.submit("trial", params=gated(home, "hang"))
+        for time in range(1, 5):
+            await at_work(home, job, time)
+            home.signal(signal.SIGTERM)
+            while (await home.ask("GET", "/readyz")).status != 503:
+                await anyio.lowlevel.checkpoint()
+            home.signal(signal.SIGTERM)
+            assert await home.ended() == 128 + signal.SIGTERM
+            await home.start()
+            await until(lambda: bool(home.log("service.recovered")))
+            assert [line["one_at_a_time"] for line in home.log("service.recovered")] == [False]
+        open_gate(home)
+        await home.at(job["id"], "done")
+        assert [outcome for *_, outcome in await attempts(home, job)][:4] == ["interrupted"] * 4
 
 
 # ---------------------------------------------------------------- death
