@@ -8,14 +8,13 @@ the log in one line, past every buffer, before the process is gone.
 
 import asyncio
 import signal
-import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol
 
 import anyio
 
-from jobrunner.errors import JobrunnerError, OutcomeUnknown
+from jobrunner.errors import JobrunnerError, OutcomeUnknown, bug_named, bug_places
 from jobrunner.log import Log
 from jobrunner.ports import Children, Clock
 from jobrunner.watchdog import end_process, stack_of_loop
@@ -91,9 +90,8 @@ class Ending:
             yield
         except BaseException as error:
             known = isinstance(error, JobrunnerError)
-            text = "" if known else "".join(traceback.format_exception(error))
-            about = {"reason": str(error) or repr(error), "traceback": text}
-            self._log("service.failed", level="error", **about)
+            reason, trace = (str(error), "") if known else (bug_named(error), bug_places(error))
+            self._log("service.failed", level="error", reason=reason, traceback=trace)
             raise
 
     def _overdue(self) -> None:

@@ -18,8 +18,11 @@ whoever is waiting, and one function in ``http`` renders it. Its code is stable 
 follows from the code. Workflows may add codes of their own; the engine knows none of them.
 """
 
+import os
+import traceback
 from typing import Any
 
+CHAIN_MAX, FRAMES_MAX, WORDS_MAX = 16, 40, 200
 STATUS_OF_CODE: dict[str, int] = {
     "VALIDATION_ERROR": 400,
     "DIGEST_MISMATCH": 400,
@@ -170,3 +173,60 @@ class StorageFull(StorageError):
 
 class OutcomeUnknown(StorageError):
     """A commit failed in a way that leaves open whether it happened. Only the disk knows."""
+
+
+def bug_named(bug: BaseException) -> str:
+    """Say what kind of exception it is, and its words where they are nobody's.
+
+    An exception that nobody foresaw may quote a prompt, a transcript or a file, and the log is for
+    none of them. What stands in the code word for word, and what the system says, quotes nobody.
+    """
+    kind = type(bug).__name__
+    words = _own_words(bug)
+    return f"{kind}: {words[:WORDS_MAX]}" if words else kind
+
+
+def bug_places(bug: BaseException) -> str:
+    """A traceback without what the exceptions say."""
+    lines = [line for one in _chain(bug) for line in (*_frames(one), bug_named(one))]
+    return "\n".join(lines)
+
+
+def bug_told(bug: BaseException) -> dict[str, str]:
+    """The fields by which the log tells of it."""
+    return {"error": bug_named(bug), "traceback": bug_places(bug)}
+
+
+def _own_words(bug: BaseException) -> str:
+    if isinstance(bug, OSError):
+        return os.strerror(bug.errno) if isinstance(bug.errno, int) else ""
+    words = bug.args[0] if bug.args and isinstance(bug.args[0], str) else ""
+    if isinstance(bug, StorageError | BaseExceptionGroup):
+        return words
+    written = any(
+        words in frame.f_code.co_consts for frame, _ in traceback.walk_tb(bug.__traceback__)
+    )
+    return words if written else ""
+
+
+def _chain(bug: BaseException) -> list[BaseException]:
+    """What it came from, first, and what is in it; each once."""
+    found: list[BaseException] = []
+    ahead = [bug]
+    while ahead and len(found) < CHAIN_MAX:
+        one = ahead.pop()
+        if any(one is known for known in found):
+            continue
+        found.append(one)
+        before = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        ahead += [before] if before else []
+        ahead += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+    return found[::-1]
+
+
+def _frames(bug: BaseException) -> list[str]:
+    frames = [
+        f'  File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_name}'
+        for frame, line in traceback.walk_tb(bug.__traceback__)
+    ]
+    return ["Traceback (most recent call last):", *frames[-FRAMES_MAX:]]

@@ -104,7 +104,7 @@ async def test_what_ends_the_process_is_a_line_of_the_log() -> None:
             raise error
         line = json.loads(process.text.getvalue())
         assert (line["event"], line["level"]) == ("service.failed", "error")
-        assert line["reason"] == str(error)
+        assert line["reason"].endswith(str(error))
         assert bool(line["traceback"]) == isinstance(error, ZeroDivisionError)
 
 
@@ -138,7 +138,8 @@ async def test_no_task_of_a_crew_ends_the_others() -> None:
     assert sorted(event for event, _ in told) == ["service.fault", "storage.fault"]
     fault = dict(told)["service.fault"]
     assert "fails" in fault["task"]
-    assert "a bug" in fault["traceback"]
+    assert fault["error"] == "ZeroDivisionError"
+    assert "in fails" in fault["traceback"]
     assert lost == errors[2:]
 
 

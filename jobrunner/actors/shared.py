@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,7 @@ from jobrunner.core.features.meter import SILENT, Meter, Span
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended, Moment
 from jobrunner.core.questions import Reader
-from jobrunner.errors import PluginFault, Refused
+from jobrunner.errors import PluginFault, Refused, bug_told
 from jobrunner.files.library import Checked
 from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages import Registry
@@ -120,12 +119,11 @@ class World:
         """A function of a plugin failed: told to the log in full, and as a refusal to whoever has
         asked. One that is only missing was told at the start."""
         if not fault.missing:
-            cause = fault.__cause__ or fault
             fields = {
                 "workflow": fault.workflow,
                 "function": fault.function,
                 "detail": str(fault),
-                "traceback": "".join(traceback.format_exception(cause)),
+                **bug_told(fault.__cause__ or fault),
             }
             if job is not None:
                 self.announce("plugin.fault", job, "error", **fields, **about)

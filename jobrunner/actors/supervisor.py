@@ -6,7 +6,6 @@ that one bad job costs nobody else anything.
 """
 
 import asyncio
-import traceback
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
@@ -46,7 +45,14 @@ from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Beat, Ended, Fired, Message, SetAside, Start, Stop, Submit, Told
 from jobrunner.core.replies import stale_version
-from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageError
+from jobrunner.errors import (
+    JobrunnerError,
+    OutcomeUnknown,
+    Refused,
+    StorageError,
+    bug_named,
+    bug_told,
+)
 from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages.equipment import Surroundings
 from jobrunner.stages.registry import Registry
@@ -328,15 +334,12 @@ class Supervisor:
 
     async def _crashed(self, actor: JobActor, bug: Exception) -> None:
         actor.forget()
-        text = "".join(traceback.format_exception(bug))
-        self._world.say(
-            "actor.crashed", level="error", job_id=actor.job_id, error=repr(bug), traceback=text
-        )
+        self._world.say("actor.crashed", level="error", job_id=actor.job_id, **bug_told(bug))
         if not self._too_often(actor.job_id):
             return
         self._crashes.pop(actor.job_id, None)
         letter = Letter(
-            SetAside(f"its actor failed {DEATHS_MAX} times within a minute: {bug!r}"),
+            SetAside(f"its actor failed {DEATHS_MAX} times within a minute: {bug_named(bug)}"),
             asyncio.get_running_loop().create_future(),
         )
         actor.mailbox.put(letter, inside=True)

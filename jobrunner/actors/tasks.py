@@ -5,7 +5,6 @@ not answer for a second would stop everything, and nobody would have said why. H
 is one line of the log. What must go on for good is started again after a moment.
 """
 
-import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from anyio.abc import TaskGroup
 
 from jobrunner.actors.requester import ask_for_nobody
-from jobrunner.errors import OutcomeUnknown, StorageError
+from jobrunner.errors import OutcomeUnknown, StorageError, bug_told
 from jobrunner.ports import Clock
 
 AGAIN_S = 1.0
@@ -53,10 +52,8 @@ class Crew:
             return False
         except StorageError as fault:
             self._say("storage.fault", level="error", detail=str(fault))
-        except Exception as bug:  # noqa: BLE001 - it costs this task, and is told in full
-            text = "".join(traceback.format_exception(bug))
-            about = {"task": _name(function), "error": repr(bug), "traceback": text}
-            self._say("service.fault", level="error", **about)
+        except Exception as bug:  # noqa: BLE001 - it costs this task, and is told
+            self._say("service.fault", level="error", task=_name(function), **bug_told(bug))
         return True
 
 

@@ -183,6 +183,18 @@ def raising() -> Any:
     raise ValueError("a bug of its author")
 
 
+def quoting(words: str) -> Callable[[], Any]:
+    """A bug that repeats what somebody wrote, as exceptions of libraries do."""
+
+    def quotes() -> Any:
+        try:
+            return dict[str, str]()[words]
+        except KeyError as error:
+            raise ValueError(f"cannot do {words!r}") from error
+
+    return quotes
+
+
 def leaving() -> Any:
     raise SystemExit(3)
 

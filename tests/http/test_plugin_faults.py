@@ -110,6 +110,30 @@ async def test_nothing_follows_from_a_function_that_fails(
     assert (await ASKED[name](house, job)).status < 300
 
 
+@pytest.mark.parametrize("name", [*ASKED, "pick_up", "answer"])
+@pytest.mark.parametrize("how", ["raised", "answered"])
+async def test_the_words_of_users_do_not_come_into_the_log(
+    house: House, name: str, how: str
+) -> None:
+    """The kind of the exceptions and their places do."""
+    words = "a heron at the weir"
+    house.logged.clear()
+    job = (await house.ada.submit("fickle"))["id"]
+    with misbehaving(name, fickle.quoting(words) if how == "raised" else lambda: words):
+        await ASKED.get(name, through_its_route if name == "answer" else gone_on)(house, job)
+        with anyio.fail_after(20):
+            while not (found := [one for one in house.logged if one["event"] == "plugin.fault"]):
+                await anyio.sleep(0.02)
+    assert words not in str(house.logged)
+    if how == "raised":
+        assert found[0]["error"] == "ValueError"
+        assert "fickle.py" in found[0]["traceback"]
+        assert "in quotes" in found[0]["traceback"]
+        assert "KeyError" in found[0]["traceback"]
+    else:
+        assert "of type str" in found[0]["detail"]
+
+
 async def everything(house: House, job: str) -> Any:
     count = len((await house.ada.get("/jobs?workflow=fickle&limit=100")).json["jobs"])
     return count, (await house.ada.get(f"/jobs/{job}")).json

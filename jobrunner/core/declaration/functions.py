@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from jobrunner.core.declaration.ask import Act, Ask, Replay
 from jobrunner.core.declaration.guards import BUILT_IN
-from jobrunner.core.declaration.spelling import ARTIFACT, NAME, shown
+from jobrunner.core.declaration.spelling import ARTIFACT, NAME
 from jobrunner.core.declaration.workflow import Call, Definition
 from jobrunner.core.messages import Report
-from jobrunner.errors import PluginFault, Refused
+from jobrunner.errors import PluginFault, Refused, bug_named
 
 ENDING = (KeyboardInterrupt, GeneratorExit)
 
@@ -92,15 +91,7 @@ def _called(
     except ENDING:
         raise
     except BaseException as raised:
-        detail = f"raised {type(raised).__name__}: {shown(str(raised)) if _says(raised) else '?'}"
-        raise PluginFault(definition.workflow.name, name, detail) from raised
-
-
-def _says(raised: BaseException) -> bool:
-    try:
-        return isinstance(str(raised), str)
-    except Exception:  # noqa: BLE001 - an exception that cannot say what it is
-        return False
+        raise PluginFault(definition.workflow.name, name, f"raised {bug_named(raised)}") from raised
 
 
 def _consult(call: Call, ask: Ask, *kinds: type) -> Any:
@@ -153,6 +144,8 @@ def _storable(report: Report) -> bool:
 
 
 def _odd(definition: Definition, name: str, answer: Any) -> PluginFault:
-    kind = f" of type {type(answer).__name__}" if isinstance(answer, Struct) else ""
-    detail = f"answered {shown(answer)}{kind}, which it may not"
+    """Only of what cannot quote anybody the answer itself is told."""
+    plain = answer is None or type(answer) in (bool, int, float)
+    shown = repr(answer) if plain else f"with something of type {type(answer).__name__}"
+    detail = f"answered {shown}, which it may not"
     return PluginFault(definition.workflow.name, name, detail)

@@ -4,7 +4,6 @@ The order for each: correlation id, what no honest client sends, route, token, r
 handler. Errors of every kind end in the same place and leave in the same shape.
 """
 
-import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -16,7 +15,7 @@ from aiohttp import web
 from jobrunner.actors.requester import ADDRESS, REQUEST
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.job import Actor
-from jobrunner.errors import Refused, StorageFull
+from jobrunner.errors import Refused, StorageFull, bug_told
 from jobrunner.http.frame.bodies import check_coding, convert, decode, read, too_large
 from jobrunner.http.frame.call import Call, Door, Reply
 from jobrunner.http.frame.endpoint import Endpoint
@@ -289,7 +288,7 @@ def _note_full(door: Door, error: Exception) -> None:
 
 
 def _surprise(door: Door, request: web.Request, error: Exception) -> Refused:
-    """A bug: told in full to the log, and to nobody else."""
+    """A bug: told to the log, and to nobody else."""
     door.log(
         "http.fault",
         level="error",
@@ -297,8 +296,7 @@ def _surprise(door: Door, request: web.Request, error: Exception) -> Refused:
         path=request.path,
         address=request[CLIENT],
         correlation_id=request[REQUEST_ID],
-        error=repr(error),
-        traceback="".join(traceback.format_exception(error)),
+        **bug_told(error),
     )
     return internal()
 

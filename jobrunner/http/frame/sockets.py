@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from jobrunner.errors import Misconfigured
+from jobrunner.errors import Misconfigured, bug_told
 from jobrunner.http.frame.call import Door, Reply
 from jobrunner.http.frame.problems import internal, invalid, phrase_of, problem
 from jobrunner.http.front.waiting import Desk, Front
@@ -125,7 +125,7 @@ class Connection(Front):
             said = (message or "").strip().partition("\n")[0] or "this is not HTTP"
             refused = invalid(f"the request cannot be read: {said}", ("request", said))
         else:
-            self._door.log("http.fault", level="error", error=repr(exc))
+            self._door.log("http.fault", level="error", **(bug_told(exc) if exc else {}))
         self._door.meter.refused(refused.code)
         self.leave()
         correlation_id = self._door.ids.fresh()
