@@ -107,8 +107,7 @@ async def serve(config: Config, log: Subscriber) -> None:
                     _greet(service)
                     settle()
                     await ending.over(service.supervisor)
-                    if service.supervisor.unknown is None:
-                        await service.store.farewell()
+                    await service.store.farewell()
                 finally:
                     ending.begin("a part of the service failed", within_s)
             group.cancel_scope.cancel()
@@ -239,10 +238,7 @@ def _reached(host: str) -> str:
 @asynccontextmanager
 async def open_offline(config: Config) -> AsyncIterator[Store]:
     """The store alone, for commands while the service is down."""
-
-    def waits(text: str) -> None:
-        print(text, file=sys.stderr)
-
+    waits = partial(print, file=sys.stderr)
     async with _opened(config, system_ports(), command="a command", on_wait=waits) as store:
         yield store
 
