@@ -1,11 +1,12 @@
 """Everything that waits is served in one trip; whoever comes meanwhile goes with the next.
 
-No clock and no waiting for company: a round starts as soon as the one before is over. Under load
-rounds fill by themselves, at rest each holds one question.
+There is no clock: a round starts as soon as the one before is over. Under load rounds fill by
+themselves, at rest each holds one question.
 
-The round runs in a task of its own and not in that of its first asker, because an asker may be
-cancelled from outside any scope of ours (an HTTP server at shutdown does so), and the others'
-answers must not die with it. The task lives only while somebody waits, so it needs no owner.
+A round that gathers lets the loop first do what it can do at once, as long as that brings more
+questions. A thread serves it, and while the loop has work that thread waits for the interpreter
+between any two of its steps, and makes the loop wait in turn: both at once take longer than one
+after the other, and the round holds fewer questions.
 """
 
 import asyncio
@@ -16,6 +17,9 @@ from typing import Generic, TypeVar
 import anyio
 
 from jobrunner.errors import StorageError
+
+QUIET_TURNS = 3
+TURNS_MAX = 16
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -28,17 +32,20 @@ def unanswered() -> StorageError:
 class Rounds(Generic[Q, A]):
     """``lost`` is what somebody is told whose round was ended from outside: an error, since a
     cancellation that is not one's own would end whoever waits, without a word to those who wait
-    for it."""
+    for it. ``gathers``: a round waits until the loop brings no more questions for now."""
 
     def __init__(
         self,
         serve: Callable[[list[Q]], Awaitable[list[A]]],
         most: int,
         lost: Callable[[], Exception] = unanswered,
+        *,
+        gathers: bool = False,
     ) -> None:
         self._serve = serve
         self._lost = lost
         self._most = most
+        self._gathers = gathers
         self._waiting: deque[tuple[Q, asyncio.Future[A]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -68,12 +75,25 @@ class Rounds(Generic[Q, A]):
     async def _run(self) -> None:
         try:
             while self._waiting:
+                if self._gathers:
+                    await self._gather()
                 count = min(len(self._waiting), self._most)
                 await self._round([self._waiting.popleft() for _ in range(count)])
         finally:
             self._task = None
             while self._waiting:
                 self._give_up(self._waiting.popleft()[1])
+
+    async def _gather(self) -> None:
+        """A request takes a turn of the loop to be read and one to become a question, so a turn
+        without a question says little, and several in a row that the loop has nothing more."""
+        quiet = 0
+        for _ in range(TURNS_MAX):
+            before = len(self._waiting)
+            await asyncio.sleep(0)
+            quiet = 0 if len(self._waiting) > before else quiet + 1
+            if quiet == QUIET_TURNS or len(self._waiting) >= self._most:
+                return
 
     async def _round(self, taken: list[tuple[Q, asyncio.Future[A]]]) -> None:
         try:

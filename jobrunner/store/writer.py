@@ -45,7 +45,9 @@ class Writer:
         self._fresh_rows = count(first_row)
         self._initial_credits = initial_credits
         self._room = anyio.Semaphore(LINE_UNITS, fast_acquire=True)
-        self._rounds: Rounds[Work, Verdict] = Rounds(self._commit_all, BATCH_UNITS, _unanswered)
+        self._rounds: Rounds[Work, Verdict] = Rounds(
+            self._commit_all, BATCH_UNITS, _unanswered, gathers=True
+        )
         self._lost = ""
 
     async def commit(self, unit: Unit) -> Committed | Clash:
