@@ -54,6 +54,9 @@ class Reach:
         if view is None:
             text = f"the job has no artifact {name!r} in version {version}"
             raise PermanentFailure("ARTIFACT_NOT_FOUND", text)
+        if view.unreadable:
+            text = f"artifact {name!r} of the job cannot be read in version {version}"
+            raise PermanentFailure("CORRUPT_INPUT", text, excerpt=view.unreadable)
         return view.artifact.value
 
     async def _download(self, wanted: Download) -> Fetched:

@@ -145,10 +145,12 @@ class DeadLetterRow(Struct, frozen=True):
 
 
 class ArtifactView(Struct, frozen=True):
-    """One version of an artifact and the numbers of all its versions."""
+    """One version of an artifact and the numbers of all its versions. ``unreadable`` says why its
+    value is not there, if it cannot be read."""
 
     artifact: Artifact
     versions: tuple[tuple[int, int], ...]
+    unreadable: str = ""
 
 
 class AssetRow(Struct, frozen=True):

@@ -116,7 +116,8 @@ def artifact(db: Db, job_id: str, name: str, version: int | None) -> ArtifactVie
         f"SELECT version, created_at FROM artifacts {of_name} ORDER BY version",  # noqa: S608
         (job_id, name),
     )
-    return ArtifactView(rows.artifact_of(found), tuple(versions))
+    artifact, unreadable = rows.artifact_as_far(found)
+    return ArtifactView(artifact, tuple(versions), unreadable)
 
 
 def event(db: Db, job_id: str, event_id: str) -> tuple[str, str] | None:

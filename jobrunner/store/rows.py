@@ -47,6 +47,7 @@ Rest = msgspec.defstruct("Rest", [_field(field) for field in _FIELDS], omit_defa
 
 _rest_values = attrgetter(*REST)
 _rest_decoder = msgspec.json.Decoder(Rest)
+_fields_decoder = msgspec.json.Decoder(dict[str, Any])
 _attempt_decoder = msgspec.json.Decoder(Attempt)
 _encode = msgspec.json.Encoder().encode
 
@@ -126,6 +127,13 @@ def artifact_of(row: tuple[Any, ...]) -> Artifact:
     return Artifact(row[0], row[1], parsed(row[2]), *row[3:])
 
 
+def artifact_as_far(row: tuple[Any, ...]) -> tuple[Artifact, str]:
+    """Without its value where that cannot be read, and why."""
+    faults: list[str] = []
+    whole = _tried("artifact", artifact_of, row, faults)
+    return whole or artifact_of((*row[:2], None, *row[3:])), "; ".join(faults)
+
+
 SELECT_ASSET = """
     SELECT a.uid, a.asset_type, a.url, a.storage_path, a.file_size, a.sha256, a.created_at,
         j.uid, a.user_id, a.id
@@ -154,7 +162,10 @@ SELECT_AUDIT = "SELECT id, at, event, actor, job_id, fields FROM audit"
 
 
 def audit_of(row: tuple[Any, ...]) -> AuditRow:
-    return AuditRow(*(*row[:5], parsed(row[5])))
+    """Who did what is told even where the rest of it cannot be read."""
+    faults: list[str] = []
+    fields = _tried("fields", _fields_decoder.decode, row[5], faults)
+    return AuditRow(*(*row[:5], {"unreadable": faults[0]} if fields is None else fields))
 
 
 SELECT_DEAD_LETTER = """

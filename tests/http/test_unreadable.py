@@ -88,6 +88,49 @@ async def test_a_stranger_is_told_nothing_of_it(house: House) -> None:
         assert told.value.code == code
 
 
+async def test_a_value_that_cannot_be_read_is_named(house: House) -> None:
+    """In whatever version it stands; an old one holds up nothing but itself."""
+    job = await outside(house)
+    for value in ("first", "second"):
+        report = {"artifact_updates": {"note": value}}
+        for to in ("draft", "outside"):
+            moved = await house.worker.post(f"/jobs/{job}/transitions", {"to": to, **report})
+            assert moved.status == 200, moved.raw
+            report = {}
+    path, spoil = (
+        f"/jobs/{job}/artifacts/note",
+        "UPDATE artifacts SET value = '{' WHERE version = ?",
+    )
+    write(house, spoil, 1)
+    assert (await house.ada.get(path)).json["value"] == "second"
+    assert (await house.ada.get(f"/jobs/{job}")).json["stuck"] is None
+    said = await house.ada.get(f"{path}?version=1")
+    assert (said.status, said.code) == (409, "JOB_LOCKED")
+    assert "version 1 of 'note': UNREADABLE: artifact cannot be read" in said.json["detail"]
+    assert (await house.eve.get(f"{path}?version=1")).status == 404
+    write(house, spoil, 2)
+    assert (await house.ada.get(path)).code == "JOB_LOCKED"
+    assert "UNREADABLE" in (await house.ada.get(f"/jobs/{job}")).json["stuck"]["reason"]
+
+
+async def test_what_cannot_be_read_is_not_done_again(house: House) -> None:
+    """Nobody knows what it was."""
+    job = (await house.ada.submit("fickle"))["id"]
+    assert (await house.ada.post(f"/jobs/{job}/cancel")).json["status"] == "canceled"
+    write(house, SPOILED["params"], job)
+    said = await house.ada.post(f"/jobs/{job}/rerun", {})
+    assert (said.status, said.code) == (409, "JOB_LOCKED"), said.raw
+    assert "params cannot be read" in said.json["detail"]
+
+
+async def test_a_record_of_an_act_is_told_as_far_as_it_goes(house: House) -> None:
+    before = (await house.admin.get("/admin/audit")).json["audit"]
+    write(house, "UPDATE audit SET fields = '[' WHERE id = (SELECT max(id) FROM audit)")
+    after = (await house.admin.get("/admin/audit")).json["audit"]
+    assert [one["event"] for one in after] == [one["event"] for one in before]
+    assert "cannot be read" in after[0]["fields"]["unreadable"]
+
+
 async def test_in_line_it_is_put_aside_and_goes_on_when_it_is_mended(house: House) -> None:
     await house.admin.post("/admin/workflows/fickle/pause", {})
     job = (await house.ada.submit("fickle"))["id"]

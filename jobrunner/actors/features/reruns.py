@@ -75,6 +75,9 @@ class Reruns:
 
     async def planned(self, job: Snapshot, wish: Wish) -> Plan:
         """Raises: Refused."""
+        if job.unreadable:
+            stuck = job.stuck or ""
+            raise Refused("JOB_LOCKED", f"the job is put aside: {stuck}", stuck=stuck)
         definition = self._world.registry.current(job.workflow)
         if definition is None or job.job_type not in definition.job_types:
             text = f"workflow {job.workflow} of this job is not loaded now"
@@ -97,7 +100,7 @@ class Reruns:
         first = {}
         for name in first_of(definition, job):
             found = await self._world.reader.artifact(job.id, name, 1)
-            if found is not None and found.artifact.asset:
+            if found is not None and found.artifact.asset and not found.unreadable:
                 first[name] = found.artifact
         return replace(job, artifacts={**job.artifacts, **first}) if first else job
 

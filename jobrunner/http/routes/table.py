@@ -155,6 +155,7 @@ READING = (
         views.ArtifactValue,
         "An artifact in one version, and the list of its versions",
         query=wire.ArtifactQuery,
+        codes=("JOB_LOCKED",),
     ),
     _get(
         "/assets",

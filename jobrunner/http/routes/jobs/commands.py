@@ -47,6 +47,10 @@ async def show_artifact(call: Call) -> Reply:
     if view is None:
         wanted = f"{name!r}" if query.version is None else f"{name!r} in version {query.version}"
         raise Refused("NOT_FOUND", f"the job has no artifact {wanted}")
+    if view.unreadable:
+        why = f"UNREADABLE: {view.unreadable}"
+        version = view.artifact.version
+        raise Refused("JOB_LOCKED", f"version {version} of {name!r}: {why}", stuck=why)
     return reply(
         ArtifactValue(
             name=view.artifact.name,

@@ -180,7 +180,7 @@ OF_JOBS = (
         roles=OWNERS,
         body=Again,
         empty=True,
-        codes=(*SUBMITTING, "JOB_NOT_SETTLED"),
+        codes=(*SUBMITTING, "JOB_LOCKED", "JOB_NOT_SETTLED"),
         declared=True,
     ),
 )
