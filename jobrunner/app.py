@@ -49,7 +49,7 @@ from jobrunner.stages import Registry
 from jobrunner.stages.companions import Companions
 from jobrunner.stages.equipment import Surroundings
 from jobrunner.startup import first_token, introduce, keep_secrets, remember, settle
-from jobrunner.store import Store, open_store
+from jobrunner.store.store import Store, open_store
 
 Log = Callable[..., None]
 LAST_TRACES_S = 5.0

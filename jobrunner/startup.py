@@ -20,7 +20,7 @@ from jobrunner.core.questions import Token
 from jobrunner.ports import Clock, Files, Ids, digest
 from jobrunner.stages import Registry
 from jobrunner.stages.secret_settings import secrets_of_settings
-from jobrunner.store import Store
+from jobrunner.store.store import Store
 
 Log = Callable[..., None]
 LOCAL = "local"

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from jobrunner.config.settings import Config
 from jobrunner.core.features.bindings import Binding, differences
-from jobrunner.store import stored_bindings
+from jobrunner.store.features.bindings import stored_bindings
 
 if TYPE_CHECKING:
     from jobrunner.stages import Registry

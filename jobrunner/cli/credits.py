@@ -13,7 +13,7 @@ from jobrunner.core.decision import Clash, Grant
 from jobrunner.errors import Refused
 
 if TYPE_CHECKING:
-    from jobrunner.store import Store
+    from jobrunner.store.store import Store
 
 app = App(name="credit", help="Who has how many credits, and why.")
 

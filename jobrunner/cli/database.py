@@ -20,7 +20,7 @@ async def check(*, asking: Asking = Asking()) -> int:
 async def _faults(asking: Asking) -> list[str]:
     """Of the file itself, which is only looked at; the service answers while it has it."""
     from jobrunner.cli.frame.service import service
-    from jobrunner.store import check_alone
+    from jobrunner.store.fsck import check_alone
 
     if asking.url is None:
         try:

@@ -15,7 +15,7 @@ from jobrunner.errors import Refused
 from jobrunner.ports import digest
 
 if TYPE_CHECKING:
-    from jobrunner.store import Store
+    from jobrunner.store.store import Store
 
 app = App(name="token", help="Who may speak to the service.")
 

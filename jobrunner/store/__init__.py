@@ -22,10 +22,3 @@ must be; ``fsck`` examines it afterwards.
 
 Deliberately absent: an ORM, a pool, retries of a failed commit, and any opinion about lifecycles.
 """
-
-from jobrunner.store.batch import Committed
-from jobrunner.store.features.bindings import stored_bindings
-from jobrunner.store.fsck import check_alone, check_file
-from jobrunner.store.store import Store, open_store
-
-__all__ = ["Committed", "Store", "check_alone", "check_file", "open_store", "stored_bindings"]

@@ -11,6 +11,7 @@ from typing import Any
 from jobrunner.core.features.pauses import OF_HELD_WORK
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.questions import (
+    PAGE,
     ArtifactView,
     AssetRow,
     AuditRow,
@@ -54,7 +55,7 @@ def tombstone(db: Db, job_id: str) -> Tombstone | None:
     return Tombstone(*found) if found else None
 
 
-def attempts(db: Db, job_id: str, limit: int, after: int) -> tuple[Attempt, ...]:
+def attempts(db: Db, job_id: str, limit: int = PAGE, after: int = 0) -> tuple[Attempt, ...]:
     found = db.execute(
         "SELECT a.attempt FROM attempts a JOIN jobs j ON j.id = a.job "
         "WHERE j.uid = ? AND a.serial > ? ORDER BY a.serial LIMIT ?",
@@ -266,8 +267,8 @@ def line(
     db: Db,
     limit: int,
     workflows: tuple[str, ...],
-    but_not: tuple[str, ...],
-    not_at: tuple[tuple[str, str, str], ...],
+    but_not: tuple[str, ...] = (),
+    not_at: tuple[tuple[str, str, str], ...] = (),
 ) -> tuple[Waiting, ...]:
     """Highest priority first, then who waits longest."""
     found = db.execute(

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from jobrunner.errors import StorageFull
-from jobrunner.store import Store
+from jobrunner.store.store import Store
 from tests.http.serving import House, Said, opened
 
 pytestmark = pytest.mark.anyio

@@ -22,7 +22,8 @@ from jobrunner.core.features.notifications import JITTER, PAUSES_S, Heard, Post,
 from jobrunner.errors import OutcomeUnknown, StorageFull
 from jobrunner.ports import SystemChildren
 from jobrunner.stages import Registry
-from jobrunner.store import Store, check_file, open_store
+from jobrunner.store.fsck import check_file
+from jobrunner.store.store import Store, open_store
 from jobrunner.testing.simulation.loop import SimLoop, simulated
 from jobrunner.testing.simulation.world import CALM, Fate, SimClock, SimHop, SimIds, empty_database
 from tests.store.factory import DECLARED, birth, job

@@ -9,8 +9,8 @@ import pytest
 from jobrunner import cli
 from jobrunner.errors import Misconfigured
 from jobrunner.ports import SystemClock
-from jobrunner.store import open_store
 from jobrunner.store.opening import Held, ProcessLock
+from jobrunner.store.store import open_store
 from tests.store.factory import opened
 
 pytestmark = pytest.mark.anyio

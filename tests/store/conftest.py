@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobrunner.store import Store
+from jobrunner.store.store import Store
 from tests.store.factory import opened
 
 

@@ -22,7 +22,7 @@ from jobrunner.core.decision import (
 )
 from jobrunner.core.job import Artifact, Attempt, Failure, Lock, Run, Snapshot, Timer
 from jobrunner.ports import SystemClock
-from jobrunner.store import Store, open_store
+from jobrunner.store.store import Store, open_store
 
 T = TypeVar("T")
 

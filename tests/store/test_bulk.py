@@ -9,8 +9,8 @@ from jobrunner.core.decision import Clash, Halt, Unhalt
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Orders, Tick, Ticked
 from jobrunner.core.job import Paused, Timer
 from jobrunner.core.questions import JobFilter
-from jobrunner.store import Store
 from jobrunner.store.features.bulk import KEPT_MS
+from jobrunner.store.store import Store
 from tests.store.factory import opened, priced, refused, stored
 
 pytestmark = pytest.mark.anyio

@@ -26,8 +26,9 @@ from jobrunner.core.decision import (
 from jobrunner.core.job import Artifact, Asset, Lock, Snapshot, Timer
 from jobrunner.core.questions import Credits, DoorQuestion, JobFilter
 from jobrunner.errors import StorageError
-from jobrunner.store import Committed, Store
+from jobrunner.store.batch import Committed
 from jobrunner.store.rows import APART, HOT, REST
+from jobrunner.store.store import Store
 from tests.store.factory import (
     NOON,
     attempt,

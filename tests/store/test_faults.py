@@ -14,8 +14,9 @@ import pytest
 from jobrunner.core.decision import Clash
 from jobrunner.core.questions import JobFilter
 from jobrunner.errors import OutcomeUnknown, StorageError, StorageFull
-from jobrunner.store import Committed, Store
+from jobrunner.store.batch import Committed
 from jobrunner.store.hop import open_handle
+from jobrunner.store.store import Store
 from tests.store.factory import (
     PlainHop,
     Planted,

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from jobrunner.core.decision import Forget
 from jobrunner.errors import Misconfigured
-from jobrunner.store import check_file
+from jobrunner.store.fsck import check_file
 from tests.store.factory import (
     attempt,
     everything,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jobrunner.ports import SystemClock
-from jobrunner.store import open_store
 from jobrunner.store.gauges import gauges
+from jobrunner.store.store import open_store
 
 pytestmark = pytest.mark.anyio
 

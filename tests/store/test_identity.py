@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from jobrunner.errors import Misconfigured, OutcomeUnknown, StorageError
-from jobrunner.store import check_file
+from jobrunner.store.fsck import check_file
 from jobrunner.store.rounds import Rounds
 from tests.store.factory import Planted, job, opened, plain_hop, priced, raw, stored
 

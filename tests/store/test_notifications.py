@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from jobrunner.core.decision import EnableEndpoint, Forget, Notification, Redeliver, Tried
 from jobrunner.core.features.deliveries import DeliveryFilter, DeliveryRow
 from jobrunner.errors import StorageFull
-from jobrunner.store import Store
 from jobrunner.store.statements import WAITING_MAX
+from jobrunner.store.store import Store
 from tests.store.factory import NOON, birth, job, moved, opened, raw, refused, stored
 
 pytestmark = pytest.mark.anyio

@@ -11,10 +11,10 @@ import pytest
 
 from jobrunner.errors import Misconfigured
 from jobrunner.ports import SystemClock
-from jobrunner.store import Store, open_store
 from jobrunner.store.hop import Handle, open_handle
 from jobrunner.store.migrations import latest, migrate, statements, take_step
 from jobrunner.store.opening import READER, WRITER, prepare_reader, prepare_writer, settings_of
+from jobrunner.store.store import Store, open_store
 from tests.store.factory import DECLARED, NOON, job, opened, plain_hop, raw
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,8 @@ from msgspec import UNSET, structs
 from jobrunner.core.decision import Decision, QuotaAssert
 from jobrunner.core.job import Asset, Snapshot, Timer
 from jobrunner.core.questions import DoorQuestion, DueTimer, JobFilter, OpenAttempt, Place
-from jobrunner.store import Store, jobs, listing
+from jobrunner.store import jobs, listing
+from jobrunner.store.store import Store
 from tests.store.factory import (
     NOON,
     attempt,

@@ -20,7 +20,8 @@ from jobrunner.core.decision import (
 from jobrunner.core.features.webhooks import KEPT_MS
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Awaited
-from jobrunner.store import Store, check_file
+from jobrunner.store.fsck import check_file
+from jobrunner.store.store import Store
 from tests.store.factory import (
     NOON,
     attempt,

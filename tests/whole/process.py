@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 import anyio
 
-from jobrunner.store import check_file
+from jobrunner.store.fsck import check_file
 
 PLUGIN = Path(__file__).parent / "plugin"
 PATIENCE_S = 30

@@ -14,7 +14,7 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Facts, Moment, Submit
 from jobrunner.ports import SystemClock, SystemIds
-from jobrunner.store import open_store
+from jobrunner.store.store import open_store
 from tests.whole.process import Place, place
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from jobrunner.errors import Misconfigured, Refused, Unreachable
 from jobrunner.ports import SystemClock, SystemIds
 
 if TYPE_CHECKING:
-    from jobrunner.store import Store
+    from jobrunner.store.store import Store
 
 OPERATOR = "operator"
 CODE_OF_CLASH = {"missing": "NOT_FOUND", "exists": "ALREADY_EXISTS"}

@@ -5,7 +5,7 @@ There is one writer, so a sequence number that can be seen has no smaller one st
 
 import sqlite3
 
-from jobrunner.core.questions import HistoryRow, News, NewsQuestion, Story, Told
+from jobrunner.core.questions import PAGE, HistoryRow, News, NewsQuestion, Story, Told
 from jobrunner.store import rows
 from jobrunner.store.jobs import MOST, job
 
@@ -14,7 +14,9 @@ LAST_HOP = 2**31
 Db = sqlite3.Connection
 
 
-def history(db: Db, job_id: str, limit: int, after: tuple[int, int]) -> tuple[HistoryRow, ...]:
+def history(
+    db: Db, job_id: str, limit: int = PAGE, after: tuple[int, int] = (0, 0)
+) -> tuple[HistoryRow, ...]:
     found = db.execute(
         f"{rows.SELECT_HISTORY} WHERE j.uid = ? AND (h.version, h.hop) > (?, ?) "
         "ORDER BY h.version, h.hop LIMIT ?",

@@ -16,8 +16,7 @@ from jobrunner.actors import Supervisor
 from jobrunner.config.settings import Config
 from jobrunner.errors import StorageError
 from jobrunner.stages import Registry
-from jobrunner.store import open_store
-from jobrunner.store.store import Store
+from jobrunner.store.store import Store, open_store
 from jobrunner.testing.simulation.loop import LIFE, SimLoop
 from jobrunner.testing.simulation.world import Fate, SimClock, SimHop, SimIds, ports
 
