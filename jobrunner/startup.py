@@ -70,9 +70,20 @@ async def remember(store: Store, registry: Registry, clock: Clock, log: Log) -> 
         assert definition is not None
         await store.commit(_remembered(definition, clock.now()))
     registry.remember(await store.reader.declarations())
-    for which, reasons in registry.outdated.items():
-        log("declaration.outdated", level="error", declaration=which, reasons=list(reasons))
+    await _told_of_the_outdated(store, registry, log)
     await _told_of_the_gone(store, registry, log)
+
+
+async def _told_of_the_outdated(store: Store, registry: Registry, log: Log) -> None:
+    """Declarations that miss something today, where a job under way may need it."""
+    if not registry.outdated:
+        return
+    waiting = await store.reader.under_way(tuple(which for _, which in registry.outdated))
+    for (name, pinned), reasons in registry.outdated.items():
+        if jobs := waiting.get(pinned):
+            which = f"{name} {pinned[:12]}"
+            about = {"declaration": which, "jobs": jobs, "reasons": list(reasons)}
+            log("declaration.outdated", level="error", **about)
 
 
 async def _told_of_the_gone(store: Store, registry: Registry, log: Log) -> None:

@@ -69,7 +69,7 @@ class Registry:
         self.sources: dict[str, Source] = {}
         self.unheard: dict[str, str] = {}
         self.refused: dict[str, tuple[str, ...]] = {}
-        self.outdated: dict[str, tuple[str, ...]] = {}
+        self.outdated: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def names(self) -> list[str]:
         return sorted(self._current)
@@ -182,7 +182,7 @@ class Registry:
             if now is None or digest in self._pinned:
                 continue
             if faults := self._pin(now, digest, data):
-                self.outdated[f"{name} {digest[:12]}"] = faults
+                self.outdated[name, digest] = faults
 
     def load(self, enabled: Iterable[str] = ("*",)) -> None:
         """Everything that installed distributions offer."""

@@ -151,6 +151,7 @@ class StoreReader:
     open_attempts = asks(answers.open_attempts)
     last_life = asks(answers.last_life)
     declarations = asks(answers.declarations)
+    under_way = asks(answers.under_way)
     bindings = asks(bound.bindings)
     resting = asks(bound.resting)
     pauses = asks(bulks.pauses)

@@ -52,6 +52,7 @@ async def test_renamed_things_hold_up_what_needs_them(tmp_path: Path) -> None:
     async with opened(tmp_path, registry=renamed()) as house:
         (line,) = [one for one in house.logged if one["event"] == "declaration.outdated"]
         assert line["reasons"] == ["action", "edge_guard", "pick_up", "stage fickle.work"]
+        assert line["jobs"] == 3
         house.callers["ada"] = house.caller(await again(house, "ada"))
         await house.admin.post("/admin/workflows/fickle/resume", {})
         seen = (await house.ada.get(f"/jobs/{waits}")).json
@@ -97,6 +98,19 @@ async def test_a_workflow_that_is_gone_is_told_at_the_start(tmp_path: Path) -> N
     async with opened(tmp_path, registry=Registry()) as house:
         (line,) = [one for one in house.logged if one["event"] == "workflow.missing"]
         assert (line["level"], line["workflow"], line["jobs"]) == ("error", "fickle", 3)
+
+
+async def test_an_older_declaration_is_told_while_jobs_need_it(tmp_path: Path) -> None:
+    """Once a start; not for what has ended, though it is kept for whoever wants to read it."""
+    jobs = await left_in(tmp_path)
+    for left in (3, 0):
+        async with opened(tmp_path, registry=renamed()) as house:
+            told = [one for one in house.logged if one["event"] == "declaration.outdated"]
+            assert [one["jobs"] for one in told] == ([left] if left else [])
+            assert len(await house.service.store.reader.declarations()) == 2
+            ada = house.caller(await again(house, "ada"))
+            for job in jobs if left else ():
+                assert (await ada.post(f"/jobs/{job}/cancel")).status == 200
 
 
 async def again(house: House, name: str) -> Any:

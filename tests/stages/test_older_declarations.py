@@ -33,7 +33,7 @@ def test_an_older_one_is_served() -> None:
 def test_one_that_is_not_understood_stops_nothing() -> None:
     made = registry()
     made.remember([(HELLO.name, "strange", b'{"name": 7}')])
-    assert "not understood" in made.outdated["hello strange"][0]
+    assert "not understood" in made.outdated["hello", "strange"][0]
     assert made.current("hello") is not None
 
 
@@ -42,7 +42,7 @@ def test_one_whose_struct_is_gone_says_so() -> None:
     made = registry()
     job_types = tuple(replace(one, params="gone") for one in HELLO.job_types)
     made.remember([older(job_types=job_types)])
-    assert made.outdated["hello digest-of-0"] == ("struct gone",)
+    assert made.outdated["hello", "digest-of-0"] == ("struct gone",)
     assert made._pinned["digest-of-0"].workflow.job_types[0].params == "gone"
 
 
@@ -56,7 +56,7 @@ def test_one_of_another_time_is_read_as_far_as_it_goes() -> None:
     stored["shape"] = {"round": True}
     stored["edges"][0]["guards"] = [{"call": {"name": "lost", "tone": 1}, "mood": 2}]
     made.remember([(HELLO.name, "of-old", msgspec.json.encode(stored))])
-    assert made.outdated["hello of-old"] == ("lost",)
+    assert made.outdated["hello", "of-old"] == ("lost",)
     assert made._pinned["of-old"].stage_of("greeting", "hello") == "external"
 
 
