@@ -36,15 +36,16 @@ def introduce(config: Config, store: Store, registry: Registry, log: Log, versio
         path=config.store.path,
         workflows=registry.names(),
     )
-    for name, reason in registry.unfit.items():
-        log("stage.refused", level="error", stage=name, reason=reason)
-    for name, reason in registry.unheard.items():
-        log("source.refused", level="error", source=name, reason=reason)
-    for name, reason in registry.alone.items():
-        log("companion.refused", level="error", companion=name, reason=reason)
-    for name, reasons in registry.refused.items():
+    refused = registry.refused
+    for name, reasons in refused["stages"].items():
+        log("stage.refused", level="error", stage=name, reason="; ".join(reasons))
+    for name, reasons in refused["sources"].items():
+        log("source.refused", level="error", source=name, reason="; ".join(reasons))
+    for name, reasons in refused["companions"].items():
+        log("companion.refused", level="error", companion=name, reason="; ".join(reasons))
+    for name, reasons in refused["workflows"].items():
         log("workflow.refused", level="error", workflow=name, reasons=list(reasons))
-    for fault in overrides.unknown_workflows(config, [*registry.names(), *registry.refused]):
+    for fault in overrides.unknown_workflows(config, registry.known()):
         log("config.ignored", level="warning", detail=fault)
 
 
@@ -97,7 +98,7 @@ async def _told_of_the_gone(store: Store, registry: Registry, log: Log) -> None:
         if workflow not in registry.names() and (workflow, status) not in over:
             waiting[workflow] += jobs
     for name, jobs in sorted(waiting.items()):
-        reason = "; ".join(registry.refused.get(name, ())) or "no plugin brings it"
+        reason = "; ".join(registry.refused["workflows"].get(name, ())) or "no plugin brings it"
         log("workflow.missing", level="error", workflow=name, jobs=jobs, reason=reason)
 
 

@@ -25,9 +25,9 @@ def check(*, where: Where = Where()) -> int:
 
     config = where.load()
     registry = installed(config)
-    known = {*registry.names(), *registry.refused}
-    faults = [*unknown_workflows(config, known)]
-    faults += [fault for name in sorted(registry.refused) for fault in registry.refused[name]]
+    faults = [*unknown_workflows(config, registry.known())]
+    refused = registry.refused["workflows"]
+    faults += [fault for name in sorted(refused) for fault in refused[name]]
     faults += lacking(config, registry, os.environ)
     print("\n".join(faults) or "ok")
     return 1 if faults else 0

@@ -24,6 +24,7 @@ from jobrunner.stages.distributions import (
     KINDS,
     PREFIX,
     Brought,
+    Kind,
     brought,
     may_load,
     normalized,
@@ -126,7 +127,7 @@ def _taken(name: str, config: Config) -> str:
             return f"{one.name} {one.version} is installed from {one.folder}"
         if name in {entry.name for entry in one.of("workflows")}:
             return f"{one.name} brings a workflow of that name"
-    if name in {*registry.names(), *registry.refused}:
+    if name in registry.known():
         return "there is a workflow of that name"
     if find_spec(package := _package(name)):
         return f"there is a package {package} on python's path"
@@ -167,7 +168,9 @@ def _files(name: str) -> dict[str, str]:
 
 
 def _told(one: Brought, registry: "Registry", config: Config) -> dict[str, Any]:
-    kinds = {kind: [_entry(kind, e, one, registry, config) for e in one.of(kind)] for kind in KINDS}
+    kinds: dict[str, list[dict[str, Any]]] = {
+        kind: [_entry(kind, e, one, registry, config) for e in one.of(kind)] for kind in KINDS
+    }
     entries = [entry for kind in KINDS for entry in kinds[kind]]
     reasons = [f"{entry['name']}: {reason}" for entry in entries for reason in entry["faults"]]
     return {
@@ -201,7 +204,7 @@ def _marked(entry: dict[str, Any]) -> str:
 
 
 def _entry(
-    kind: str, entry: EntryPoint, one: Brought, registry: "Registry", config: Config
+    kind: Kind, entry: EntryPoint, one: Brought, registry: "Registry", config: Config
 ) -> dict[str, Any]:
     if not may_load(one, entry, config.plugins.enabled):
         return {"name": entry.name, "state": OFF, "faults": []}
@@ -210,9 +213,9 @@ def _entry(
     return {"name": entry.name, "state": state, "faults": faults}
 
 
-def _faults(kind: str, entry: EntryPoint, registry: "Registry") -> Iterator[str]:
+def _faults(kind: Kind, entry: EntryPoint, registry: "Registry") -> Iterator[str]:
     """Of one entry point. What it leads to may have a name of its own."""
-    found, refused = _found(entry), _refused(kind, registry)
+    found, refused = _found(entry), registry.refused[kind]
     name = _given_name(found, entry)
     current = registry.current(name) if kind == "workflows" else None
     if current is not None and current.digest == _digest(found):
@@ -227,14 +230,6 @@ def _digest(found: Any) -> str:
         return str(found.digest)
     except Exception:  # noqa: BLE001 - whatever a stranger declared
         return ""
-
-
-def _refused(kind: str, registry: "Registry") -> dict[str, tuple[str, ...]]:
-    """Why what is there of one kind is not used."""
-    if kind == "workflows":
-        return registry.refused
-    unused = {"stages": registry.unfit, "sources": registry.unheard, "companions": registry.alone}
-    return {name: (reason,) for name, reason in unused[kind].items()}
 
 
 def _found(entry: EntryPoint) -> Any:

@@ -24,7 +24,7 @@ def list_(*, output: Output = "table", where: Where = Where()) -> None:
     """List the workflows, those that are refused included."""
     registry = _registry(where)
     found = [_row(name, registry.current(name)) for name in sorted(registry.names())]
-    found += [_row(name, None) for name in sorted(registry.refused)]
+    found += [_row(name, None) for name in sorted(registry.refused["workflows"])]
     printing.rows(found, ("name", "version", "initial", "states", "job_types"), output)
 
 
@@ -41,7 +41,7 @@ def check(name: str | None = None, /, *, where: Where = Where()) -> int:
 
     config = where.load()
     registry = installed(config)
-    names = [name] if name else sorted({*registry.names(), *registry.refused})
+    names = [name] if name else registry.known()
     lines = rebound(config, registry)
     return max([_checked(registry, one, lines.get(one, [])) for one in names], default=0)
 
@@ -89,17 +89,17 @@ def _definition(name: str, where: Where) -> Definition:
 
 
 def _unknown(registry: "Registry", name: str) -> Refused:
-    why = "; ".join(registry.refused.get(name, ())) or "no such workflow is installed"
+    why = "; ".join(registry.refused["workflows"].get(name, ())) or "no such workflow is installed"
     return Refused("NOT_FOUND", f"{name}: {why}", status=404)
 
 
 def _checked(registry: "Registry", name: str, notes: list[str]) -> int:
     """``notes`` are no faults."""
     definition = registry.current(name)
-    if definition is None and name not in registry.refused:
+    if definition is None and name not in registry.known():
         raise _unknown(registry, name)
     found = faults_of(definition) if definition else ()
-    lines = [*registry.refused.get(name, ())]
+    lines = [*registry.refused["workflows"].get(name, ())]
     for fault in found:
         lines += [f"{fault.rule}: {fault.text}", *(f"    {step}" for step in fault.trace)]
     print("\n  ".join([f"{name}: {'refused' if lines else 'ok'}", *lines, *notes]))

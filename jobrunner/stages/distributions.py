@@ -11,13 +11,15 @@ import re
 from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
+from typing import Literal, get_args
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 PREFIX = "jobrunner."
-KINDS = ("workflows", "stages", "sources", "companions")
+Kind = Literal["workflows", "stages", "sources", "companions"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 BESIDE = ("demos",)  # what nothing that is served depends on
 LISTED = re.compile(r"^\s*\[\s*jobrunner\.", re.MULTILINE)
 
@@ -33,7 +35,7 @@ class Brought(Struct, frozen=True):
     entries: tuple[EntryPoint, ...] = ()
     fault: str = ""
 
-    def of(self, kind: str) -> list[EntryPoint]:
+    def of(self, kind: Kind) -> list[EntryPoint]:
         """Its entry points of one of the ``KINDS``, by name."""
         found = self.of_group(PREFIX + kind)
         return sorted(found, key=lambda entry: (entry.name, entry.value))

@@ -1,9 +1,9 @@
-"""Which workflows and stages there are: found by entry points, fitted, or refused by name.
+"""The registry: what installed plugins bring, taken in or refused by name.
 
-What an entry point leads to must be what its group is for, by one name only, and for no newer API
-than ours. A stage that does not fit takes with it the workflows that bind it, and nothing else.
+Each group of entry points leads to one kind of thing, by one name only, and for no newer API than
+ours. A stage that does not fit takes with it the workflows that bind it, and nothing else.
 
-A workflow that does not load, does not pass the check, or binds a stage that nobody brought is
+A workflow that does not load, does not pass the check, or binds a stage that nobody brings is
 refused with its reasons; the service runs without it and says so. Whatever is wrong with what one
 plugin brings, down to the type of a single value, costs that plugin alone. Jobs that were born
 under an older declaration keep that one: its data comes from the store, its functions from the
@@ -27,18 +27,23 @@ from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.core.job import Snapshot
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.companions import Companion
-from jobrunner.stages.distributions import entries
+from jobrunner.stages.distributions import PREFIX, Kind, entries
 from jobrunner.stages.outcomes import said
 from jobrunner.stages.process.host import address
 from jobrunner.stages.sources import SOURCE, Source
 
 Overlay = Callable[[Workflow], tuple[Workflow, tuple[str, ...]]]
+Offered = Stage | Source | Definition | Companion
 T = TypeVar("T")
 API = 1
-WORKFLOWS = "jobrunner.workflows"
-COMPANIONS = "jobrunner.companions"
-STAGES = "jobrunner.stages"
-SOURCES = "jobrunner.sources"
+# What an entry point of each kind leads to, in the order of loading: a workflow binds stages.
+LED_TO: dict[Kind, type[Offered]] = {
+    "stages": Stage,
+    "sources": Source,
+    "workflows": Definition,
+    "companions": Companion,
+}
+TWICE = "is brought twice; remove one of the plugins"
 AMOUNTS = (
     "concurrency", "memory", "cpu_s", "file_size", "open_files", "processes", "output",
 )  # fmt: skip
@@ -47,8 +52,7 @@ AMOUNTS = (
 class Registry:
     """``overlay`` puts the operator's settings for a workflow over its declaration; ``taken`` are
     the routes (method, path) that a workflow's own may not shadow; ``resources`` is what there is
-    of what stages may ask for (None: anything). ``unfit`` says why a stage is not there,
-    ``alone`` why a companion is not."""
+    of what stages may ask for (None: anything). ``refused`` holds the reasons by kind and name."""
 
     def __init__(
         self,
@@ -64,81 +68,65 @@ class Registry:
         self.stages: dict[str, Stage] = {}
         self.supplied: dict[str, int] = {}
         self.companions: dict[str, Companion] = {}
-        self.alone: dict[str, str] = {}
-        self.unfit: dict[str, str] = {}
         self.sources: dict[str, Source] = {}
-        self.unheard: dict[str, str] = {}
-        self.refused: dict[str, tuple[str, ...]] = {}
+        self.refused: dict[Kind, dict[str, tuple[str, ...]]] = {kind: {} for kind in LED_TO}
         self.outdated: dict[tuple[str, str], tuple[str, ...]] = {}
 
+    def load(self, enabled: Iterable[str] = ("*",)) -> None:
+        """Take in everything that installed distributions offer."""
+        may = tuple(enabled)
+        for kind, led_to in LED_TO.items():
+            for entry in _sorted(PREFIX + kind, may):
+                found = _import(entry, led_to)
+                if isinstance(found, str):
+                    self._refuse(kind, entry.name, found)
+                else:
+                    self.add(found, entry.name)
+
+    def add(self, offered: Offered, called: str = "") -> None:
+        """Take in one thing that a plugin brings, or refuse it.
+
+        ``called`` is what its entry point calls it, for one that has no name to be told by."""
+        if isinstance(offered, Definition):
+            self._add_workflow(offered, called)
+        elif isinstance(offered, Stage):
+            self._add_stage(offered, called)
+        elif isinstance(offered, Source):
+            self._add_source(offered, called)
+        else:
+            self._add_companion(offered, called)
+
     def names(self) -> list[str]:
+        """Name the workflows that run here."""
         return sorted(self._current)
 
+    def known(self) -> list[str]:
+        """Name every workflow that is installed, refused ones included."""
+        return sorted({*self._current, *self.refused["workflows"]})
+
     def current(self, name: str) -> Definition | None:
-        """What a new job of this name is born under."""
+        """Find the declaration that a new job of this name is born under."""
         return self._current.get(name)
 
     def of(self, job: Snapshot) -> Definition | None:
-        """What this job was born under, or None while its workflow is not loaded."""
+        """Find the declaration that this job was born under; None while it is not loaded."""
         return self._pinned.get(job.digest)
 
     def pinned(self, digest: str) -> Definition | None:
-        """The declaration of this digest, as it is served today."""
+        """Find the declaration of this digest, as it is served today."""
         return self._pinned.get(digest)
 
     def declared(self) -> list[Definition]:
-        """Every declaration that jobs may be under, of today and of before."""
+        """List every declaration that jobs may be under, of today and of before."""
         return list(self._pinned.values())
 
     def lacking(self, job: Snapshot) -> tuple[str, ...]:
-        """What this job needs to go on by itself, and what nobody brings today."""
+        """List the stages that this job needs to go on by itself and that nobody brings today."""
         definition = self._pinned.get(job.digest)
         return lacking(definition, job, self._brings) if definition else ()
 
     def stage(self, name: str) -> Stage | None:
         return self.stages.get(name)
-
-    def add_stage(self, stage: Stage, called: str = "") -> None:
-        """A stage that two plugins bring is nobody's: which one was meant cannot be known.
-        ``called`` is what its entry point calls it, for one that has no name to be told by."""
-        if fault := _wrong(stage, Stage):
-            self.unfit[_known_as(stage.name, called)] = fault
-            return
-        if stage.name in self.stages:
-            self.unfit[stage.name] = "is brought twice; remove one of the plugins"
-        elif reason := misfit(stage, self._there_with(stage)):
-            self.unfit[stage.name] = reason
-        self.stages[stage.name] = stage
-
-    def _there_with(self, stage: Stage) -> Mapping[str, int] | None:
-        """What there is: as the operator says, else as the stages say that use it."""
-        for name, count in stage.supply.items():
-            self.supplied[name] = max(count, self.supplied.get(name, 0))
-        return None if self._resources is None else {**self.supplied, **self._resources}
-
-    def add_source(self, source: Source, called: str = "") -> None:
-        """As with stages: of two that have one name, neither is heard."""
-        if fault := _wrong(source, Source):
-            self.unheard[_known_as(source.name, called)] = fault
-        elif not SOURCE.fullmatch(source.name):
-            self.unheard[source.name] = f"is no name for a source; {SOURCE.pattern} is"
-        elif source.name in self.sources or source.name in self.unheard:
-            self.unheard[source.name] = "is brought twice; remove one of the plugins"
-            self.sources.pop(source.name, None)
-        else:
-            self.sources[source.name] = source
-
-    def add_companion(self, companion: Companion, called: str = "") -> None:
-        """Of two for one workflow none is opened: whose settings would hold?"""
-        if fault := _wrong(companion, Companion):
-            self.alone[_known_as(companion.workflow, called)] = fault
-            return
-        name = companion.workflow
-        if name in self.companions or name in self.alone:
-            self.companions.pop(name, None)
-            self.alone[name] = "is brought twice; remove one of the plugins"
-        else:
-            self.companions[name] = companion
 
     def bound_at(self, workflow: str, status: str, job_type: str) -> str:
         """The stage that a job in line there is about to run."""
@@ -160,19 +148,6 @@ class Registry:
             if self.bound_at(name, status, job_type) in stages
         )
 
-    def add(self, declared: Definition, called: str = "") -> None:
-        """A workflow as its plugin declares it; refused if it is faulty as it would run here.
-        ``called`` is what its entry point calls it."""
-        name = _known_as(getattr(declared.workflow, "name", None), called)
-        effective, faults = self._examined(declared)
-        if name in self._current:
-            faults += (f"{name} is declared twice; remove one of the plugins",)
-        if faults:
-            self.refused[name] = faults
-            return
-        self._current[name] = effective
-        self._pinned[effective.digest] = effective
-
     def remember(self, declarations: Iterable[tuple[str, str, bytes]]) -> None:
         """Older declarations that stored jobs were born under: (name, digest, data). What one
         names and the plugin of today does not bring is noted in ``outdated``; what needs it
@@ -184,45 +159,63 @@ class Registry:
             if faults := self._pin(now, digest, data):
                 self.outdated[name, digest] = faults
 
-    def load(self, enabled: Iterable[str] = ("*",)) -> None:
-        """Everything that installed distributions offer."""
-        may = tuple(enabled)
-        for entry in _sorted(STAGES, may):
-            self._load_stage(entry)
-        for entry in _sorted(SOURCES, may):
-            self._load_source(entry)
-        for entry in _sorted(WORKFLOWS, may):
-            self._load_workflow(entry)
-        for entry in _sorted(COMPANIONS, may):
-            self._load_companion(entry)
+    def _add_workflow(self, declared: Definition, called: str) -> None:
+        """Refuse one that would be faulty as it would run here; of two, the first one stays."""
+        name = _known_as(getattr(declared.workflow, "name", None), called)
+        effective, faults = self._examined(declared)
+        if name in self._current:
+            faults += (f"{name} is declared twice; remove one of the plugins",)
+        if faults:
+            self._refuse("workflows", name, *faults)
+            return
+        self._current[name] = effective
+        self._pinned[effective.digest] = effective
 
-    def _load_source(self, entry: EntryPoint) -> None:
-        found = _import(entry, Source)
-        if isinstance(found, Source):
-            self.add_source(found, entry.name)
-        else:
-            self.unheard[entry.name] = found
+    def _add_stage(self, stage: Stage, called: str) -> None:
+        """Refuse one that two plugins bring: nobody knows which one was meant.
 
-    def _load_companion(self, entry: EntryPoint) -> None:
-        found = _import(entry, Companion)
-        if isinstance(found, Companion):
-            self.add_companion(found, entry.name)
-        else:
-            self.alone[entry.name] = found
+        A refused stage stays known: its ``abandon`` may have to end what it once began."""
+        if fault := _wrong(stage, Stage):
+            self._refuse("stages", _known_as(stage.name, called), fault)
+            return
+        if stage.name in self.stages:
+            self._refuse("stages", stage.name, TWICE)
+        elif reason := misfit(stage, self._there_with(stage)):
+            self._refuse("stages", stage.name, reason)
+        self.stages[stage.name] = stage
 
-    def _load_stage(self, entry: EntryPoint) -> None:
-        found = _import(entry, Stage)
-        if isinstance(found, Stage):
-            self.add_stage(found, entry.name)
-        else:
-            self.unfit[entry.name] = found
+    def _there_with(self, stage: Stage) -> Mapping[str, int] | None:
+        """Count what stages may ask for: as the operator says, else as the stages that bring it."""
+        for name, count in stage.supply.items():
+            self.supplied[name] = max(count, self.supplied.get(name, 0))
+        return None if self._resources is None else {**self.supplied, **self._resources}
 
-    def _load_workflow(self, entry: EntryPoint) -> None:
-        found = _import(entry, Definition)
-        if isinstance(found, Definition):
-            self.add(found, entry.name)
+    def _add_source(self, source: Source, called: str) -> None:
+        """Of two that have one name, neither is heard."""
+        if fault := _wrong(source, Source):
+            self._refuse("sources", _known_as(source.name, called), fault)
+        elif not SOURCE.fullmatch(source.name):
+            reason = f"is no name for a source; {SOURCE.pattern} is"
+            self._refuse("sources", source.name, reason)
         else:
-            self.refused[entry.name] = (found,)
+            self._keep_one("sources", self.sources, source.name, source)
+
+    def _add_companion(self, companion: Companion, called: str) -> None:
+        """Of two for one workflow, open none: whose settings would hold?"""
+        if fault := _wrong(companion, Companion):
+            self._refuse("companions", _known_as(companion.workflow, called), fault)
+        else:
+            self._keep_one("companions", self.companions, companion.workflow, companion)
+
+    def _keep_one(self, kind: Kind, kept: dict[str, T], name: str, offered: T) -> None:
+        if name in kept or name in self.refused[kind]:
+            kept.pop(name, None)
+            self._refuse(kind, name, TWICE)
+        else:
+            kept[name] = offered
+
+    def _refuse(self, kind: Kind, name: str, *reasons: str) -> None:
+        self.refused[kind][name] = reasons
 
     def _pin(self, now: Definition, digest: str, data: bytes) -> tuple[str, ...]:
         """It passed the check of its day. What is absent today strands what needs it, and that
@@ -236,7 +229,7 @@ class Registry:
         return absent(self._pinned[digest], self._brings)
 
     def _brings(self, stage: str) -> bool:
-        return stage in self.stages and stage not in self.unfit
+        return stage in self.stages and stage not in self.refused["stages"]
 
     def _examined(self, declared: Definition) -> tuple[Definition, tuple[str, ...]]:
         """The workflow as it would run here, with everything that is wrong with it. What the rules
@@ -264,22 +257,18 @@ class Registry:
             for state in definition.workflow.states
             for stage in (*state.stage.values(), state.on_demand)
         }
-        section = f"workflows.{definition.workflow.name}.stages"
-        named = [(state, stage) for state, stage in sorted(bound) if stage and stage != EXTERNAL]
-        missing = [
-            f"{state}: no plugin brings stage {stage!r}; install one that does, or bind "
-            f'[{section}] {state} = "external"'
-            for state, stage in named
-            if stage not in self.stages and stage not in self.unfit
-        ]
-        return (
-            *missing,
-            *(
-                f"{state}: stage {stage!r} {self.unfit[stage]}"
-                for state, stage in named
-                if stage in self.unfit
-            ),
+        section = f"[workflows.{definition.workflow.name}.stages]"
+        return tuple(
+            self._why_unbound(state, stage, section)
+            for state, stage in sorted(bound)
+            if stage and stage != EXTERNAL and not self._brings(stage)
         )
+
+    def _why_unbound(self, state: str, stage: str, section: str) -> str:
+        if reasons := self.refused["stages"].get(stage):
+            return f"{state}: stage {stage!r} {'; '.join(reasons)}"
+        cure = f'install one that does, or bind {section} {state} = "external"'
+        return f"{state}: no plugin brings stage {stage!r}; {cure}"
 
 
 def _known_as(name: object, called: str) -> str:

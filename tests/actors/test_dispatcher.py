@@ -64,12 +64,12 @@ async def quick(ctx: Context[Any]) -> Done:
 @asynccontextmanager
 async def house(folder: Path, disk: SlowDisk, press: Press) -> AsyncIterator[Living]:
     registry = Registry()
-    registry.add_stage(Stage("press.write", press.write, concurrency=1))
-    registry.add_stage(Stage("press.print", press.print))
-    registry.add_stage(Stage("s.plain", quick))
+    registry.add(Stage("press.write", press.write, concurrency=1))
+    registry.add(Stage("press.print", press.print))
+    registry.add(Stage("s.plain", quick))
     registry.add(PRESS)
     registry.add(definition_of("plain", "s.plain", limit_s=60))
-    assert not registry.refused, registry.refused
+    assert not registry.refused["workflows"], registry.refused["workflows"]
     async with living(folder, registry, children=disk) as here:
         yield here
 

@@ -71,9 +71,9 @@ class Stand:
 async def standing(folder: Path, benches: int | None = None, **limits: int) -> AsyncIterator[Stand]:
     stand, registry = Stand(), Registry(resources={"gpu": 1})
     for name, stage in WORKFLOWS.items():
-        registry.add_stage(replace(stage, run=stand.work))
+        registry.add(replace(stage, run=stand.work))
         registry.add(definition_of(name, stage.name, limit_s=60))
-    assert not registry.refused, registry.refused
+    assert not registry.refused["workflows"], registry.refused["workflows"]
     config = Config(
         server=Server(port=0, drain_seconds=0),
         store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),

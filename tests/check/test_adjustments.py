@@ -84,5 +84,5 @@ def test_a_slip_of_the_pen_refuses_each_workflow_of_this_tree(name: str) -> None
 
     registry = Registry(overlay)
     registry.add(definition)
-    (told,) = registry.refused[definition.workflow.name]
+    (told,) = registry.refused["workflows"][definition.workflow.name]
     assert f"workflows.{definition.workflow.name}.settings.provder_url" in told

@@ -139,7 +139,7 @@ def test_the_whole_sample_is_well_formed() -> None:
 def test_a_wrong_value_is_refused_by_name_or_can_be_lived_with(place: str) -> None:
     for wrong in WRONG:
         registry = offered(PLACES[place](wrong))
-        told = [text for texts in registry.refused.values() for text in texts]
+        told = [text for texts in registry.refused["workflows"].values() for text in texts]
         assert registry.names() or (told and all(told)), (place, wrong)
         assert not any("cannot be examined" in text for text in told), (place, told)
         for name in registry.names():
@@ -154,8 +154,8 @@ def offered(workflow: Any) -> Registry:
 
     registry = Registry(overlay, TAKEN)
     registry.add(Definition(workflow, FUNCTIONS, {"params": Params}), "odd")
-    assert len(registry.names()) + len(registry.refused) == 1
-    told: list[Any] = list(registry.refused)
+    assert len(registry.names()) + len(registry.refused["workflows"]) == 1
+    told: list[Any] = list(registry.refused["workflows"])
     assert all(isinstance(name, str) for name in told)
     return registry
 
@@ -177,21 +177,21 @@ def test_a_stage_that_is_none_costs_itself(field: str) -> None:
 
     for wrong in WRONG:
         registry = Registry(resources={"gpu": 1})
-        registry.add_stage(replace(Stage("odd.stage", work), **{field: wrong}), "odd.stage")
-        told: dict[Any, str] = dict(registry.unfit)
+        registry.add(replace(Stage("odd.stage", work), **{field: wrong}), "odd.stage")
+        told: dict[Any, tuple[str, ...]] = dict(registry.refused["stages"])
         assert all(isinstance(name, str) for name in told)
-        assert all(told.values())
+        assert all(reasons and all(reasons) for reasons in told.values())
         registry.places(frozenset({"odd.stage"}))
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: type(wrong).__name__)
 def test_sources_and_companions_too(wrong: Any) -> None:
     registry = Registry()
-    registry.add_source(Source(wrong, len), "odd")  # type: ignore[arg-type]
-    registry.add_source(Source("good", wrong), "good")
-    registry.add_companion(Companion(wrong, len), "odd")  # type: ignore[arg-type]
-    registry.add_companion(Companion("good", wrong), "good")
-    told: list[Any] = [*registry.unheard, *registry.alone]
+    registry.add(Source(wrong, len), "odd")  # type: ignore[arg-type]
+    registry.add(Source("good", wrong), "good")
+    registry.add(Companion(wrong, len), "odd")  # type: ignore[arg-type]
+    registry.add(Companion("good", wrong), "good")
+    told: list[Any] = [*registry.refused["sources"], *registry.refused["companions"]]
     assert all(isinstance(name, str) for name in told)
 
 

@@ -169,9 +169,9 @@ DEFINITION = Definition(
 
 def fickle() -> Registry:
     registry = Registry()
-    registry.add_stage(work)
+    registry.add(work)
     registry.add(DEFINITION)
-    assert not registry.refused, registry.refused
+    assert not registry.refused["workflows"], registry.refused["workflows"]
     return registry
 
 

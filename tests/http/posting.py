@@ -126,10 +126,10 @@ TYPE: Headers = [("Content-Type", "application/json")]
 
 def registry() -> Registry:
     made = Registry()
-    made.add_stage(listener.listen)
-    made.add_source(listener.postman)
+    made.add(listener.listen)
+    made.add(listener.postman)
     made.add(listener.definition)
-    assert not made.refused, made.refused
+    assert not made.refused["workflows"], made.refused["workflows"]
     return made
 
 

@@ -179,7 +179,7 @@ def definitions(settings: WorkflowSettings = OUTSIDE, names: tuple[str, ...] = P
     registry = Registry(overlay)
     for name in names:
         registry.add(import_module(f"jobrunner_{name}").definition)
-    assert not registry.refused, registry.refused
+    assert not registry.refused["workflows"], registry.refused["workflows"]
     return registry
 
 

@@ -279,7 +279,7 @@ async def scene_of(
 ) -> AsyncIterator[Scene]:
     server = Server(port=0, drain_seconds=1, trusted_proxies=(HERE,) if trusted else ())
     registry = definitions()
-    registry.add_stage(work)
+    registry.add(work)
     async with receiving(*(GONE if gone else ())) as receiver:
         more: dict[str, Any] = {"downloads": Downloads(allow_private=(receiver.place,))}
         async with opened(folder, server=server, registry=registry, **more) as house:

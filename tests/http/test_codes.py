@@ -80,7 +80,7 @@ def odd() -> Definition:
 def with_odd() -> Registry:
     registry = Registry()
     registry.add(odd())
-    assert not registry.refused, registry.refused
+    assert not registry.refused["workflows"], registry.refused["workflows"]
     return registry
 
 
@@ -153,7 +153,7 @@ async def test_jobs_outlive_their_workflow(tmp_path: Path) -> None:
 
 async def test_a_workflow_that_was_refused_at_start(tmp_path: Path) -> None:
     registry = definitions(OUTSIDE, ("howera",))
-    registry.refused["ss"] = ("its check failed",)
+    registry.refused["workflows"]["ss"] = ("its check failed",)
     async with opened(tmp_path, registry=registry) as house:
         said = await house.ada.post("/jobs", {"workflow": "ss"})
         assert (said.status, said.code) == (503, "WORKFLOW_UNAVAILABLE")

@@ -28,9 +28,9 @@ def renamed(names: tuple[str, ...] = RENAMED) -> Registry:
     functions = {f"{k}.new" if k in names else k: function for k, function in FUNCTIONS.items()}
     registry = Registry()
     stage = "fickle.work.new" if "fickle.work" in names else "fickle.work"
-    registry.add_stage(Stage(stage, work.run))
+    registry.add(Stage(stage, work.run))
     registry.add(Definition(workflow, functions, {"params": Params}))
-    assert not registry.refused, registry.refused
+    assert not registry.refused["workflows"], registry.refused["workflows"]
     return registry
 
 

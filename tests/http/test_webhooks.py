@@ -331,7 +331,7 @@ async def test_the_clock_of_a_source_may_be_a_little_off(provider: Provider) -> 
 
 async def test_secrets_for_a_source_that_nobody_brings(tmp_path: Path) -> None:
     deaf = Registry()
-    deaf.add_stage(listener.listen)
+    deaf.add(listener.listen)
     deaf.add(listener.definition)
     async with listening(tmp_path, known=deaf) as provider:
         (line,) = provider.lines("webhooks.fault")
@@ -342,9 +342,9 @@ async def test_secrets_for_a_source_that_nobody_brings(tmp_path: Path) -> None:
 
 def test_a_source_that_two_plugins_bring_is_nobodys() -> None:
     twice = registry()
-    twice.add_source(listener.postman)
+    twice.add(listener.postman)
     assert twice.sources == {}
-    assert "twice" in twice.unheard["postman"]
+    assert "twice" in twice.refused["sources"]["postman"][0]
 
 
 async def test_no_secret_is_in_the_file_or_the_log(provider: Provider) -> None:

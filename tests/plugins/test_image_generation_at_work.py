@@ -53,9 +53,9 @@ def at_work(**settings: Any) -> Registry:
         return laid_over(workflow, config)
 
     registry = Registry(overlay)
-    registry.add_stage(generate)
+    registry.add(generate)
     registry.add(definition)
-    assert not registry.refused, registry.refused
+    assert not registry.refused["workflows"], registry.refused["workflows"]
     return registry
 
 

@@ -21,11 +21,11 @@ def registry(limit_s: float = 5, tries: int = 1, thread_s: float = 5) -> Registr
     """``thread_s`` is the time limit of the stage in a thread."""
     made = Registry()
     for stage in (unruly.misbehave, unruly.misbehave_in_thread, unruly.misbehave_awaiting):
-        made.add_stage(stage)
+        made.add(stage)
         name = stage.name.partition(".")[2]
         most_s = thread_s if name == "thread" else limit_s
         made.add(unruly.definition_of(name, stage.name, most_s, tries))
-    assert not made.refused, made.refused
+    assert not made.refused["workflows"], made.refused["workflows"]
     return made
 
 

@@ -130,8 +130,8 @@ def definition_of(form: str, settings: dict[str, Any], limit_s: float = 60) -> D
 def registry(settings: dict[str, Any] | None = None, limit_s: float = 60) -> Registry:
     made = Registry()
     for one in (in_loop, in_thread, in_process):
-        made.add_stage(one)
+        made.add(one)
     for form in FORMS:
         made.add(definition_of(form, settings or {}, limit_s))
-    assert not made.refused, made.refused
+    assert not made.refused["workflows"], made.refused["workflows"]
     return made

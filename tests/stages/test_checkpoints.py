@@ -114,10 +114,10 @@ class Press:
 @asynccontextmanager
 async def pressing(folder: Path) -> AsyncIterator[tuple[Living, Press]]:
     press, registry = Press(folder), Registry()
-    registry.add_stage(Stage("press.write", press.write))
-    registry.add_stage(Stage("press.print", press.print))
+    registry.add(Stage("press.write", press.write))
+    registry.add(Stage("press.print", press.print))
     registry.add(PRESS)
-    assert not registry.refused, registry.refused
+    assert not registry.refused["workflows"], registry.refused["workflows"]
     async with living(folder, registry) as here:
         yield here, press
 
@@ -222,8 +222,8 @@ async def swept(folder: Path, press: Press) -> AsyncIterator[Press]:
     from jobrunner.config.settings import Config, Server, Store
 
     registry = Registry()
-    registry.add_stage(Stage("press.write", press.write))
-    registry.add_stage(Stage("press.print", press.print))
+    registry.add(Stage("press.write", press.write))
+    registry.add(Stage("press.print", press.print))
     registry.add(PRESS)
     config = Config(
         server=Server(port=0, drain_seconds=1),

@@ -70,7 +70,7 @@ class House:
 async def house(folder: Path, *companions: Companion, **server: Any) -> AsyncIterator[House]:
     registry: Registry = reaching.registry()
     for one in companions:
-        registry.add_companion(one)
+        registry.add(one)
     config = Config(
         server=Server(port=0, drain_seconds=1, **server),
         store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
@@ -269,6 +269,6 @@ async def test_where_the_service_is_reached_can_be_told(tmp_path: Path) -> None:
 def test_two_for_one_workflow_are_none() -> None:
     registry = Registry()
     for _ in range(3):
-        registry.add_companion(provider("loop"))
+        registry.add(provider("loop"))
     assert registry.companions == {}
-    assert "twice" in registry.alone["loop"]
+    assert "twice" in registry.refused["companions"]["loop"][0]

@@ -25,9 +25,9 @@ PROMPT = Server(port=0, drain_seconds=0)
 
 def running(run: Callable[[Context[Any]], Awaitable[Done]]) -> Registry:
     registry = Registry()
-    registry.add_stage(Stage("fickle.work", run))
+    registry.add(Stage("fickle.work", run))
     registry.add(Definition(replace(DEFINITION.workflow), FUNCTIONS, {"params": Params}))
-    assert not registry.refused, registry.refused
+    assert not registry.refused["workflows"], registry.refused["workflows"]
     return registry
 
 

@@ -12,9 +12,9 @@ HELLO = definition.workflow
 
 def registry() -> Registry:
     made = Registry()
-    made.add_stage(greet)
+    made.add(greet)
     made.add(definition)
-    assert not made.refused
+    assert not made.refused["workflows"]
     return made
 
 

@@ -89,30 +89,30 @@ def test_what_a_stage_supplies_is_there_unless_the_operator_says_less() -> None:
     stage = Stage("a", plain, resources={"bench": 1}, supply={"bench": 2})
     for named, unfit in (({}, False), ({"bench": 5}, False), ({"bench": 0}, True)):
         registry = Registry(resources=named)
-        registry.add_stage(stage)
-        assert ("a" in registry.unfit) == unfit
+        registry.add(stage)
+        assert ("a" in registry.refused["stages"]) == unfit
     assert "below 0" in misfit(Stage("a", plain, supply={"bench": -1}))
 
 
 def test_a_workflow_is_refused_with_its_stage(site: Path) -> None:
     registry = Registry(resources={"gpu": 1})
-    registry.add_stage(Stage("unruly.stage", misbehave.run, resources={"gpu": 2}))
+    registry.add(Stage("unruly.stage", misbehave.run, resources={"gpu": 2}))
     registry.add(definition_of("stage", "unruly.stage"))
     assert registry.names() == []
-    assert "asks for more gpu" in registry.refused["stage"][0]
+    assert "asks for more gpu" in registry.refused["workflows"]["stage"][0]
 
 
 def test_a_good_plugin(site: Path) -> None:
     plugin(site, "odd_good", BOTH)
     registry = loaded()
     assert "odd" in registry.names()
-    assert not registry.unfit
+    assert not registry.refused["stages"]
 
 
 def test_a_stage_that_two_plugins_bring(site: Path) -> None:
     plugin(site, "odd_one", BOTH)
     plugin(site, "odd_two", STAGE)
-    assert "brought twice" in loaded().refused["odd"][0]
+    assert "brought twice" in loaded().refused["workflows"]["odd"][0]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,9 @@ def test_plugins_that_do_not_fit(site: Path, extra: str, entries: str, reason: s
     plugin(site, name, entries, extra)
     registry = loaded()
     assert "odd" not in registry.names()
-    assert any(reason in text for text in registry.refused["odd"]), registry.refused["odd"]
+    assert any(reason in text for text in registry.refused["workflows"]["odd"]), registry.refused[
+        "workflows"
+    ]["odd"]
     sys.modules.pop(name, None)
 
 
@@ -141,5 +143,9 @@ def test_only_what_is_enabled_is_loaded(site: Path) -> None:
     plugin(site, "odd_off", BOTH, "raise RuntimeError")
     registry = Registry()
     registry.load(("hello", "hello.greet"))
-    assert (registry.names(), registry.refused, registry.unfit) == (["hello"], {}, {})
+    assert (registry.names(), registry.refused["workflows"], registry.refused["stages"]) == (
+        ["hello"],
+        {},
+        {},
+    )
     assert "odd" in entry_points(group="jobrunner.workflows").names

@@ -38,13 +38,13 @@ def test_a_source_of_another_shape_is_a_bug_of_the_stage(source: Any) -> None:
 @pytest.mark.parametrize("name", ["", "Replicate", "a:b", "a b", "x" * 65, "../x"])
 def test_a_source_with_a_name_that_is_none_is_not_heard(name: str) -> None:
     registry = Registry()
-    registry.add_source(Source(name, lambda body, headers: Heard("k")))
+    registry.add(Source(name, lambda body, headers: Heard("k")))
     assert registry.sources == {}
-    assert "is no name for a source" in registry.unheard[name]
+    assert "is no name for a source" in registry.refused["sources"][name][0]
 
 
 def test_a_third_of_one_name_does_not_bring_it_back() -> None:
     registry = Registry()
     for _ in range(3):
-        registry.add_source(Source("twice", lambda body, headers: Heard("k")))
+        registry.add(Source("twice", lambda body, headers: Heard("k")))
     assert registry.sources == {}

@@ -246,7 +246,7 @@ async def test_a_stage_knows_its_place_and_sends_it_along(
     tmp_path: Path, greet: Stage, spans: InMemorySpanExporter
 ) -> None:
     registry = Registry()
-    registry.add_stage(greet)
+    registry.add(greet)
     registry.add(jobrunner_hello.definition)
     async with receiving() as server:
         wanted = settings.Downloads(allow_private=(server.place,))

@@ -93,10 +93,10 @@ def raises(error: Exception) -> Does:
 @asynccontextmanager
 async def working(folder: Path) -> AsyncIterator[tuple[Living, Provider]]:
     provider, registry = Provider(folder / "jobs.db"), Registry()
-    registry.add_stage(Stage("test.stage", provider.run))
+    registry.add(Stage("test.stage", provider.run))
     for name in PLUGINS:
         registry.add(quick(bound(import_module(f"jobrunner_{name}").definition)))
-    assert not registry.refused, registry.refused
+    assert not registry.refused["workflows"], registry.refused["workflows"]
     async with living(folder, registry) as here:
         yield here, provider
 

@@ -51,9 +51,9 @@ async def house(
     folder: Path, stage: Callable[..., Any], trap: Trap | None = None, **ports: Any
 ) -> AsyncIterator[Living]:
     registry = Registry()
-    registry.add_stage(Stage("test.stage", stage))
+    registry.add(Stage("test.stage", stage))
     registry.add(trapped(trap or Trap()))
-    assert not registry.refused, registry.refused
+    assert not registry.refused["workflows"], registry.refused["workflows"]
     async with living(folder, registry, **ports) as here:
         yield here
 

@@ -456,8 +456,8 @@ def standing() -> Registry:
         return laid_over(workflow, bound)
 
     registry = Registry(overlay)
-    registry.add_stage(Stage("test.stands", stands))
+    registry.add(Stage("test.stands", stands))
     for name in PLUGINS:
         registry.add(import_module(f"jobrunner_{name}").definition)
-    assert not registry.refused, registry.refused
+    assert not registry.refused["workflows"], registry.refused["workflows"]
     return registry

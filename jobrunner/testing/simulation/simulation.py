@@ -93,9 +93,9 @@ class Kit:
         names = {stage.name for stage in given}
         missing = [name for name in stages_of(definition) if name not in names]
         for stage in (*given, *map(scripted, missing)):
-            self.registry.add_stage(observed(stage))
+            self.registry.add(observed(stage))
         self.registry.add(definition)
-        refused = self.registry.refused.get(definition.workflow.name, ())
+        refused = self.registry.refused["workflows"].get(definition.workflow.name, ())
         assert not refused, "the workflow is refused:\n" + "\n".join(refused)
 
     @cached_property
@@ -105,7 +105,7 @@ class Kit:
         names = [state.name for state in self.definition.workflow.states if is_place(state)]
         aways = (set[str](), set(names), set(names[::2]), set(names[1::2]))
         found = (self._bound(frozenset(away)) for away in aways)
-        return tuple(registry for registry in found if not registry.refused)
+        return tuple(registry for registry in found if not registry.refused["workflows"])
 
     def _bound(self, away: frozenset[str]) -> Registry:
         def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
@@ -113,7 +113,7 @@ class Kit:
 
         registry = Registry(overlay)
         for name in stages_of(in_house(self.definition)):
-            registry.add_stage(observed(scripted(name)))
+            registry.add(observed(scripted(name)))
         registry.add(self.definition)
         return registry
 

@@ -79,7 +79,7 @@ def _bound(call: Call, order: TokenOrder) -> tuple[str, ...]:
         raise invalid(detail, ("$.workflows", detail))
     definitions = call.door.supervisor.definitions
     for name in order.workflows:
-        if name not in definitions.refused:
+        if name not in definitions.refused["workflows"]:
             workflow_named(call, name)
     return tuple(sorted(set(order.workflows)))
 

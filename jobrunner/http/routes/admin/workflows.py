@@ -49,7 +49,7 @@ async def list_workflows(call: Call) -> Reply:
     ]
     refused = [
         RefusedWorkflow(name=name, faults=[str(fault) for fault in faults])
-        for name, faults in sorted(definitions.refused.items())
+        for name, faults in sorted(definitions.refused["workflows"].items())
     ]
     return reply(Workflows(workflows=entries, refused=refused))
 

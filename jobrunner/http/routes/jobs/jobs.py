@@ -121,7 +121,7 @@ def workflow_named(call: Call, name: str) -> Definition:
     definition: Definition | None = definitions.current(name)
     if definition is not None:
         return definition
-    if name in definitions.refused:
+    if name in definitions.refused["workflows"]:
         raise unavailable(name)
     known = ", ".join(definitions.names()) or "none"
     raise Refused("UNKNOWN_WORKFLOW", f"there is no workflow {name!r}; loaded are: {known}")
