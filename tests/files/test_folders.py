@@ -34,7 +34,7 @@ def test_what_is_saved_is_its_owners_alone(tmp_path: Path) -> None:
     os.umask(os.umask(0o022))
     root = tmp_path / "assets"
     kept = Shelf(str(root), "ada/job-1").put("picture.png", b"picture")
-    twin(str(root), [(kept.path, "ada/job-2/picture.png")])
+    twin(str(root), [(kept.path, "ada/job-2/picture.png")], {})
     for folder in (root, root / "ada", root / "ada/job-1", root / "ada/job-2"):
         assert mode(folder) == 0o700, folder
     for file in (root / kept.path, root / "ada/job-2/picture.png"):

@@ -1,7 +1,9 @@
 """A howera job done again: what was made and written comes along, pictures too, and belongs to the
 new job alone."""
 
+import hashlib
 import io
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,20 @@ async def bundle(here: House, job_id: str) -> zipfile.ZipFile:
     return zipfile.ZipFile(io.BytesIO(await file_of(here, job["artifacts"]["export_uri"])))
 
 
+async def same_file(here: House, job_id: str, address: str) -> None:
+    """As the stage wrote it, but for the pictures: they are the new job's, each of them."""
+    data = await file_of(here, address)
+    told = [step["image"] for step in json.loads(data)["steps"]]
+    rows = (await here.ada.get(f"/jobs/{job_id}/assets")).json["assets"]
+    named = {row["url"]: row for row in rows}
+    assert len(told) == 2
+    for picture in told:
+        assert named[picture]["asset_type"] == "frame"
+        assert (await file_of(here, picture)).startswith(b"\xff\xd8")
+    assert named[address]["sha256"] == hashlib.sha256(data).hexdigest()
+    assert named[address]["file_size"] == len(data)
+
+
 @pytest.mark.parametrize("place", [None, "DRAFT_READY", "EXPORTING"])
 @pytest.mark.parametrize("edited", [False, True])
 async def test_its_draft_comes_along_with_its_pictures(
@@ -61,7 +77,7 @@ async def test_its_draft_comes_along_with_its_pictures(
         old = await editing(here, films / "short.mp4")
         draft = (await here.ada.get(f"/jobs/{old}")).json["artifacts"]["draft"]
         if edited:
-            draft["steps"][0]["text"] = "By hand."
+            draft["steps"][0] |= {"text": "By hand.", "image": ""}
             assert (await save(here, old, draft, 1)).status == 200
         await exported(here, old)
         asked = len(provider.calls)
@@ -75,8 +91,9 @@ async def test_its_draft_comes_along_with_its_pictures(
         steps = job["artifacts"]["draft"]["steps"]
         assert [step["text"] for step in steps] == [step["text"] for step in draft["steps"]]
         assert len(provider.calls) == asked
+        await same_file(here, new, job["artifacts"]["draft_uri"])
         pictures = [name for name in (await bundle(here, new)).namelist() if "images/" in name]
-        assert len(pictures) == len(steps) == 2
+        assert (len(pictures), len(steps)) == (1 if edited else 2, 2)
         await tidy(here, new)
 
 

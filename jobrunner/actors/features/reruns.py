@@ -17,7 +17,7 @@ from jobrunner.core.features.reruns import carried, first_of, merged, moved, nam
 from jobrunner.core.job import Actor, Artifact, Asset, Snapshot
 from jobrunner.core.messages import Origin, Submit
 from jobrunner.errors import Refused
-from jobrunner.files.links import twin, untwin
+from jobrunner.files.links import told_in, twin, untwin
 from jobrunner.ports import digest
 
 CANONICAL = msgspec.json.Encoder(order="sorted").encode
@@ -36,12 +36,14 @@ class Wish(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What the new job would be born of; ``pairs`` says which path gets which second one."""
+    """What the new job would be born of; ``pairs`` says which path gets which second one, ``ids``
+    which file is known by which second id."""
 
     definition: Definition
     params: dict[str, Any]
     origin: Origin
     pairs: list[tuple[str, str]]
+    ids: dict[str, str]
 
 
 class Reruns:
@@ -55,9 +57,8 @@ class Reruns:
         Raises: Refused
         """
         plan = await self.planned(job, wish)
-        submission, pairs = self._submission(job, wish, plan), plan.pairs
-        if pairs:
-            await self._world.children.in_thread(partial(twin, self._world.assets, pairs))
+        pairs = plan.pairs
+        submission = self._submission(job, wish, await self._twinned(plan))
         made = False
         try:
             answer = await self._submit(submission, tick)
@@ -72,6 +73,20 @@ class Reruns:
                 spare = [new for _, new in pairs]
                 await self._world.children.in_thread(partial(untwin, self._world.assets, spare))
         return answer
+
+    async def _twinned(self, plan: Plan) -> Plan:
+        """With the files on the disk, as they are there."""
+        if not plan.pairs:
+            return plan
+        doing = partial(twin, self._world.assets, plan.pairs, plan.ids)
+        anew = {kept.path: kept for kept in await self._world.children.in_thread(doing)}
+        assets = tuple(
+            replace(asset, file_size=kept.size, sha256=kept.sha256)
+            if (kept := anew.get(asset.storage_path))
+            else asset
+            for asset in plan.origin.assets
+        )
+        return replace(plan, origin=replace(plan.origin, assets=assets))
 
     async def planned(self, job: Snapshot, wish: Wish) -> Plan:
         """Raises: Refused."""
@@ -93,7 +108,8 @@ class Reruns:
         origin = self._origin(definition, job, wish, place, artifacts, assets)
         names = [asset.storage_path for asset in origin.assets]
         pairs = list(zip((asset.storage_path for asset in assets), names, strict=True))
-        return Plan(definition, params, origin, pairs)
+        ids = {old.id: new.id for old, new in zip(assets, origin.assets, strict=True)}
+        return Plan(definition, params, origin, pairs, ids)
 
     async def _as_made(self, definition: Definition, job: Snapshot) -> Snapshot:
         """The job with its stages' own files where somebody went on from them."""
@@ -109,8 +125,20 @@ class Reruns:
         if not artifacts:
             return []
         rows = {row.asset.url: row.asset for row in await self._world.reader.assets(job.id)}
-        named = {asset.id: asset for one in artifacts for asset in named_in(one, rows)}
+        told = await self._world.children.in_thread(partial(self._told_in, artifacts, rows))
+        named = {asset.id: asset for one in told for asset in named_in(one, rows)}
         return await sound_ones(self._world, named.values())
+
+    def _told_in(self, artifacts: list[Artifact], rows: dict[str, Asset]) -> list[Artifact]:
+        """Each with what the file behind it says, as far as that is JSON."""
+        paths = {asset.id: asset.storage_path for asset in rows.values()}
+        root = self._world.assets
+        return [
+            replace(one, value=[one.value, told_in(root, paths[one.asset])])
+            if one.asset in paths
+            else one
+            for one in artifacts
+        ]
 
     def _origin(
         self,
