@@ -114,7 +114,7 @@ def unasked(tree: Tree) -> list[str]:
     asked |= {name.rpartition(".")[0] for name in asked}  # an essay is read by those who come in
     return sorted(
         _dotted(path)
-        for path in _modules(tree)
+        for path in modules(tree)
         if _dotted(path) not in asked and not _is_entrance(path, tree)
     )
 
@@ -145,7 +145,7 @@ def _touches_files(call: ast.Call) -> bool:
 def environment(tree: Tree) -> list[str]:
     """Who reads the environment without being a room that may."""
     found = []
-    for path in _modules(tree):
+    for path in modules(tree):
         names = {
             ast.unparse(one)
             for one in ast.walk(_parsed(path, tree))
@@ -173,7 +173,7 @@ def told_time(tree: Tree) -> list[str]:
 def _callers(tree: Tree, allowed: frozenset[str], offends: Callable[[ast.Call], bool]) -> list[str]:
     return [
         str(path)
-        for path in _modules(tree)
+        for path in modules(tree)
         if _room(path) not in allowed
         and any(
             isinstance(node, ast.Call) and offends(node) for node in ast.walk(_parsed(path, tree))
@@ -185,7 +185,7 @@ def cycles(tree: Tree) -> list[str]:
     """Modules that import each other, at whatever time."""
     graph = {
         _dotted(path): {name for name in _imported(path, tree) if name != _dotted(path)}
-        for path in _modules(tree)
+        for path in modules(tree)
     }
     return sorted(" ".join(sorted(ring)) for ring in _rings(graph) if len(ring) > 1)
 
@@ -218,7 +218,7 @@ def _rings(graph: dict[str, set[str]]) -> Iterator[list[str]]:
 def classes(tree: Tree) -> list[str]:
     """Public class names that stand for more than one class."""
     homes: dict[str, list[str]] = defaultdict(list)
-    for path in _modules(tree):
+    for path in modules(tree):
         for node in _parsed(path, tree).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(_dotted(path))
@@ -228,7 +228,7 @@ def classes(tree: Tree) -> list[str]:
 def namesakes(tree: Tree) -> list[str]:
     """A module name that stands in two rooms and is no feature's word."""
     homes: dict[str, set[str]] = defaultdict(set)
-    for path in _modules(tree):
+    for path in modules(tree):
         if path.name != "__init__.py":
             homes[path.stem].add(_room(path))
     return sorted(
@@ -245,7 +245,7 @@ def for_tests_only(tree: Tree) -> list[str]:
     )
     return sorted(
         f"{_dotted(path)}.{node.name}"
-        for path in _modules(tree)
+        for path in modules(tree)
         for node in _parsed(path, tree).body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and not node.name.startswith("_")
@@ -272,7 +272,7 @@ def _words(path: PurePosixPath, tree: Tree) -> Iterator[str]:
 def private(tree: Tree) -> list[str]:
     """Private names of another module, imported or reached for through what is not oneself."""
     found = set()
-    for path in _modules(tree):
+    for path in modules(tree):
         bound = _own_private(path, tree)
         for node in ast.walk(_parsed(path, tree)):
             found |= {f"{_dotted(path)} uses {name}" for name in _reached(node) - bound}
@@ -308,7 +308,7 @@ def _is_private(name: str) -> bool:
 
 def sizes(tree: Tree) -> list[str]:
     """Modules, functions, folders and test modules that are too large to be read at once."""
-    folders = Counter(path.parent for path in _modules(tree))
+    folders = Counter(path.parent for path in modules(tree))
     found = [
         f"{folder}: a folder of many modules" for folder in folders if folders[folder] > MODULES_MAX
     ]
@@ -331,7 +331,7 @@ def _of(tree: Tree, *tops: str) -> list[PurePosixPath]:
     return [path for path in tree if path.parts[0] in tops and "tests" not in path.parts]
 
 
-def _modules(tree: Tree) -> list[PurePosixPath]:
+def modules(tree: Tree) -> list[PurePosixPath]:
     return [path for path in _of(tree, "jobrunner") if path.suffix == ".py"]
 
 
