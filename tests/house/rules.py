@@ -11,8 +11,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-FUNCTION_LINES_MAX = 70
-MODULE_LINES_MAX = 450
 ESSAY_LINES_MIN = 5
 POLL_S_MAX = 0.05
 
@@ -188,19 +186,6 @@ def _is_only_promised(node: ast.AST) -> bool:
 
 def _is_pure(name: str) -> bool:
     return name in PURE or name.rpartition(".")[0] in PURE
-
-
-def sizes(path: PurePosixPath, text: str) -> list[str]:
-    found = []
-    lines = text.count("\n")
-    if lines > MODULE_LINES_MAX and path.parts[0] != "tests":
-        found.append(f"{path}: {lines} lines; a module has at most {MODULE_LINES_MAX}")
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or 0) - node.lineno + 1
-            if length > FUNCTION_LINES_MAX:
-                found.append(f"{path}:{node.lineno}: {node.name} has {length} lines")
-    return found
 
 
 def empty_names(path: PurePosixPath, text: str) -> list[str]:

@@ -26,7 +26,6 @@ WHERE: list[tuple[Rule, tuple[str, ...]]] = [
     (rules.stacked, (*CODE, *TESTS)),
     (rules.told_time, CODE),
     (rules.pure, tuple(f"jobrunner/{room}/**/*.py" for room in PURE_ROOMS)),
-    (rules.sizes, (*CODE, *TESTS)),
     (rules.empty_names, (*CODE, *TESTS)),
     (rules.reminders, (*CODE, *TESTS, *PROSE, *FRONT)),
     (rules.places, (*CODE, *TESTS, *PROSE, *FRONT)),
@@ -66,7 +65,6 @@ def test_types_are_checked_in_every_plugin() -> None:
     assert folders == {PurePosixPath(path).name for path in told if "/plugins/" in path}
 
 
-LONG = "def f():\n" + "    x = 1\n" * 70
 PLANTED: list[tuple[Rule, str, str]] = [
     (rules.parses, "jobrunner/a.py", "def f(:\n"),
     (rules.downward, "jobrunner/core/a.py", "from jobrunner.ports import Clock\n"),
@@ -90,9 +88,6 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (rules.pure, "jobrunner/core/a.py", "import os\n"),
     (rules.pure, "jobrunner/core/a.py", "from logging import getLogger\n"),
     (rules.pure, "jobrunner/core/a.py", "print(1)\n"),
-    (rules.sizes, "jobrunner/a.py", LONG),
-    (rules.sizes, "tests/a.py", LONG.replace("def", "async def")),
-    (rules.sizes, "plugins/a/a/b.py", "x = 1\n" * 451),
     (rules.empty_names, "jobrunner/store/utils.py", ""),
     (rules.empty_names, "jobrunner/a.py", "class LockManager: ...\n"),
     (rules.empty_names, "jobrunner/a.py", "class FSM: ...\n"),
@@ -127,7 +122,6 @@ FINE: list[tuple[Rule, str, str]] = [
     (rules.reserved_modules, "jobrunner/cli/a.py", "import aiohttp\n"),
     (rules.pure, "jobrunner/core/a.py", "class R(Protocol):\n    async def f(self) -> int: ...\n"),
     (rules.pure, "jobrunner/core/a.py", "from collections.abc import Callable\n"),
-    (rules.sizes, "tests/a.py", "x = 1\n" * 451),
     (rules.empty_names, "jobrunner/a.py", "class Baseline: ...\nbase_s = 1\n"),
     (rules.places, "README.md", "http://127.0.0.1:8080/hom" + "e/x and src/wor" + "k/x\n"),
     (

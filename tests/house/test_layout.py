@@ -66,8 +66,20 @@ def test_every_rule_bites(rule: str, files: dict[str, str]) -> None:
     assert getattr(layout, rule)(planted)
 
 
-def test_a_long_module_of_tests_offends() -> None:
-    assert layout.sizes({PurePosixPath("tests/test_a.py"): "x = 1\n" * 601})
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("tests/test_a.py", "x = 1\n" * 601),
+        ("tests/test_a.py", LONG.replace("def", "async def")),
+        ("plugins/a/jobrunner_a/b.py", "x = 1\n" * 401),
+    ],
+)
+def test_sizes_hold_for_tests_and_plugins_too(path: str, text: str) -> None:
+    assert layout.sizes({PurePosixPath(path): text})
+
+
+def test_a_module_of_tests_may_be_longer_than_one_of_the_product() -> None:
+    assert not layout.sizes({PurePosixPath("tests/test_a.py"): "x = 1\n" * 600})
 
 
 def test_every_rule_has_a_planted_offence() -> None:
