@@ -43,6 +43,13 @@ def born(
     return _make(definition, submit, facts, moment, keys, freed)
 
 
+def needs_facts(definition: Definition, submit: Submit, keys: tuple[KeyRow | None, ...]) -> bool:
+    """Whether what the store knows may decide it; a guard may look at anything."""
+    workflow = definition.workflow
+    price = definition.job_types[submit.job_type].price
+    return bool(any(keys) or price or workflow.birth.guards or _quota_assert(workflow.quota))
+
+
 def derived_parts(definition: Definition, submit: Submit, now: int) -> list[Any] | None:
     """What the recipe makes a key of, or None where a client's own key is all there is."""
     recipe = definition.workflow.recipe

@@ -6,6 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
+from jobrunner.core.questions import DoorFacts, DoorQuestion
+from jobrunner.store.reader import StoreReader
 from tests.http.serving import House
 
 pytestmark = pytest.mark.anyio
@@ -38,6 +40,26 @@ async def test_a_job_is_made(house: House) -> None:
     assert STAMP.fullmatch(job["created_at"])
     assert "cancel" in job["allowed"]["commands"]
     assert (await house.ada.get(said.headers["Location"])).json["id"] == job["id"]
+
+
+async def test_only_what_may_decide_is_read(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that costs nothing and has no key depends on nothing that is stored."""
+    asked: list[str] = []
+    read = StoreReader.door
+
+    async def door(self: StoreReader, question: DoorQuestion) -> DoorFacts:
+        asked.append(question.workflow)
+        return await read(self, question)
+
+    monkeypatch.setattr(StoreReader, "door", door)
+    assert (await house.ada.post("/jobs", {"workflow": "howera"})).status == 201
+    assert asked == []
+    keyed = {"workflow": "howera", "idempotency_key": "k-0"}
+    assert (await house.ada.post("/jobs", keyed)).status == 201
+    assert asked == ["howera"]
+    paid = {"workflow": "cutx", "job_type": "static_ad", "params": {"product_id": "lamp"}}
+    assert (await house.ada.post("/jobs", paid)).status == 201
+    assert asked == ["howera", "cutx"]
 
 
 async def test_a_trailing_slash_and_the_other_name_of_params(house: House) -> None:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
-from jobrunner.core.births import born, derived_parts, keys_of
+from jobrunner.core.births import born, derived_parts, keys_of, needs_facts
 from jobrunner.core.decision import Clash, KeyRow, NoOp
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.bulk import Tick
@@ -61,6 +61,9 @@ async def _facts(
     keys: tuple[KeyRow | None, ...],
     now: int,
 ) -> Facts:
+    verified = submission.origin.verified if submission.origin else frozenset[str]()
+    if not needs_facts(definition, submission, keys):
+        return Facts(verified=verified)
     client, derived = keys
     quota = definition.workflow.quota
     answer = await world.reader.door(
@@ -74,7 +77,7 @@ async def _facts(
         )
     )
     return Facts(
-        verified=submission.origin.verified if submission.origin else frozenset(),
+        verified=verified,
         known=answer.known,
         derived=answer.derived,
         balance=answer.balance,
