@@ -45,4 +45,4 @@ def test_a_demo_that_is_not_there_is_no_success(tmp_path: Path) -> None:
 
 def test_make_shows_it() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    assert re.search(r"^demo: .*\n\t\$\(PY\) -m jobrunner\.testing\.demo", makefile, re.MULTILINE)
+    assert re.search(r"^demo: .*\n\t\$\(PY\) -m jobrunner\.bench\.demo", makefile, re.MULTILINE)
