@@ -44,16 +44,22 @@ PATIENCE_S = 60
 
 @dataclass
 class Parrot:
-    """Every answer is the request, in the ``form`` of the moment."""
+    """Every answer is the request, in the ``form`` of the moment (none: as a language model would
+    write), but for what it does ``well``."""
 
     form: str = ""
     port: int = 0
     heard: list[str] = field(default_factory=list)
+    well: frozenset[str] = frozenset()
 
     async def answer(self, request: web.Request) -> web.Response:
         said = f"{request.headers.get('Authorization')} {(await request.read())[:2000]!r}"
         said = f"Incorrect API key provided: {said} {request.url}"
+        if (work := request.path.rpartition("/")[2]) in self.well:
+            return web.json_response(WELL[work])
         self.heard.append(said)
+        if not self.form:
+            return web.json_response({"choices": [{"message": {"content": said}}]})
         status, about = FORMS[self.form]
         if about is None:
             return web.Response(status=status, text=said)
@@ -62,6 +68,13 @@ class Parrot:
         )
 
 
+SPOKEN = {"start": 0.0, "end": 2.0, "text": WORDS}
+STEP = {"title": "Look", "text": "Look at it.", "start_s": 0, "end_s": 2}
+INSTRUCTION = json.dumps({"title": "How to look", "steps": [STEP]})
+WELL: dict[str, dict[str, Any]] = {
+    "transcriptions": {"text": WORDS, "segments": [SPOKEN]},
+    "completions": {"choices": [{"message": {"role": "assistant", "content": INSTRUCTION}}]},
+}
 FORMS: dict[str, tuple[int, dict[str, Any] | None]] = {
     "the key is wrong": (401, {"code": "invalid_api_key"}),
     "nothing but text": (500, None),
@@ -151,6 +164,8 @@ async def test_what_a_provider_repeats_is_nowhere_to_be_read(
             for form in FORMS:
                 bird.form = form
                 await everything(here, said, films, first=form == "the key is wrong")
+            if drawer == "openai":  # what draws makes no difference to what writes
+                await in_writing(here, bird, said, films)
             early = Told("replicate", "w-1", "nobody's yet", {"error": bird.heard[-1]})
             assert not (await here.service.supervisor.hear(early)).applied
             await delivered(receiver, said)
@@ -178,14 +193,45 @@ async def everything(here: House, said: "Said", film: bytes, first: bool) -> Non
         await here.ada.submit("image-generation", params={"prompt": f"{WORDS} {len(said.texts)}"}),
     ]
     if first:
-        jobs.append(await here.ada.submit("howera"))
-        path = f"/jobs/{jobs[-1]['id']}"
-        headers = {"Content-Type": "video/mp4"}
-        await here.ada.ask("PUT", f"{path}/upload", data=film, headers=headers)
-        for command in ("confirm-upload", "run"):
-            assert (await here.ada.post(f"{path}/{command}", {})).status in (200, 202)
+        await said.of(await filmed(here, film), "TRANSCRIBING")
     for job in jobs:
         await said.of(job["id"])
+
+
+async def in_writing(here: House, bird: Parrot, said: "Said", film: bytes) -> None:
+    """A draft is written, and a part of it is written anew: by a provider that fails in all forms,
+    and at last by one that puts the key into what it writes."""
+    bird.well = frozenset(WELL)
+    editor = await edited(here, film)
+    for form in FORMS:
+        bird.form, bird.well = form, frozenset()
+        await said.of_the_editor(editor)
+        if form in ("the key is wrong", "another format"):
+            bird.well = frozenset({"transcriptions"})
+            await said.of(await filmed(here, film), "GENERATING")
+    bird.form, bird.well = "", frozenset()
+    assert "[redacted]" in await said.of_the_edited(editor)
+    assert (await here.ada.post(f"/jobs/{editor}/cancel")).status == 200
+
+
+async def filmed(here: House, film: bytes) -> str:
+    """A job that has its film and runs."""
+    job_id = str((await here.ada.submit("howera"))["id"])
+    path, headers = f"/jobs/{job_id}", {"Content-Type": "video/mp4"}
+    await here.ada.ask("PUT", f"{path}/upload", data=film, headers=headers)
+    for command in ("confirm-upload", "run"):
+        assert (await here.ada.post(f"{path}/{command}", {})).status in (200, 202)
+    return job_id
+
+
+async def edited(here: House, film: bytes) -> str:
+    """A job that stands in the editor, with what a provider wrote for it."""
+    job_id = await filmed(here, film)
+    with anyio.fail_after(PATIENCE_S):
+        while (await here.ada.get(f"/jobs/{job_id}")).json["status"] != "DRAFT_READY":
+            await anyio.sleep(0.02)
+    assert (await here.ada.post(f"/jobs/{job_id}/edit")).json["status"] == "EDITING"
+    return job_id
 
 
 class Said:
@@ -195,14 +241,41 @@ class Said:
         self.here = here
         self.texts: dict[str, str] = {}
 
-    async def of(self, job_id: str) -> None:
+    async def of(self, job_id: str, stage: str = "") -> None:
         with anyio.fail_after(PATIENCE_S):
             while True:
                 job = (await self.here.ada.get(f"/jobs/{job_id}?wait=10")).json
                 if job["kind"] in ("final", "settled"):
                     break
+        assert stage in ("", job["failed_stage"])
         assert job["failure_message"], job
         assert WORDS not in job["failure_message"]
+        await self.of_the_failure(job_id)
+
+    async def of_the_edited(self, job_id: str) -> str:
+        """What became of a provider's own words in the draft."""
+        last = await self.written_anew(job_id)
+        assert (last["state"], last["outcome"]) == ("REGENERATING", "done")
+        for part in ("", "/history", "/attempts"):
+            await self.keep(self.here.admin, f"/jobs/{job_id}{part}")
+        return await self.keep(self.here.ada, f"/jobs/{job_id}/artifacts/draft")
+
+    async def written_anew(self, job_id: str) -> Any:
+        """A part of it, as it is wished for in words of the user's; the attempt that was made."""
+        path, wish = f"/jobs/{job_id}", {"instruction": WORDS, "selection": 1}
+        assert (await self.here.ada.post(f"{path}/regenerate", wish)).status in (200, 202)
+        with anyio.fail_after(PATIENCE_S):
+            while (await self.here.ada.get(path)).json["status"] != "EDITING":
+                await anyio.sleep(0.02)
+        return (await self.here.ada.get(f"{path}/attempts")).json["attempts"][-1]
+
+    async def of_the_editor(self, job_id: str) -> None:
+        last = await self.written_anew(job_id)
+        assert (last["state"], last["outcome"]) == ("REGENERATING", "failed")
+        assert WORDS not in last["failure_message"]
+        await self.of_the_failure(job_id)
+
+    async def of_the_failure(self, job_id: str) -> None:
         for part in ("", "/history", "/explain", "/deliveries"):
             await self.keep(self.here.ada, f"/jobs/{job_id}{part}")
         mine = await self.keep(self.here.ada, f"/jobs/{job_id}/attempts")
