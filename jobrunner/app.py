@@ -20,10 +20,13 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner import preflight
-from jobrunner.actors import Limits, Supervisor
+from jobrunner.actors import Facade, Limits
+from jobrunner.actors.assembly import Terms
+from jobrunner.actors.assembly import working as at_work
 from jobrunner.actors.features.health import Health
 from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
 from jobrunner.actors.features.notifications.signing import Seals
+from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
 from jobrunner.config import overrides
 from jobrunner.config.settings import Config
@@ -72,7 +75,7 @@ class Service(Struct, frozen=True):
     """A service that answers: where, and through which rooms."""
 
     url: str
-    supervisor: Supervisor
+    facade: Facade
     store: Store
     registry: Registry
     first_token: str | None = None
@@ -106,13 +109,13 @@ async def serve(config: Config, log: Subscriber) -> None:
                 try:
                     _greet(service)
                     settle()
-                    await ending.over(service.supervisor)
+                    await ending.over(service.facade.loss)
                     await service.store.farewell()
                 finally:
                     ending.begin("a part of the service failed", within_s)
             group.cancel_scope.cancel()
-        if service.supervisor.unknown is not None:
-            raise service.supervisor.unknown
+        if (lost := service.facade.loss.unknown) is not None:
+            raise lost
 
 
 @asynccontextmanager
@@ -137,10 +140,10 @@ async def running(
         _observed(config, ports) as meter,
         _opened(config, ports, meter, on_wait=waits) as store,
         aclosing(around.outlets),
-        working(config, store, definitions, ports, log, around, meter) as (supervisor, first),
+        working(config, store, definitions, ports, log, around, meter) as (facade, first),
     ):
-        health = Health(store, supervisor, ports.clock, ports.children)
-        door = _door(config, store, supervisor, ports, log, health, meter)
+        health = Health(store, facade.world)
+        door = _door(config, store, facade, ports, log, health, meter)
         at = config.server
         places = at.host, at.port, at.admin_host, at.admin_port
         await door.arrivals.open()
@@ -152,17 +155,17 @@ async def running(
                 _accompanied(config, definitions, around, ports.clock, log),
                 anyio.create_task_group() as group,
             ):
-                crew = Crew(group, ports.clock, log, supervisor.give_up)
+                crew = Crew(group, ports.clock, log, facade.loss.give_up)
                 crew.keep(partial(health.watch, log))
                 crew.keep(partial(health.look, log))
                 crew.keep(partial(door.arrivals.watch, log))
                 log("service.ready", url=url, epoch=store.epoch)
                 try:
-                    rooms = supervisor, store, definitions
+                    rooms = facade, store, definitions
                     yield Service(url, *rooms, first, admin_url, door.limits)
                 finally:
                     with anyio.CancelScope(shield=True):
-                        await supervisor.drain()
+                        await facade.drain()
                     group.cancel_scope.cancel()
     log("service.stopped")
 
@@ -176,16 +179,26 @@ async def working(
     log: Log,
     around: Surroundings | None = None,
     meter: Meter = SILENT,
-) -> AsyncIterator[tuple[Supervisor, str | None]]:
+) -> AsyncIterator[tuple[Facade, str | None]]:
     """The rooms behind the door: jobs move, and nobody listens yet. With the first token, if it
     was made just now."""
     introduce(config, store, definitions, log, version())
     await remember(store, definitions, ports.clock, log)
     first = await first_token(config, store, ports.clock, ports.ids, ports.files)
     around = around or _surroundings(config, ports)
-    supervisor = _supervisor(config, store, definitions, ports, log, around, meter)
-    async with supervisor.running():
-        yield supervisor, first
+    world = World(
+        store,
+        definitions,
+        ports.clock,
+        ports.ids,
+        log,
+        ports.children,
+        config.store.assets,
+        around,
+        meter,
+    )
+    async with at_work(world, _terms(config, definitions, ports)) as facade:
+        yield facade, first
 
 
 def _surroundings(config: Config, ports: Ports) -> Surroundings:
@@ -297,36 +310,19 @@ async def _opened(
             await store.close()
 
 
-def _supervisor(
-    config: Config,
-    store: Store,
-    registry: Registry,
-    ports: Ports,
-    log: Log,
-    around: Surroundings,
-    meter: Meter,
-) -> Supervisor:
+def _terms(config: Config, registry: Registry, ports: Ports) -> Terms:
     limits = Limits(
         config.limits.active_jobs,
         config.limits.per_user_active,
         config.limits.queued_jobs,
         config.limits.bulk_per_second,
     )
-    return Supervisor(
-        store,
-        registry,
-        ports.clock,
-        ports.ids,
-        log,
-        ports.children,
-        limits,
-        config.server.drain_seconds,
-        config.store.assets,
-        {**registry.supplied, **config.resources},
-        config.retention.keys,
-        surroundings=around,
+    return Terms(
+        limits=limits,
+        resources={**registry.supplied, **config.resources},
+        drain_s=config.server.drain_seconds,
+        keys_s=config.retention.keys,
         seals=_seals(config, registry, ports),
-        meter=meter,
     )
 
 
@@ -342,7 +338,7 @@ def _seals(config: Config, registry: Registry, ports: Ports) -> Seals:
 def _door(
     config: Config,
     store: Store,
-    supervisor: Supervisor,
+    facade: Facade,
     ports: Ports,
     log: Log,
     health: Callable[[], Awaitable[Mapping[str, str]]],
@@ -366,12 +362,12 @@ def _door(
         ),
     )
     root = os.path.abspath(config.store.assets)
-    limits = _limits(config, store, supervisor, ports)
+    limits = _limits(config, store, facade, ports)
     limits.on_lag = meter.lagged
     return Door(
         arrivals=Arrivals(root, ports.children, ports.files, ports.clock, config.store.min_free),
         assets=root,
-        supervisor=supervisor,
+        facade=facade,
         reader=store.reader,
         clock=ports.clock,
         ids=ports.ids,
@@ -380,7 +376,7 @@ def _door(
         limits=limits,
         meter=meter,
         exposition=meter.exposition,
-        webhooks=_sources(config, supervisor, ports.clock, log),
+        webhooks=_sources(config, facade, ports.clock, log),
         log=log,
         health=health,
         check_db=faults,
@@ -388,7 +384,7 @@ def _door(
     )
 
 
-def _limits(config: Config, store: Store, supervisor: Supervisor, ports: Ports) -> Any:
+def _limits(config: Config, store: Store, facade: Facade, ports: Ports) -> Any:
     from jobrunner.http.frame.limits import Bounds, Limits
 
     bounds = msgspec.convert(config.limits, Bounds, from_attributes=True)
@@ -398,17 +394,17 @@ def _limits(config: Config, store: Store, supervisor: Supervisor, ports: Ports) 
         return found
 
     def waiting() -> int:
-        return max(store.waiting(), supervisor.submitting)
+        return max(store.waiting(), facade.submissions.under_way)
 
     return Limits(ports.clock, ports.ids, bounds, free, waiting)
 
 
-def _sources(config: Config, supervisor: Supervisor, clock: Clock, log: Log) -> Any:
+def _sources(config: Config, facade: Facade, clock: Clock, log: Log) -> Any:
     """Who is heard, with the secrets that the environment holds. A source that lacks one refuses
     its webhooks, and the log says so."""
     from jobrunner.http.routes.workers.sources import Sources, keys_of
 
-    known, keys = supervisor.definitions.sources, {}
+    known, keys = facade.definitions.sources, {}
     for name in known:
         keys[name], faults = keys_of(config.webhook(name).secrets_env, os.environ)
         if faults:
@@ -416,7 +412,7 @@ def _sources(config: Config, supervisor: Supervisor, clock: Clock, log: Log) -> 
     for name in config.unheard(known):
         reason = f"webhooks.{name}: no plugin brings a source of this name"
         log("webhooks.fault", level="error", source=name, reasons=[reason])
-    return Sources(known, keys, supervisor.secrets_of, clock, log)
+    return Sources(known, keys, facade.secrets_of, clock, log)
 
 
 def version() -> str:

@@ -12,7 +12,6 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.actors.actor import JobActor
 from jobrunner.actors.mailbox import Letter
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.messages import Start
@@ -146,9 +145,8 @@ async def test_no_task_of_a_crew_ends_the_others() -> None:
 async def test_who_waits_for_an_actor_that_was_ended_is_answered(tmp_path: Path) -> None:
     """By an error: the cancellation of one task, raised in another, would end that one too."""
     async with living(tmp_path) as here:
-        supervisor = here.service.supervisor
         job = await here.ada.submit("image-generation", params={"prompt": "a quiet harbour"})
-        actor = JobActor(job["id"], supervisor._world)
+        actor = here.service.facade.supervisor._spawned(job["id"])
         actor._read = anyio.sleep_forever  # type: ignore[assignment]
         replies = [asyncio.get_running_loop().create_future() for _ in range(2)]
         for reply in replies:

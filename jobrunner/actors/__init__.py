@@ -18,6 +18,7 @@ Deliberately absent: SQL, HTTP, and anything a particular lifecycle would need.
 """
 
 from jobrunner.actors.commits import Answer
-from jobrunner.actors.supervisor import Limits, Supervisor
+from jobrunner.actors.facade import Facade
+from jobrunner.actors.slots import Limits
 
-__all__ = ["Answer", "Limits", "Supervisor"]
+__all__ = ["Answer", "Facade", "Limits"]

@@ -7,6 +7,7 @@ surprise it forgets it and reads again, because the row is the truth.
 from msgspec.structs import replace
 
 from jobrunner.actors.commits import Answer, ours
+from jobrunner.actors.consequences import Consequences
 from jobrunner.actors.mailbox import Letter, Mailbox
 from jobrunner.actors.requester import asked_from
 from jobrunner.actors.shared import World
@@ -48,10 +49,11 @@ FROM_INSIDE = (Start, Ended, Fired, Recovered, SetAside, Advance, Supersede, Reb
 
 
 class JobActor:
-    def __init__(self, job_id: str, world: World) -> None:
+    def __init__(self, job_id: str, world: World, consequences: Consequences) -> None:
         self.job_id = job_id
         self.mailbox = Mailbox()
         self._world = world
+        self._consequences = consequences
         self._job: Snapshot | None = None
 
     def forget(self) -> None:
@@ -89,7 +91,7 @@ class JobActor:
                 raise await self._unreadable(job, message)
             definition = self._definition(job, message)
             self._lacks_nothing(job, message)
-            message = _or_aside(definition, job, message)
+            message = _or_stuck(definition, job, message)
             verdict = await self._decide(definition, job, message)
             if isinstance(verdict, Refused) and isinstance(message, FROM_INSIDE):
                 raise verdict
@@ -108,7 +110,7 @@ class JobActor:
         if job.unreadable:
             raise await self._unreadable(job, message)
         definition = self._definition(job, message)
-        return job, await self._decide(definition, job, _or_aside(definition, job, message))
+        return job, await self._decide(definition, job, _or_stuck(definition, job, message))
 
     async def _read(self) -> Snapshot:
         job = await self._world.reader.job(self.job_id)
@@ -118,15 +120,13 @@ class JobActor:
         return job
 
     async def _unreadable(self, job: Snapshot, message: Message) -> Refused:
-        """It is put aside in its row, once, so that nobody comes by for it again."""
+        """Mark it stuck in its row, once, so that nobody comes by for it again."""
         self._denied_to_strangers(job, message)
         stuck = job.stuck or ""
-        outcome = ours(await self._world.store.commit(Unreadable(job.id, stuck)))
+        outcome = ours(await self._world.commit(Unreadable(job.id, stuck)))
         if not isinstance(outcome, Clash):
-            self._world.announce("job.unreadable", job, "error", detail=job.unreadable)
-            if job.line_at is not None:
-                self._world.on_line(-1, job.user_id)
-        return Refused("JOB_LOCKED", f"the job is put aside: {stuck}", stuck=stuck)
+            self._consequences.unreadable(job)
+        return Refused("JOB_LOCKED", f"the job is stuck: {stuck}", stuck=stuck)
 
     def _denied_to_strangers(self, job: Snapshot, message: Message) -> None:
         actor: Actor | None = getattr(message, "actor", None)
@@ -183,12 +183,12 @@ class JobActor:
         """None when a fact had changed meanwhile: read and decide again."""
         if letter.tick is not None:
             decision = replace(decision, tick=letter.tick)
-        outcome = ours(await self._world.store.commit(asked_from(letter.address, decision)))
+        outcome = ours(await self._world.commit(asked_from(letter.address, decision)))
         if isinstance(outcome, Clash):
             return None
         assert outcome.snapshot is not None, "a decision leaves a snapshot"
         self._job = outcome.snapshot
-        self._world.committed(decision, outcome.snapshot)
+        self._consequences.committed(decision, outcome.snapshot)
         replayed = bool(decision.answer.get("replayed", False))
         return Answer(outcome.snapshot, decision.answer, decision.status, replayed)
 
@@ -221,7 +221,7 @@ def torn() -> Refused:
     return Refused("OUTCOME_UNKNOWN", "the service ended before it could answer; ask again")
 
 
-def _or_aside(definition: Definition, job: Snapshot, message: Message) -> Message:
+def _or_stuck(definition: Definition, job: Snapshot, message: Message) -> Message:
     """No attempt begins on parameters that its stage could not read."""
     if isinstance(message, Start) and not job.stuck:
         try:

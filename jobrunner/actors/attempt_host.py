@@ -1,217 +1,122 @@
-"""Runs the stages of attempts in the house: a task each, known by job and serial number.
-
-The only caller of the stage host. What a stage did is told to the job as a message; a stage whose
-attempt was left is cancelled, and whatever it still says is late by its serial number.
-"""
+"""The host of one attempt: what its stage says reaches the job as messages, thinned out."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any, TypeVar
 
-import anyio
+from msgspec.structs import replace
 
-from jobrunner.actors.attempt_link import Link, Report, Tell
-from jobrunner.actors.features.leftovers import clear_leavings
 from jobrunner.actors.host_answers import Reach
 from jobrunner.actors.shared import World
-from jobrunner.actors.stage_input import given
-from jobrunner.actors.tasks import Crew
-from jobrunner.core.decision import Lines, Unit
-from jobrunner.core.engine_events import LOG_LINES_MAX
-from jobrunner.core.job import Attempt, Failure, Snapshot
-from jobrunner.core.messages import Ended
-from jobrunner.errors import JobrunnerError, StorageError
-from jobrunner.stages import Stage, run_attempt
-from jobrunner.stages.in_loop import run_abandon
-from jobrunner.stages.outcomes import failed, places, raised, said
-from jobrunner.stages.params import Stale, decoded, kind_of
+from jobrunner.actors.supervisor import Supervisor
+from jobrunner.core.job import STAGE
+from jobrunner.core.messages import Beat, Checkpoint, Ended, Keep
+from jobrunner.core.messages import Report as Made
+from jobrunner.stages import Lines
+from jobrunner.stages.outcomes import for_attempt, plain
+from jobrunner.stages.requests import Answer, Question
 
-GRACE_S = 5.0
-ABANDON_S = 10.0
-Write = Callable[[Unit], Awaitable[None]]
+PROGRESS_EVERY_S = 1.0
+T = TypeVar("T")
 
 
-class Performer:
-    """``tell`` delivers an outcome and never gives up; ``report`` delivers progress; ``write``
-    stores what is about no job's state."""
+class AttemptHost:
+    """At most one report of progress a second is stored, and the last one always is: it waits for
+    its second, or goes with the outcome. ``reach`` answers for the world beyond the job;
+    ``silence_s`` is for how long the stage may be silent."""
 
-    def __init__(self, world: World, group: Crew, tell: Tell, report: Report, write: Write) -> None:
+    def __init__(self, world: World, supervisor: Supervisor, job_id: str, serial: int) -> None:
         self._world = world
-        self._group = group
-        self._tell = tell
-        self._report = report
-        self._write = write
-        self._running: dict[str, tuple[int, anyio.CancelScope, Link]] = {}
-        self._left: set[tuple[str, int]] = set()
-        self._empty = asyncio.Event()
-        self.on_end: Callable[[str], None] = lambda job_id: None
-        world.on_start = self.start
-        world.on_stop = self.stop
-        world.on_abandoned = self.abandon
-        world.on_left = self.clear_away
+        self._supervisor = supervisor
+        self._job_id = job_id
+        self._serial = serial
+        self._lines = Lines()
+        self._last = float("-inf")
+        self._late: Beat | None = None
+        self._thinned = asyncio.Event()
+        self.reach: Reach | None = None
+        self.silence_s = 0.0
 
-    def __len__(self) -> int:
-        return len(self._running)
-
-    def start(self, job: Snapshot, attempt: Attempt) -> None:
-        scope = anyio.CancelScope()
-        link = Link(self._world, job.id, attempt.serial, self._tell, self._report)
-        self._running[job.id] = (attempt.serial, scope, link)
-        self._world.roster.began(job.id, attempt, self._world.registry.stage(attempt.stage))
-        self._group.start_soon(self._perform, job, attempt, scope, link)
-
-    def stop(self, job_id: str, serial: int) -> None:
-        running = self._running.get(job_id)
-        if running is not None and running[0] == serial:
-            self._left.add((job_id, serial))
-            running[1].cancel()
-            self._group.start_soon(self._listened, job_id, serial)
-
-    def abandon(self, job: Snapshot, attempt: Attempt) -> None:
-        """The job is over and this attempt was not done: its stage is told, if it wants to know."""
-        stage = self._world.registry.stage(attempt.stage)
-        if stage is not None and stage.abandon is not None and attempt.started_at is not None:
-            self._group.start_soon(self._abandoned, job, attempt, stage)
-
-    def clear_away(self, job: Snapshot, attempt: Attempt) -> None:
-        """What an outside worker sent for this attempt, and no report took, goes."""
-        self._group.start_soon(clear_leavings, self._world, job, attempt.serial, False)
-
-    async def drain(self, seconds: float) -> None:
-        """Let running stages finish for a while, then interrupt what is left. Of a stage that is
-        deaf to that, the attempt is written down as interrupted all the same."""
-        with anyio.move_on_after(seconds):
-            await self._until_empty()
-        for _, scope, _ in list(self._running.values()):
-            scope.cancel()
-        with anyio.move_on_after(GRACE_S):
-            await self._until_empty()
-        for job_id, (serial, _, _) in list(self._running.items()):
-            self._name_the_deaf(job_id, serial)
-        with anyio.move_on_after(GRACE_S):
-            async with anyio.create_task_group() as group:
-                for job_id, (serial, _, link) in list(self._running.items()):
-                    ended = link.close(Ended(serial, "interrupted"))
-                    group.start_soon(self._note, job_id, ended)
-
-    async def _listened(self, job_id: str, serial: int) -> None:
-        """A stage that was told to stop, and a while later goes on, is named."""
-        await self._world.clock.sleep(GRACE_S)
-        self._name_the_deaf(job_id, serial)
-
-    def _name_the_deaf(self, job_id: str, serial: int) -> None:
-        if (stage := self._world.roster.deaf(job_id, serial)) is not None:
-            detail = "it was told to stop and goes on; it keeps its slot, and a stop of the service"
-            self._world.say(
-                "stage.deaf", "error", job_id=job_id, stage=stage, detail=f"{detail} waits for it"
-            )
-
-    async def _note(self, job_id: str, ended: Ended) -> None:
-        await self._tell(job_id, ended)
-
-    async def _until_empty(self) -> None:
-        while self._running:
-            self._empty.clear()
-            await self._empty.wait()
-
-    async def _perform(
-        self, job: Snapshot, attempt: Attempt, scope: anyio.CancelScope, link: Link
-    ) -> None:
-        ended = Ended(attempt.serial, "interrupted")
-        clock = self._world.clock
-        began_at, began = clock.now(), clock.monotonic()
-        try:
-            with scope:
-                ended = await self._tried(job, attempt, link)
-        finally:
-            self._world.roster.ended(job.id, attempt)
-            span = self._world.span(began_at, clock.monotonic() - began)
-            self._world.meter.attempted(job, attempt, ended, span)
-            with anyio.CancelScope(shield=True):
-                await self._tell(job.id, link.close(ended))
-                await self._keep_lines(job, attempt, link)
-                if self._running.get(job.id, (0,))[0] == attempt.serial:
-                    del self._running[job.id]
-                if not self._running:
-                    self._empty.set()
-                self.on_end(job.id)
-                interrupted = ended.outcome == "interrupted"
-                await clear_leavings(self._world, job, attempt.serial, interrupted)
-
-    async def _keep_lines(self, job: Snapshot, attempt: Attempt, link: Link) -> None:
-        """An attempt that was left ended before its stage did: what that wrote, to the last line,
-        is kept with it all the same. Nothing but the lines is lost if that fails."""
-        if (job.id, attempt.serial) not in self._left:
-            return
-        self._left.discard((job.id, attempt.serial))
-        if lines := link.lines:
-            with suppress(JobrunnerError):
-                clean = self._world.surroundings.redaction
-                kept = (*attempt.log, *map(clean, lines))[-LOG_LINES_MAX:]
-                await self._write(Lines(job.id, attempt.serial, kept))
-
-    async def _tried(self, job: Snapshot, attempt: Attempt, link: Link) -> Ended:
-        """A fault around the stage costs what one in it does: this attempt, and nothing else."""
-        try:
-            ended = await self._run(job, attempt, link)
-        except StorageError as fault:
-            text = "the store did not take what the stage wanted kept"
-            ended = failed("STORAGE", text, retryable=True, detail=said(fault))
-        except Exception as fault:  # noqa: BLE001 - whatever it is, it is not the service's
-            ended = raised(fault)
-        if ended.failure is not None and places(ended.failure.detail):
-            self._crashed(job, attempt, ended.failure)
-        return ended
-
-    async def _run(self, job: Snapshot, attempt: Attempt, link: Link) -> Ended:
-        stage = self._world.registry.stage(attempt.stage)
-        definition = self._world.registry.of(job)
-        if stage is None or definition is None:
-            return failed("STAGE_UNAVAILABLE", f"stage {attempt.stage!r} is not installed")
-        state = definition.states[attempt.state]
-        async with (
-            given(self._world, job, attempt, definition, stage) as brief,
-            anyio.create_task_group() as group,
-        ):
-            group.start_soon(link.catch_up)
-            if stage.runs == "loop":
-                group.start_soon(link.live, state.heartbeat_s)
-            link.reach, link.silence_s = Reach(self._world, brief), state.heartbeat_s
-            kind = kind_of(definition, job)
-            ended = await run_attempt(stage, brief, kind, link, self._world.children)
-            group.cancel_scope.cancel()
-        return ended
-
-    async def _abandoned(self, job: Snapshot, attempt: Attempt, stage: Stage) -> None:
-        """After the commit, once, and for a short time: what it does is a courtesy."""
-        definition = self._world.registry.of(job)
-        if definition is None:
-            return
-        link = Link(self._world, job.id, attempt.serial, self._tell, self._report)
-        error = f"it took longer than {ABANDON_S:.0f} s"
-        with anyio.move_on_after(ABANDON_S):
-            try:
-                async with given(self._world, job, attempt, definition, stage) as brief:
-                    link.reach = Reach(self._world, brief)
-                    kind = kind_of(definition, job)
-                    params = decoded(brief.params, kind) if kind else brief.params
-                    error = await run_abandon(stage, brief, params, link)
-            except (JobrunnerError, Stale, OSError) as fault:
-                error = said(fault)
-        level = "warning" if error else "info"
-        about = {"stage": attempt.stage, "attempt": attempt.number, "error": error}
-        self._world.announce("stage.abandoned", job, level, **about)
-
-    def _crashed(self, job: Snapshot, attempt: Attempt, failure: Failure) -> None:
-        """A stage raised what nobody foresaw: that is its author's to see, with the place. What the
-        exception says stays with the attempt: it may be somebody's words."""
-        self._world.announce(
-            "stage.crashed",
-            job,
-            "error",
-            state=attempt.state,
-            stage=attempt.stage,
-            attempt=attempt.number,
-            error=failure.message,
-            traceback=places(failure.detail),
+    async def progress(self, percent: int | None, message: str | None) -> None:
+        """Ignore invalid percentages; bad progress must not fail an attempt."""
+        known = isinstance(percent, int) and 0 <= percent <= 100
+        before = self._late or Beat(STAGE)
+        self._late = Beat(
+            STAGE,
+            int(percent) if known and percent is not None else before.progress,
+            before.message if message is None else plain(message),
         )
+        if self.monotonic() - self._last >= PROGRESS_EVERY_S:
+            await self._flush()
+        else:
+            self._thinned.set()
+
+    async def keep(self, name: str, value: Any) -> None:
+        await self._supervisor.deliver(self._job_id, Keep(self._serial, name, value))
+
+    async def checkpoint(self, made: Made) -> None:
+        await self._supervisor.deliver(self._job_id, Checkpoint(self._serial, made))
+
+    async def ask(self, question: Question) -> Answer:
+        """A stage that waits for its answer is as alive as its host."""
+        assert self.reach is not None, "a stage asks when it has its brief"
+        pulse = asyncio.ensure_future(self.live(self.silence_s))
+        try:
+            return await self.reach.answer(question)
+        finally:
+            pulse.cancel()
+
+    def room(self, size: int) -> None:
+        self._world.surroundings.room(size)
+
+    async def block(self, function: Callable[[], T]) -> T:
+        return await self._world.children.in_thread(function)
+
+    def log(self, line: str) -> None:
+        self._lines(line)
+
+    def monotonic(self) -> float:
+        return self._world.clock.monotonic()
+
+    def fresh(self) -> str:
+        return self._world.ids.fresh()
+
+    async def catch_up(self) -> None:
+        """Reports what was thinned out as soon as its second is over, for as long as it runs."""
+        while True:
+            await self._thinned.wait()
+            left_s = self._last + PROGRESS_EVERY_S - self.monotonic()
+            await self._world.clock.sleep(max(left_s, 0))
+            await self._flush()
+
+    async def live(self, silence_s: float) -> None:
+        """A stage in the loop lives as long as its task does; its job is told so now and then."""
+        while silence_s:
+            await self._world.clock.sleep(silence_s / 4)
+            await self._report(Beat(STAGE))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return for_attempt(Ended(0, ""), self._serial, self._lines.all()).log
+
+    def close(self, ended: Ended) -> Ended:
+        """The outcome, with everything that was not told yet."""
+        ended = for_attempt(ended, self._serial, self._lines.all())
+        late, report = self._late, ended.report
+        if late is None or report.progress is not None:
+            return ended
+        late_report = replace(report, progress=late.progress, message=late.message)
+        return replace(ended, report=late_report)
+
+    async def _flush(self) -> None:
+        self._thinned.clear()
+        late, self._late = self._late, None
+        if late is not None:
+            self._last = self.monotonic()
+            await self._report(late)
+
+    async def _report(self, beat: Beat) -> None:
+        """Progress is not worth waiting for a full disk, nor losing an attempt for."""
+        with suppress(Exception):
+            await self._supervisor.tell(self._job_id, beat)

@@ -1,13 +1,11 @@
-"""Hands out slots. Who waits is a question to the table, in the order of priority, then age; who
-may run is what ``slots`` knows. Among users of equal priority the one with the fewest running
-attempts comes first, so that a thousand jobs of one do not hold up the only job of another.
+"""Hands out slots. The table knows which jobs wait, in the order of priority, then age; ``slots``
+knows which of them may run. Among users of equal priority the one with the fewest running attempts
+comes first, so that a thousand jobs of one do not hold up the only job of another.
 
-A slot is taken before its job is asked, and nobody waits for the answer but the job itself: one
-that has long to look at its files holds up its own slot, not those of the others. One that could
-not be asked gives its slot back, and is asked again in a second.
-
-After the service died soon after a start, the attempts that were open then are suspects: one of
-them runs at a time, and nothing else does, until each is cleared by its end or a minute of life.
+A slot is taken before its job is asked, and only that job waits for the answer: one that has long
+to look at its files holds up its own slot, not those of the others. One that could not be asked
+gives its slot back, and is asked again in a second. While there are suspects, one of them runs at a
+time and nothing else does.
 """
 
 import asyncio
@@ -17,11 +15,13 @@ from typing import Literal
 
 import anyio
 
-from jobrunner.actors.recovery import CLEARED_AFTER_S
+from jobrunner.actors.commits import Answer
 from jobrunner.actors.shared import World
 from jobrunner.actors.slots import Slots
+from jobrunner.actors.suspects import Suspects
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.job import Paused, Snapshot
+from jobrunner.core.messages import Message, Start
 from jobrunner.core.questions import Waiting
 from jobrunner.stages import Stage
 
@@ -29,29 +29,25 @@ AGAIN_S = 1.0
 SUSPECTS_MAX = 1024
 ROUNDS_MAX = 8
 Taken = Literal["took", "moved", "failed"]
-Offer = Callable[[str], Awaitable[Taken]]
+Tell = Callable[[str, Message], Awaitable[Answer]]
 
 
 class Dispatcher:
-    """``offer`` gives a job its slot and returns whether it took it, moved on without it, or could
-    not be asked now."""
+    """``tell`` gives a job its slot by telling it to start."""
 
-    def __init__(self, world: World, slots: Slots, offer: Offer) -> None:
+    def __init__(self, world: World, slots: Slots, tell: Tell) -> None:
         self._world = world
         self._slots = slots
-        self._offer = offer
+        self._tell = tell
         self._nudge = asyncio.Event()
         self._users: Counter[str] = Counter()
-        self._suspects: list[str] = []
-        self._probation: tuple[str, float] | None = None
+        self._suspects = Suspects(world.clock)
         self._asked: dict[str, None] = {}
         self._answered: set[str] = set()
         self._later: dict[str, float] = {}
         self.backlog = 0
-        self.open = True
         self._around = world.surroundings
         self._around.on_release = self.nudge
-        world.on_line = self.line_changed
 
     @property
     def overloaded(self) -> bool:
@@ -72,11 +68,13 @@ class Dispatcher:
 
     def ended(self, job_id: str) -> None:
         """A slot came free."""
-        self._release(job_id)
+        self._slots.give_back(job_id)
+        self._suspects.ended(job_id)
         self._nudge.set()
 
     def suspect(self, job_ids: list[str]) -> None:
-        self._suspects = list(job_ids)
+        """Start these one at a time, and nothing beside them."""
+        self._suspects.accuse(job_ids)
 
     def why(self, job: Snapshot) -> str:
         """What a job in line waits for."""
@@ -88,7 +86,7 @@ class Dispatcher:
             return "what its workflow needs beside it, which is still being opened"
         if job.id in self._asked:
             return "nothing any more: its turn has come, and what it needs is looked at"
-        if self._probation is not None or self._suspects:
+        if self._suspects.on_trial or self._suspects:
             return "the attempts that were open when the service died, which start one by one"
         stage = self._stage(job.workflow, job.status, job.job_type)
         return self._slots.lack(job.id, job.user_id, stage) or "its turn, which is next"
@@ -109,7 +107,7 @@ class Dispatcher:
 
     async def _serve(self, group: Crew) -> None:
         """Fill the free slots; what does not fit stays where it is, in the table."""
-        while self.open and self._slots.free:
+        while self._slots.free and not self._world.draining:
             self._answered.clear()
             chosen = self._reserve(await self._waiting())
             if not chosen:
@@ -121,11 +119,14 @@ class Dispatcher:
     async def _waiting(self) -> list[Waiting]:
         """As many as may run at all, and of more users if there are more who wait."""
         names = self._world.pauses.startable(self._world.registry.names())
-        if self._probation is not None:
+        if self._suspects.on_trial:
             return []
         ready = tuple(name for name in names if not self._around.is_held(name))
-        if self._suspects and (left := await self._suspects_left(names)):
-            return self._next_suspect([one for one in left if one.workflow in ready])
+        if self._suspects:
+            line = await self._world.reader.line(SUSPECTS_MAX, names)
+            if left := self._suspects.those_of(line):
+                fit = [one for one in left if one.workflow in ready]
+                return self._suspects.try_next(fit, self._later)
         passed, found = set(self._slots.crowded()), list[Waiting]()
         most, full = self._slots.limits.active_jobs + len(self._later), self._full()
         for _ in range(ROUNDS_MAX):
@@ -144,23 +145,6 @@ class Dispatcher:
         short = frozenset(name for name, stage in stages if self._slots.short_of(stage))
         short |= self._world.pauses.stages.keys()
         return self._world.registry.places(short) if short else ()
-
-    async def _suspects_left(self, names: tuple[str, ...]) -> list[Waiting]:
-        """In the order of suspicion. None when no suspect is left that waits for a slot."""
-        line = await self._world.reader.line(SUSPECTS_MAX, names)
-        waiting = {one.job_id: one for one in line}
-        left = [waiting[job_id] for job_id in self._suspects if job_id in waiting]
-        if not left:
-            self._suspects = []
-        return left
-
-    def _next_suspect(self, left: list[Waiting]) -> list[Waiting]:
-        first = next((one for one in left if one.job_id not in self._later), None)
-        if first is None:
-            return []
-        self._suspects.remove(first.job_id)
-        self._probation = (first.job_id, self._world.clock.monotonic() + CLEARED_AFTER_S)
-        return [first]
 
     def _reserve(self, line: list[Waiting]) -> list[Waiting]:
         """One after the other: the highest priority, the user with the least, the oldest. Passed
@@ -193,20 +177,25 @@ class Dispatcher:
         return registry.stage(registry.bound_at(workflow, status, job_type))
 
     async def _give(self, one: Waiting) -> None:
-        taken = await self._offer(one.job_id)
+        taken = await self._offered(one.job_id)
         self._asked.pop(one.job_id, None)
         self._answered.add(one.job_id)
         if taken == "failed":
             self._later[one.job_id] = self._world.clock.monotonic() + AGAIN_S
-            if self._probation is not None and self._probation[0] == one.job_id:
-                self._suspects.append(one.job_id)
+            self._suspects.could_not_begin(one.job_id)
         if taken != "took":
             self.ended(one.job_id)
 
-    def _release(self, job_id: str) -> None:
-        self._slots.give_back(job_id)
-        if self._probation is not None and self._probation[0] == job_id:
-            self._probation = None
+    async def _offered(self, job_id: str) -> Taken:
+        """Whether it took its slot, moved on without it, or could not be asked now."""
+        try:
+            answer = await self._tell(job_id, Start())
+        except Exception:  # noqa: BLE001 - it was told where it happened, and is tried again
+            return "failed"
+        attempt = answer.job.attempt
+        if answer.job.line_at is not None:
+            return "failed"
+        return "took" if attempt is not None and attempt.status == "running" else "moved"
 
     def _forget_later(self) -> None:
         now = self._world.clock.monotonic()
@@ -216,14 +205,14 @@ class Dispatcher:
         """Until somebody comes or a slot is free; not for longer than the suspect has to live, or
         than it takes to ask again."""
         ends = min(self._later.values(), default=None)
-        if self._probation is not None and (ends is None or self._probation[1] <= ends):
-            ends = self._probation[1]
+        cleared_at = self._suspects.cleared_at
+        if cleared_at is not None and (ends is None or cleared_at <= ends):
+            ends = cleared_at
         seconds = None if ends is None else max(ends - self._world.clock.monotonic(), 0)
         with anyio.move_on_after(seconds) as nap:
             await self._nudge.wait()
-        cleared = self._probation is not None and self._probation[1] == ends
-        if nap.cancelled_caught and cleared:
-            self._probation = None
+        if nap.cancelled_caught and ends is not None and ends == self._suspects.cleared_at:
+            self._suspects.clear()
 
 
 def _paused(what: str, paused: Paused) -> str:

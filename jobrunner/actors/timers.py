@@ -1,5 +1,6 @@
 """One timer service over the timers table. It sleeps until the next row is due, reads a window of
-due rows, and sends each to its job; the commit of what it causes is what removes the row.
+due rows, and sends each to its job; the commit of what it causes is what removes the row. So a
+timer that its job could not take stays where it is, and needs no memory.
 
 Wall time is what is stored, and wall time may jump: nothing is slept for longer than a minute.
 """
@@ -10,25 +11,24 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 from jobrunner.actors.shared import World
-from jobrunner.core.messages import Fired
+from jobrunner.core.messages import Fired, Message
 from jobrunner.core.questions import DueTimer
 
 WINDOW = 256
 SLEEP_MAX_S = 60.0
 AGAIN_S = 1.0
 
-Deliver = Callable[[str, Fired], Awaitable[bool]]
+Tell = Callable[[str, Message], Awaitable[object]]
 
 
 class Timers:
-    """``deliver`` gives a message to a job and returns whether the job could take it now."""
+    """``tell`` gives a message to a job, and raises when the job could not take it now."""
 
-    def __init__(self, world: World, deliver: Deliver) -> None:
+    def __init__(self, world: World, tell: Tell) -> None:
         self._world = world
-        self._deliver = deliver
+        self._tell = tell
         self._nudge = asyncio.Event()
         self._next: int | None = None
-        world.on_timer = self.note
 
     def note(self, due_at: int) -> None:
         """A timer was stored; if it is the earliest, the nap is too long."""
@@ -56,10 +56,13 @@ class Timers:
         return len(due), taken.count(False)
 
     async def _send(self, timer: DueTimer, taken: list[bool]) -> None:
-        fired = await self._deliver(timer.job_id, Fired(timer.purpose, timer.due_at))
-        if fired:
+        try:
+            await self._tell(timer.job_id, Fired(timer.purpose, timer.due_at))
+        except Exception:  # noqa: BLE001 - it was told where it happened, and is tried again
+            taken.append(False)
+        else:
             self._world.meter.fired((self._world.clock.now() - timer.due_at) / 1000)
-        taken.append(fired)
+            taken.append(True)
 
     async def _nap(self) -> None:
         """Until the next row is due, or one is stored that is due sooner: also one that is stored

@@ -122,10 +122,10 @@ async def _comparison(kind: str, folder: str) -> AsyncIterator[Address]:
     if kind == "R":
         handle = await open_handle(f"{folder}/one-row.db", make=True)
         await handle(_prepare)
-    supervisor: Any = NoStore(registry, handle, ports.clock)
+    facade: Any = NoStore(registry, handle, ports.clock)
     reader: Any = NoReader()
     door = Door(
-        supervisor=supervisor,
+        facade=facade,
         reader=reader,
         clock=ports.clock,
         ids=ports.ids,

@@ -1,12 +1,12 @@
-"""The door: HTTP in, messages to the supervisor, snapshots out.
+"""The door: HTTP in, messages to the actors, snapshots out.
 
 The rules of this room:
 
 1. One table (``routes``) says what can be called, by whom, with what, and what may come back. The
    server, the OpenAPI document, the 405s and the tests are made from it; nothing is said twice.
 2. A handler is a function of one ``Call`` that returns a ``Reply`` or raises ``errors.Refused``.
-   It reads through ``core.questions.Reader`` and writes through the supervisor. It decides nothing
-   about lifecycles, and it never sees the store.
+   It reads through ``core.questions.Reader`` and writes through the facade of ``actors``. It
+   decides nothing about lifecycles, and it never sees the store.
 3. Everything that comes in is parsed once, into a frozen struct that refuses unknown fields, before
    anybody acts on it. Nothing that a client sends is answered with a 5xx: those are ours alone
    (no room, draining, a plugin that is not loaded, a bug).

@@ -98,8 +98,8 @@ async def test_a_job_with_slow_files_holds_up_nobody(tmp_path: Path) -> None:
             await here.at(other["id"], "done")
         why = (await here.ada.get(f"/jobs/{disk.job_id}/explain")).json
         assert "its turn has come" in why["waits_for"], why
-        assert here.service.supervisor.stats()["running"] == 1
+        assert here.service.facade.stats()["running"] == 1
         assert disk.looks == 1
         disk.gate.set()
         await here.at(disk.job_id, "printed")
-        await until(lambda: here.service.supervisor.stats()["running"] == 0)
+        await until(lambda: here.service.facade.stats()["running"] == 0)

@@ -57,7 +57,7 @@ async def test_damage_in_the_file_fails_readiness_and_nothing_else(tmp_path: Pat
         said = await ready(house, lambda said: said.status == 503)
         assert "tombstones" in said.json["checks"]["store"]
         assert (await house.nobody.get("/healthz")).status == 200
-        assert not house.service.supervisor.failed.is_set()
+        assert not house.service.facade.loss.failed.is_set()
         told = [line for line in house.logged if line["event"] == "storage.looked_at"]
         assert [(line["level"], "tombstones" in line["detail"]) for line in told] == [
             ("error", True)

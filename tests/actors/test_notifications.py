@@ -47,7 +47,6 @@ class Scene:
         self.sent: list[tuple[float, Post]] = []
         self.under_way: dict[str, int] = {}
         self.most: dict[str, int] = {}
-        self.lost: list[OutcomeUnknown] = []
         self.said: list[dict[str, Any]] = []
         self.jobs = 0
         self.sender = self.make()
@@ -61,7 +60,8 @@ class Scene:
             self.say,
             SystemChildren(),
         )
-        return Deliveries(world, self.send, Seals(lambda: [MASTER]), self.lost.append)
+        self.world = world
+        return Deliveries(world, self.send, Seals(lambda: [MASTER]))
 
     def say(self, event: str, **fields: Any) -> None:
         self.said.append({"event": event, **fields})
@@ -363,7 +363,7 @@ def test_a_job_that_is_deleted_while_it_is_told_of(tmp_path: Path) -> None:
         scene.answers["https://a.example/hook"] = deleted
         await scene.run_for(DAYS_S)
         assert len(scene.sent) == 1
-        assert scene.lost == []
+        assert scene.world.loss.unknown is None
 
     played(tmp_path, play)
 
@@ -429,7 +429,7 @@ def test_when_nobody_knows_what_is_on_disk_nothing_more_is_sent(tmp_path: Path) 
         await scene.tell(note(1))
         await scene.run_for(DAYS_S, scene.make(Failing(scene.store, 0)))
         assert len(scene.sent) == 1
-        assert len(scene.lost) == 1
+        assert scene.world.loss.unknown is not None
 
     played(tmp_path, play)
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from jobrunner import Done, Stage
-from jobrunner.actors.recovery import recover, suspects
+from jobrunner.actors.recovery import recover
+from jobrunner.actors.suspects import suspected
 from jobrunner.core.messages import Recovered
 from jobrunner.core.questions import LastLife, OpenAttempt
 
@@ -18,7 +19,7 @@ def died(after_ms: int, *begun_ms: int, goodbye: int | None = None) -> list[str]
     """A life that lasted so long, and attempts that had begun so long after its start."""
     attempts = tuple(OpenAttempt(f"job-{ms}", 1, START + ms) for ms in begun_ms)
     life = LastLife(START, START + after_ms, goodbye)
-    return [one.job_id for one in suspects(attempts, life)]
+    return [one.job_id for one in suspected(attempts, life)]
 
 
 def test_the_youngest_comes_first() -> None:
@@ -38,7 +39,7 @@ def test_somebody_must_have_done_it() -> None:
 def test_nobody_is_suspected_of_an_end_that_was_none(after_ms: int, goodbye: int | None) -> None:
     """A service that had been up for long, and one that was stopped."""
     assert died(after_ms, 1, goodbye=goodbye) == []
-    assert suspects((), None) == []
+    assert suspected((), None) == []
 
 
 @pytest.mark.parametrize(("runs", "alone"), [("process", False), ("loop", True), ("thread", True)])

@@ -55,7 +55,7 @@ class Stand:
         job_id = f"{workflow}-{user}-{number}"
         actor = Actor(user, "user")
         asked = Submit(actor, workflow, "any", {}, job_id, priority=priority)
-        await self.service.supervisor.submit(asked)
+        await self.service.facade.submit(asked)
         return job_id
 
     async def end(self, job_id: str) -> None:
@@ -64,7 +64,7 @@ class Stand:
 
     async def waits_for(self, job_id: str) -> str:
         job = await self.service.store.reader.job(job_id)
-        return str((await self.service.supervisor.explain(job))["waits_for"])
+        return str((await self.service.facade.explain(job))["waits_for"])
 
 
 @asynccontextmanager

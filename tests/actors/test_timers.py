@@ -8,8 +8,9 @@ import pytest
 
 from jobrunner.actors.shared import World
 from jobrunner.actors.timers import AGAIN_S, Timers
-from jobrunner.core.messages import Fired
+from jobrunner.core.messages import Fired, Message
 from jobrunner.core.questions import DueTimer
+from jobrunner.errors import StorageFull
 from jobrunner.ports import SystemChildren, SystemIds
 from jobrunner.stages import Registry
 
@@ -71,17 +72,19 @@ class Desk:
         world = World(
             self.table, Registry(), self.clock, ids, lambda *_, **__: None, SystemChildren()
         )
-        self.timers = Timers(world, self.deliver)
+        self.timers = Timers(world, self.tell)
 
     def store(self, job_id: str, in_s: float) -> None:
         due_at = self.clock.now() + int(in_s * 1000)
         self.table.rows.append(DueTimer(job_id, "retry", due_at))
         self.timers.note(due_at)
 
-    async def deliver(self, job_id: str, message: Fired) -> bool:
+    async def tell(self, job_id: str, message: Message) -> None:
+        assert isinstance(message, Fired)
         self.table.rows = [row for row in self.table.rows if row.job_id != job_id]
         self.fired.append((job_id, self.clock.now() - message.due_at))
-        return job_id not in self.gone
+        if job_id in self.gone:
+            raise StorageFull("not now")
 
     async def until_fired(self, job_id: str) -> int:
         """By how much it was late."""

@@ -176,8 +176,8 @@ async def test_in_drain_only_new_work_is_refused(house: House) -> None:
     """A replay is answered, a job is read and moved; readiness fails at once."""
     order = {"workflow": "howera", "idempotency_key": "before-drain"}
     job = (await house.ada.post("/jobs", order)).json
-    supervisor = house.service.supervisor
-    supervisor.draining = True
+    world = house.service.facade.world
+    world.draining = True
     try:
         refused = await house.ada.post("/jobs", {"workflow": "howera"})
         assert (refused.status, refused.code) == (503, "DRAINING")
@@ -188,4 +188,4 @@ async def test_in_drain_only_new_work_is_refused(house: House) -> None:
         assert (ready.status, ready.json["ready"]) == (503, False)
         assert (await house.nobody.get("/healthz")).status == 200
     finally:
-        supervisor.draining = False
+        world.draining = False

@@ -186,7 +186,7 @@ async def stop(scene: Scene) -> None:
 
 async def release(scene: Scene) -> None:
     path = await scene.image()
-    await scene.house.service.supervisor.ask(path.removeprefix("/jobs/"), SetAside("a test"))
+    await scene.house.service.facade.ask(path.removeprefix("/jobs/"), SetAside("a test"))
     await scene.admin.post(f"/admin{path}/release", {"reason": "looked at"})
 
 

@@ -163,7 +163,7 @@ async def test_an_item_that_was_done_is_never_done_again(house: House) -> None:
     """The word that it was done is in the transaction of the act: a second one is a clash."""
     (job,) = await drafts(house, 1)
     done = (await bulk(house.admin, "pause", ids=[job])).json
-    store = house.service.supervisor._store
+    store = house.service.facade.world.store
     outcome = await store.commit(Ticked(Tick(done["id"], 0)))
     assert isinstance(outcome, Clash)
     assert outcome.reason == "tick"

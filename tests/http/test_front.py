@@ -342,7 +342,7 @@ async def test_a_drain_says_so_to_whoever_has_a_turn(patient: House) -> None:
     """And a replay is answered as ever."""
     body = {"workflow": "howera", "idempotency_key": "mine"}
     job = (await patient.ada.post("/jobs", body)).json
-    patient.service.supervisor.draining = True
+    patient.service.facade.world.draining = True
     said = await patient.ada.post("/jobs", {"workflow": "howera"})
     assert (said.status, said.code) == (503, "DRAINING")
     said = await patient.ada.post("/jobs", body)

@@ -231,7 +231,7 @@ async def test_an_operator_is_told_of_a_whole_workflow(tmp_path: Path, receiver:
         (logged,) = await log_of(house.admin, job["id"], "delivered")
         (sent,) = receiver.sent
         assert sent.id == logged["id"] == f"{job['id']}-2-workflow"
-        deliveries = house.service.supervisor.deliveries
+        deliveries = house.service.facade.deliveries
         assert sent.is_signed_with(deliveries.secrets_of("workflow:cutx")[0])
         assert (await house.ada.get(f"/jobs/{job['id']}/deliveries")).json["deliveries"] == []
         path = f"/jobs/{job['id']}/deliveries/{logged['id']}/redeliver"

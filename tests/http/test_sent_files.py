@@ -32,7 +32,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
 
 
 def root(house: House) -> Path:
-    return Path(house.service.supervisor._world.assets)
+    return Path(house.service.facade.world.assets)
 
 
 def lying(house: House, job: Any) -> list[str]:

@@ -308,7 +308,7 @@ async def test_at_the_end_of_the_service_streams_say_when_to_come_again(tmp_path
         ):
             await one.event()
             with anyio.fail_after(PATIENCE_S):
-                await house.service.supervisor.drain()
+                await house.service.facade.drain()
             assert (await one.rest()).startswith(b"retry: ")
             assert b"\nretry: " in b"\n" + await every.rest()
 

@@ -84,7 +84,7 @@ async def test_a_stranger_is_told_nothing_of_it(house: House) -> None:
     write(house, SPOILED["rest"], job)
     for name, code in (("eve", "NOT_FOUND"), ("ada", "JOB_LOCKED")):
         with pytest.raises(Refused) as told:
-            await house.service.supervisor.ask(job, Do(Actor(name, "user"), "cancel"))
+            await house.service.facade.ask(job, Do(Actor(name, "user"), "cancel"))
         assert told.value.code == code
 
 

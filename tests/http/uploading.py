@@ -45,7 +45,7 @@ def takers() -> Registry:
 
 
 def root(house: House) -> Path:
-    return Path(house.service.supervisor._world.assets)
+    return Path(house.service.facade.world.assets)
 
 
 def parts(house: House) -> list[str]:

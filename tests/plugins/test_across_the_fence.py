@@ -142,7 +142,7 @@ async def test_whoever_comes_next_has_the_file(
             assert hashlib.sha256(content.raw).hexdigest() == content.headers["ETag"].strip('"')
         asked = len(provider.calls.of("transcriptions"))
         assert asked == (0 if "TRANSCRIBING" in outside else 1)
-        verified = await here.service.supervisor._world.reader.job(job_id)
+        verified = await here.service.facade.world.reader.job(job_id)
         assert verified is not None
         assert all(verified.artifacts[name].asset for name in ("audio_uri", "export_uri"))
 

@@ -162,7 +162,7 @@ async def failed(here: House, job_id: str, stage: str) -> str:
 
 async def tidy(here: House, job_id: str) -> None:
     """On the disk is what the assets say, and nothing else; the file has no faults."""
-    root = Path(here.service.supervisor._world.assets)
+    root = Path(here.service.facade.world.assets)
     assets = (await here.ada.get(f"/jobs/{job_id}/assets?limit=100")).json["assets"]
     with anyio.fail_after(PATIENCE_S):
         while list((root / ".scratch").glob("*")):
@@ -408,7 +408,7 @@ async def test_a_file_that_is_not_as_it_was_is_no_checkpoint(
         await tell(here, job_id, "run")
         await at(here, job_id, "AUDIO_READY")
         (audio,) = [one for one in await assets(here, job_id) if one["asset_type"] == "audio"]
-        path = Path(here.service.supervisor._world.assets) / audio["storage_path"]
+        path = Path(here.service.facade.world.assets) / audio["storage_path"]
     content = bytearray(path.read_bytes())
     content[100] ^= 1
     path.unlink()

@@ -76,7 +76,7 @@ async def drafted(here: House, content: bytes = SALES, **params: Any) -> str:
 
 
 async def tidy(here: House, job_id: str) -> None:
-    root = Path(here.service.supervisor._world.assets)
+    root = Path(here.service.facade.world.assets)
     found = (await here.ada.get(f"/jobs/{job_id}/assets?limit=100")).json["assets"]
     files = (path for path in (root / "ada" / job_id).rglob("*") if path.is_file())
     kept = {asset["storage_path"] for asset in found}
@@ -225,7 +225,7 @@ async def test_an_input_that_was_changed_on_the_disk_is_noticed(tmp_path: Path) 
     """S31: results over another table than was agreed on would be worse than none."""
     async with house(tmp_path) as here:
         job_id = await drafted(here)
-        root = Path(here.service.supervisor._world.assets)
+        root = Path(here.service.facade.world.assets)
         (path,) = (root / "ada" / job_id).rglob("*.csv")
         path.write_bytes(SALES.replace(b"north", b"south", 1))
         await tell(here, job_id, "confirm", confirmed=True)

@@ -87,7 +87,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def answer(here: Living, job_id: str, key: str, value: Any) -> str:
     """A callback to the stage of a job; the code of the refusal, if it is one."""
     try:
-        await here.service.supervisor.ask(job_id, Answered(WORKER, key, value))
+        await here.service.facade.ask(job_id, Answered(WORKER, key, value))
     except Refused as refused:
         return refused.code
     return ""

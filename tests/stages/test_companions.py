@@ -43,7 +43,7 @@ class House:
         job_id = SystemIds(SystemClock()).fresh()
         params = {"does": does, "url": url, "name": "one"}
         message = Submit(ADA, workflow, "any", params, job_id)
-        return (await self.service.supervisor.submit(message)).job.id
+        return (await self.service.facade.submit(message)).job.id
 
     async def job(self, job_id: str) -> Snapshot:
         found = await self.service.store.reader.job(job_id)
@@ -62,7 +62,7 @@ class House:
                 await anyio.sleep(0.02)
 
     async def waits_for(self, job_id: str) -> str:
-        told = await self.service.supervisor.explain(await self.job(job_id))
+        told = await self.service.facade.explain(await self.job(job_id))
         return json.dumps(told, default=str)
 
 
@@ -106,9 +106,9 @@ async def test_a_companion_answers_its_own_workflow_and_no_other(tmp_path: Path)
         other = await here.over(await here.submitted("thread", "get", f"{address}/hello"))
         assert other.failure_code == "DOWNLOAD_REFUSED"
         assert (await here.over(await here.submitted("thread", "setting"))).result is None
-        supervisor = here.service.supervisor
-        assert supervisor.secrets_of("provider") == ("whsec_c2VjcmV0",)
-        assert supervisor.secrets_of("another") == ()
+        facade = here.service.facade
+        assert facade.secrets_of("provider") == ("whsec_c2VjcmV0",)
+        assert facade.secrets_of("another") == ()
         (said,) = here.lines("companion.said")
         assert said["line"] == f"told where the service is: {here.service.url}"
     assert here.lines("companion.closed")
@@ -177,8 +177,8 @@ async def test_one_that_dies_is_opened_again(tmp_path: Path) -> None:
         await here.until(lambda: here.lines("companion.failed"))
         assert "it fell over" in here.lines("companion.failed")[0]["traceback"]
         if len(opened) == 1:
-            assert here.service.supervisor.secrets_of("provider") == ()
-        await here.until(lambda: here.service.supervisor.secrets_of("provider") == ("2",))
+            assert here.service.facade.secrets_of("provider") == ()
+        await here.until(lambda: here.service.facade.secrets_of("provider") == ("2",))
         assert (await here.over(await here.submitted("loop", "setting"))).result == "life 2"
     assert len(set(opened)) == 1
 
@@ -192,7 +192,7 @@ async def test_it_is_closed_after_the_last_of_its_stages(tmp_path: Path) -> None
         async with listening() as server:
 
             async def late(asked: Any, writer: Any) -> None:
-                await here.until(lambda: here.service.supervisor.draining)
+                await here.until(lambda: here.service.facade.draining)
                 order.append("answers")
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
                 await writer.drain()

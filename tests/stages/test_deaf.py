@@ -62,7 +62,7 @@ async def started(house: House) -> str:
 async def test_a_stage_that_does_not_stop_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobrunner.actors.attempt_host.GRACE_S", 0.1)
+    monkeypatch.setattr("jobrunner.actors.attempts.GRACE_S", 0.1)
     enough = asyncio.Event()
 
     async def deaf(ctx: Context[Any]) -> Done:
@@ -93,7 +93,7 @@ async def test_a_stage_that_does_not_stop_is_named(
 async def test_a_stage_that_holds_up_the_stop_of_the_service_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobrunner.actors.attempt_host.GRACE_S", 0.1)
+    monkeypatch.setattr("jobrunner.actors.attempts.GRACE_S", 0.1)
     enough, told = asyncio.Event(), list[dict[str, Any]]()
 
     async def deaf(ctx: Context[Any]) -> Done:

@@ -139,7 +139,7 @@ async def test_a_download_that_is_cancelled_leaves_nothing(
         await until(lambda: any(path.endswith(".part") for path in leftovers(tmp_path)))
         assert (await here.moved(job_id, "canceled")).status == 200
         await until(lambda: server.connections == 0 and leftovers(tmp_path) == [])
-        await until(lambda: here.service.supervisor.stats()["running"] == 0)
+        await until(lambda: here.service.facade.stats()["running"] == 0)
         await lines(here, job_id, "about to download")
 
 

@@ -60,7 +60,7 @@ async def test_a_parked_attempt_keeps_its_files_until_its_end(tmp_path: Path) ->
         job_id = await submitted(here, "litter", mark="call_back")
         await attempt_status(here, job_id, "parked")
         with anyio.fail_after(20):
-            while here.service.supervisor._performer._running:
+            while here.service.facade.stats()["running"]:
                 await anyio.sleep(0.01)
         assert len(lying(tmp_path, job_id)) == 3
         assert (await here.admin.post(f"/admin/jobs/{job_id}/stop")).status == 200
@@ -96,7 +96,7 @@ async def test_a_file_that_is_just_coming_in_is_let_be(tmp_path: Path) -> None:
         coming, part = known.with_name("coming.txt"), tmp_path / "coming.part"
         part.write_bytes(b"whole")
         coming.hardlink_to(part)
-        world = here.service.supervisor._world
+        world = here.service.facade.world
         job = await world.reader.job(job_id)
         assert job is not None
         await clear_leavings(world, job, 1, interrupted=False)

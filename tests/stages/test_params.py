@@ -36,7 +36,7 @@ async def test_a_job_whose_params_are_stale_is_put_aside(tmp_path: Path) -> None
     """No attempt is spent on it; it says why, and waits for an operator."""
     async with serving(tmp_path) as here:
         asked = Submit(Actor("ada", "user"), "stage", "any", {"does": 7}, JOB)
-        await here.service.supervisor.submit(asked)
+        await here.service.facade.submit(asked)
         await until(lambda: bool(here.lines(JOB, "job.put_aside")))
         job = (await here.admin.get(f"/jobs/{JOB}")).json
         assert job["status"] == "queued"

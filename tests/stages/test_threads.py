@@ -25,7 +25,7 @@ async def test_a_fenced_thread_is_over_at_its_next_word(tmp_path: Path) -> None:
     async with serving(tmp_path, limit_s=60, thread_s=0.2) as here:
         job = await over(here, await submitted(here, "wait", "thread", gate=str(tmp_path / "no")))
         assert job["failure_code"] == "STAGE_TIMEOUT"
-        await until(lambda: here.service.supervisor.stats()["running"] == 0)
+        await until(lambda: here.service.facade.stats()["running"] == 0)
         assert (await here.admin.get("/readyz")).status == 200
 
 
@@ -37,7 +37,7 @@ async def test_four_threads_that_do_not_end_are_a_fault(tmp_path: Path) -> None:
             jobs = [await submitted(here, "deaf", "thread", gate=str(gate)) for _ in range(4)]
             for job_id in jobs:
                 assert (await over(here, job_id))["failure_code"] == "STAGE_TIMEOUT"
-            assert here.service.supervisor.stats()["running"] == 4
+            assert here.service.facade.stats()["running"] == 4
             ready = await here.admin.get("/readyz")
             assert ready.status == 503
             assert b"threads" in ready.raw
@@ -45,7 +45,7 @@ async def test_four_threads_that_do_not_end_are_a_fault(tmp_path: Path) -> None:
             assert healthy["status"] == "done"
         finally:
             gate.touch()
-        await until(lambda: here.service.supervisor.stats()["running"] == 0)
+        await until(lambda: here.service.facade.stats()["running"] == 0)
         assert (await here.admin.get("/readyz")).status == 200
         for job_id in jobs:
             assert (await over(here, job_id))["status"] == "failed"

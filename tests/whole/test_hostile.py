@@ -109,11 +109,11 @@ async def test_a_cancel_does_not_wait_behind_a_flood(house: House) -> None:
     before them."""
     job = await house.ada.submit("cutx", params={"product_id": "lamp"})
     await house.worker.post(f"/jobs/{job['id']}/claim")
-    supervisor, told = house.service.supervisor, list[str]()
+    facade, told = house.service.facade, list[str]()
 
     async def ask(message: Message) -> None:
         try:
-            await supervisor.ask(job["id"], message)
+            await facade.ask(job["id"], message)
             told.append("heard")
         except Refused as refused:
             told.append(refused.code)
@@ -121,9 +121,9 @@ async def test_a_cancel_does_not_wait_behind_a_flood(house: House) -> None:
     async with anyio.create_task_group() as flood:
         for _ in range(CAPACITY + 10):
             flood.start_soon(ask, Beat(WORKER))
-        while supervisor.stats()["letters"] < CAPACITY - 1:
+        while facade.stats()["letters"] < CAPACITY - 1:
             await anyio.lowlevel.checkpoint()
-        answer = await supervisor.ask(job["id"], Do(ADA, "cancel"))
+        answer = await facade.ask(job["id"], Do(ADA, "cancel"))
         assert answer.job.status == "canceled"
         assert len(told) < CAPACITY // 2
     assert len(told) == CAPACITY + 10

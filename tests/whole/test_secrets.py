@@ -167,7 +167,7 @@ async def test_what_a_provider_repeats_is_nowhere_to_be_read(
             if drawer == "openai":  # what draws makes no difference to what writes
                 await in_writing(here, bird, said, films)
             early = Told("replicate", "w-1", "nobody's yet", {"error": bird.heard[-1]})
-            assert not (await here.service.supervisor.hear(early)).applied
+            assert not (await here.service.facade.hear(early)).applied
             await delivered(receiver, said)
             await said.of_the_house()
         heard = "\n".join(bird.heard)

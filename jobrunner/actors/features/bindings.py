@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.shared import World
 from jobrunner.core.features.bindings import Bind, Binding, Resting, Spot, differences
-from jobrunner.core.messages import Rebound
+from jobrunner.core.messages import Message, Rebound
 from jobrunner.errors import StorageError
 
 PAGE = 10_000
 AT_ONCE = 512
-Tell = Callable[[str, Rebound], Awaitable[Answer]]
+Tell = Callable[[str, Message], Awaitable[Answer]]
 
 
 async def begin_rebinding(world: World) -> tuple[Binding, ...]:
@@ -82,7 +82,7 @@ async def _pages(world: World, places: tuple[Spot, ...]) -> AsyncIterator[tuple[
 
 
 async def _write(world: World, bindings: tuple[Binding, ...]) -> None:
-    ours(await world.store.commit(Bind(bindings)))
+    ours(await world.commit(Bind(bindings)))
 
 
 def _say(world: World, one: Binding) -> None:

@@ -7,19 +7,20 @@ a crash, a drain or a full disk the same task simply goes on.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.actors.actor import JobActor
-from jobrunner.actors.commits import Answer
-from jobrunner.actors.features.reruns import Reruns, SubmitIt, Wish
+from jobrunner.actors.features.deletions import Deletions
+from jobrunner.actors.features.reruns import Reruns, Wish
+from jobrunner.actors.features.submissions import Submissions
 from jobrunner.actors.requester import ADDRESS, asked
 from jobrunner.actors.shared import World
 from jobrunner.actors.slots import Limits
+from jobrunner.actors.supervisor import Supervisor
 from jobrunner.core.access import unknown
 from jobrunner.core.decision import Clash, Decision, NoOp, Unit
 from jobrunner.core.features.bulk import (
@@ -35,7 +36,6 @@ from jobrunner.core.features.bulk import (
     message_of,
 )
 from jobrunner.core.job import Actor
-from jobrunner.core.messages import Message
 from jobrunner.core.questions import JobFilter
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageError
 
@@ -45,9 +45,6 @@ JOBS_MAX = 100_000
 FORESEEN_MAX = 1000
 AGAIN_S = 1.0
 NOT_NOW = frozenset({"DRAINING", "OVERLOADED", "STORAGE_FULL"})
-
-Ask = Callable[[str, Message, Tick | None], Awaitable[Answer]]
-Forget = Callable[[str, Actor, int | None, Tick | None], Awaitable[None]]
 
 
 class Foreseen(Struct, frozen=True):
@@ -62,12 +59,17 @@ class Foreseen(Struct, frozen=True):
 
 class Bulks:
     def __init__(
-        self, world: World, ask: Ask, forget: Forget, submit: SubmitIt, limits: Limits
+        self,
+        world: World,
+        supervisor: Supervisor,
+        deletions: Deletions,
+        submissions: Submissions,
+        limits: Limits,
     ) -> None:
         self._world = world
-        self._ask = ask
-        self._forget = forget
-        self.reruns = Reruns(world, submit)
+        self._supervisor = supervisor
+        self._deletions = deletions
+        self.reruns = Reruns(world, submissions)
         self._pace_s = SLICE / limits.bulk_per_second if limits.bulk_per_second else 0.0
         self._nudge = asyncio.Event()
         self._turned = asyncio.Event()
@@ -114,7 +116,7 @@ class Bulks:
         """As soon as it is over, or time is up."""
         with anyio.move_on_after(wait_s):
             turned = self._turned
-            while (await self.found(bulk_id)).status == "running" and not self._world.closing:
+            while (await self.found(bulk_id)).status == "running" and not self._world.draining:
                 await turned.wait()
                 turned = self._turned
         return await self.found(bulk_id)
@@ -140,7 +142,7 @@ class Bulks:
             self._nudge.clear()
             worked = False
             for bulk in await self._world.reader.open_bulks():
-                if bulk.status == "running" and not self._world.closing:
+                if bulk.status == "running" and not self._world.draining:
                     worked = True
                     await self._slice(bulk)
                     await self._world.clock.sleep(self._pace_s)
@@ -194,15 +196,15 @@ class Bulks:
             raise
         except Exception as bug:  # noqa: BLE001 - one bad job is not the others'
             over = Tick(bulk.id, item.place, "failed", "INTERNAL", repr(bug)[:500])
-        await self._world.store.commit(Ticked(over))
+        await self._world.commit(Ticked(over))
 
     async def _done(self, orders: Orders, job_id: str, actor: Actor, tick: Tick) -> None:
         """Raises: Refused"""
         message = message_of(orders, actor)
         if message is not None:
-            await self._ask(job_id, message, tick)
+            await self._supervisor.ask(job_id, message, tick)
         elif orders.command == "delete":
-            await self._forget(job_id, actor, None, tick)
+            await self._deletions.forget(job_id, actor, None, tick)
         else:
             job = await self._world.reader.job(job_id)
             if job is None:
@@ -219,7 +221,7 @@ class Bulks:
             message = message_of(orders, actor)
             if message is None:
                 return await self._foreseen_here(orders, job_id, actor)
-            _, verdict = await JobActor(job_id, self._world).foresee(message)
+            _, verdict = await self._supervisor.foresee(job_id, message)
         except Refused as refused:
             return Foreseen(job_id, status, refused.code, detail=refused.detail)
         match verdict:
@@ -255,8 +257,8 @@ class Bulks:
         turned.set()
 
     async def _write(self, unit: Unit) -> None:
-        """Who turned it first has turned it."""
-        outcome = await self._world.store.commit(asked(unit))
+        """The first status change wins."""
+        outcome = await self._world.commit(asked(unit))
         assert not isinstance(outcome, Clash) or outcome.reason in ("missing", "epoch")
 
 

@@ -1,25 +1,23 @@
 """Work for outside workers: find what may be claimed, claim it through its actor, or wait."""
 
-from collections.abc import Awaitable, Callable
-
 import anyio
 
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.shared import World
+from jobrunner.actors.supervisor import Supervisor
 from jobrunner.core.job import Actor
-from jobrunner.core.messages import Claim, Message
+from jobrunner.core.messages import Claim
 from jobrunner.errors import Refused
 
-Ask = Callable[[str, Message], Awaitable[Answer]]
 LOOK_AGAIN_S = 5.0
 SPARE = 8
 TRIES = 3
 
 
 class Claims:
-    def __init__(self, world: World, ask: Ask) -> None:
+    def __init__(self, world: World, supervisor: Supervisor) -> None:
         self._world = world
-        self._ask = ask
+        self._supervisor = supervisor
 
     async def take(
         self,
@@ -31,18 +29,15 @@ class Claims:
         wait_s: float,
     ) -> list[Answer]:
         """Up to ``limit`` claims; fewer, or none, when ``wait_s`` brings nothing."""
-        arrival = self._world.expect()
-        try:
+        with self._world.watchers.expecting() as arrival:
             taken = await self._now(actor, workflow, statuses, job_type, limit)
             with anyio.move_on_after(wait_s):
-                while not (taken or self._world.closing):
+                while not (taken or self._world.draining):
                     with anyio.move_on_after(LOOK_AGAIN_S):
                         await arrival.wait()
                     arrival.clear()
                     with anyio.CancelScope(shield=True):
                         taken = await self._now(actor, workflow, statuses, job_type, limit)
-        finally:
-            self._world.leave(arrival)
         return taken
 
     async def _now(
@@ -73,7 +68,7 @@ class Claims:
             if len(taken) == limit:
                 break
             try:
-                answer = await self._ask(job_id, Claim(actor))
+                answer = await self._supervisor.ask(job_id, Claim(actor))
             except Refused:
                 continue
             if "lease_until" in answer.fields:

@@ -46,7 +46,7 @@ async def clear(world: World, folders: tuple[str, ...]) -> None:
         if world.assets:
             await world.children.in_thread(partial(cleared, world.assets, folders))
         for folder in folders:
-            await world.store.commit(Cleared(folder))
+            await world.commit(Cleared(folder))
     except (OSError, StorageError) as fault:
         world.say("assets.not_cleared", level="error", folders=list(folders), detail=str(fault))
 

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from jobrunner.actors.commits import Announce
-from jobrunner.actors.supervisor import Supervisor
+from jobrunner.actors.shared import World
 from jobrunner.errors import OutcomeUnknown, StorageError
-from jobrunner.ports import Children, Clock
 
 TICK_S = 1.0
 LOOK_EVERY_S = 8.0
@@ -42,30 +41,27 @@ class Health:
     """The loop's lag is measured by how late a nap ends; the file is looked at now and then, and
     the writer proves now and then that it can write."""
 
-    def __init__(
-        self, store: Living, supervisor: Supervisor, clock: Clock, children: Children
-    ) -> None:
+    def __init__(self, store: Living, world: World) -> None:
         self._store = store
-        self._supervisor = supervisor
-        self._clock = clock
-        self._children = children
+        self._world = world
+        self._clock = world.clock
         self._lag_s = 0.0
         self._file_fault = ""
         self._write_fault = ""
-        now = clock.monotonic()
+        now = world.clock.monotonic()
         self._looked_at, self._readable_at, self._touched_at = now, now, now
 
     async def __call__(self) -> Mapping[str, str]:
         faults = {}
-        if self._supervisor.draining:
+        if self._world.draining:
             faults["drain"] = "the service is stopping"
         if self._lag_s > LAG_MAX_S:
             faults["loop"] = f"the event loop lags {self._lag_s:.1f} s behind{self._suspects()}"
         if fault := self._file_fault or self._write_fault or self._silence():
             faults["store"] = fault
-        if self._children.strays >= STRAYS_MAX:
+        if self._world.children.strays >= STRAYS_MAX:
             faults["threads"] = "stages in threads go on though their time is over; restart"
-        if deaf := self._supervisor.roster.those_deaf():
+        if deaf := self._world.roster.those_deaf():
             faults["stages"] = f"told to stop, and go on: {', '.join(deaf)}; restart"
         return faults
 
@@ -73,15 +69,15 @@ class Health:
         """A loop that was held up is told with the stages that ran in it: it may be one of them."""
         while True:
             before = self._clock.monotonic()
-            suspects = self._supervisor.roster.those_in_loop()
+            suspects = self._world.roster.those_in_loop()
             await self._clock.sleep(TICK_S)
             self._lag_s = max(self._clock.monotonic() - before - TICK_S, 0)
             if self._lag_s > LAG_MAX_S:
-                found = sorted({*suspects, *self._supervisor.roster.those_in_loop()})
+                found = sorted({*suspects, *self._world.roster.those_in_loop()})
                 log("loop.blocked", level="error", seconds=round(self._lag_s, 1), stages=found)
 
     def _suspects(self) -> str:
-        found = self._supervisor.roster.those_in_loop()
+        found = self._world.roster.those_in_loop()
         return f"; in it run {', '.join(found)}" if found else ""
 
     async def look(self, log: Announce) -> None:
@@ -106,9 +102,9 @@ class Health:
         if not condition.unreadable:
             self._readable_at = now
         if condition.lost:
-            self._supervisor.give_up(OutcomeUnknown(condition.lost))
+            self._world.loss.give_up(OutcomeUnknown(condition.lost))
         elif now - self._readable_at >= UNREADABLE_MAX_S:
-            self._supervisor.give_up(OutcomeUnknown(condition.unreadable))
+            self._world.loss.give_up(OutcomeUnknown(condition.unreadable))
 
     async def _touch(self, log: Announce) -> None:
         self._touched_at = self._clock.monotonic()
@@ -118,5 +114,5 @@ class Health:
         except StorageError as error:
             self._write_fault = str(error)
             if isinstance(error, OutcomeUnknown):
-                self._supervisor.give_up(error)
+                self._world.loss.give_up(error)
             log("storage.fault", level="error", detail=str(error))

@@ -1,6 +1,5 @@
 """A job done again as a new one: its files get their second names first, then it is submitted."""
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -9,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner.actors.commits import Answer
+from jobrunner.actors.features.submissions import Submissions
 from jobrunner.actors.shared import World
 from jobrunner.actors.stage_input import sound_ones, verified
 from jobrunner.core.declaration.workflow import Definition
@@ -21,7 +21,6 @@ from jobrunner.files.links import told_in, twin, untwin
 from jobrunner.ports import digest
 
 CANONICAL = msgspec.json.Encoder(order="sorted").encode
-SubmitIt = Callable[[Submit, Tick | None], Awaitable[Answer]]
 
 
 class Wish(Struct, frozen=True):
@@ -47,9 +46,9 @@ class Plan(Struct, frozen=True):
 
 
 class Reruns:
-    def __init__(self, world: World, submit: SubmitIt) -> None:
+    def __init__(self, world: World, submissions: Submissions) -> None:
         self._world = world
-        self._submit = submit
+        self._submissions = submissions
 
     async def rerun(self, job: Snapshot, wish: Wish, tick: Tick | None = None) -> Answer:
         """The new job, or the one that this wish leads to already.
@@ -61,7 +60,7 @@ class Reruns:
         submission = self._submission(job, wish, await self._twinned(plan))
         made = False
         try:
-            answer = await self._submit(submission, tick)
+            answer = await self._submissions.submit(submission, tick)
             made = not answer.replayed
         except Refused:
             raise

@@ -1,12 +1,14 @@
-"""Submissions: no actor is needed to make a job, only facts, a decision and a commit."""
+"""Makes jobs of submissions. No actor is needed for that: only facts, a decision and a commit."""
 
 from msgspec.structs import replace
 
 from jobrunner.actors.commits import Answer, ours
+from jobrunner.actors.consequences import Consequences
+from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
 from jobrunner.core.births import born, derived_parts, keys_of, needs_facts
-from jobrunner.core.decision import Clash, KeyRow, NoOp
+from jobrunner.core.decision import Clash, Decision, KeyRow, NoOp
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.messages import Facts, Submit
@@ -18,31 +20,66 @@ from jobrunner.ports import digest
 TRIES = 5
 
 
-async def submit(world: World, submission: Submit, tick: Tick | None = None) -> Answer:
-    """The job that this submission makes, or the one that it made before."""
-    definition = world.registry.current(submission.workflow)
-    if definition is None:
-        raise Refused("UNKNOWN_WORKFLOW", f"there is no workflow {submission.workflow!r}")
-    began_at, began = world.clock.now(), world.clock.monotonic()
-    for _ in range(TRIES):
+class Submissions:
+    """``under_way`` is how many are being made just now."""
+
+    def __init__(self, world: World, consequences: Consequences, dispatcher: Dispatcher) -> None:
+        self._world = world
+        self._consequences = consequences
+        self._dispatcher = dispatcher
+        self.under_way = 0
+
+    async def submit(self, submission: Submit, tick: Tick | None = None) -> Answer:
+        """Make a durable job, or find the one that this submission made before.
+
+        Raises: Refused, StorageError
+        """
+        busy, draining = self._dispatcher.overloaded, self._world.draining
+        if draining or busy:
+            submission = replace(submission, draining=draining, overloaded=busy)
+        self.under_way += 1
         try:
-            verdict = await _decided(world, definition, submission)
+            return await self._submitted(submission, tick)
+        finally:
+            self.under_way -= 1
+
+    async def _submitted(self, submission: Submit, tick: Tick | None) -> Answer:
+        world = self._world
+        definition = world.registry.current(submission.workflow)
+        if definition is None:
+            raise Refused("UNKNOWN_WORKFLOW", f"there is no workflow {submission.workflow!r}")
+        began_at, began = world.clock.now(), world.clock.monotonic()
+        for _ in range(TRIES):
+            verdict = await self._verdict(definition, submission)
+            if isinstance(verdict, NoOp):
+                world.say("job.replayed", job_id=verdict.snapshot.id, workflow=submission.workflow)
+                return Answer(verdict.snapshot, verdict.answer, 200, replayed=True)
+            if answer := await self._committed(verdict, tick):
+                span = world.span(began_at, world.clock.monotonic() - began)
+                world.meter.submitted(answer.job, span)
+                return answer
+        raise Refused("OVERLOADED", "too much happens around this key or account; try again")
+
+    async def _verdict(self, definition: Definition, submission: Submit) -> Decision | NoOp:
+        """Raises: Refused"""
+        try:
+            verdict = await _decided(self._world, definition, submission)
         except PluginFault as fault:
-            raise world.faulted(fault, correlation_id=submission.correlation_id) from fault
+            asked_by = submission.correlation_id
+            raise self._world.faulted(fault, correlation_id=asked_by) from fault
         if isinstance(verdict, Refused):
-            raise _denied(world, submission, verdict)
-        if isinstance(verdict, NoOp):
-            world.say("job.replayed", job_id=verdict.snapshot.id, workflow=submission.workflow)
-            return Answer(verdict.snapshot, verdict.answer, 200, replayed=True)
+            raise _denied(self._world, submission, verdict)
+        return verdict
+
+    async def _committed(self, verdict: Decision, tick: Tick | None) -> Answer | None:
+        """None when a fact had changed meanwhile: read and decide again."""
         ticked = replace(verdict, tick=tick) if tick else verdict
-        outcome = ours(await world.store.commit(asked(ticked)))
-        if not isinstance(outcome, Clash):
-            assert outcome.snapshot is not None, "a birth leaves a snapshot"
-            world.committed(verdict, outcome.snapshot)
-            span = world.span(began_at, world.clock.monotonic() - began)
-            world.meter.submitted(outcome.snapshot, span)
-            return Answer(outcome.snapshot, verdict.answer, 201)
-    raise Refused("OVERLOADED", "too much happens around this key or account; try again")
+        outcome = ours(await self._world.commit(asked(ticked)))
+        if isinstance(outcome, Clash):
+            return None
+        assert outcome.snapshot is not None, "a birth leaves a snapshot"
+        self._consequences.committed(verdict, outcome.snapshot)
+        return Answer(outcome.snapshot, verdict.answer, 201)
 
 
 async def _decided(world: World, definition: Definition, submission: Submit) -> Verdict:

@@ -45,7 +45,7 @@ async def hear(world: World, ask: Ask, message: Told) -> Hearing:
         if isinstance(placed, str):
             heard = await _tell(ask, placed, message)
         else:
-            outcome = ours(await world.store.commit(placed))
+            outcome = ours(await world.commit(placed))
             late_for = (known.awaited.job_id if known.awaited else None) or ""
             reason = placed.webhook.reason
             heard = None if isinstance(outcome, Clash) else Hearing(False, reason, late_for)
@@ -76,5 +76,5 @@ async def forget_webhooks(world: World, keys_s: float) -> None:
         before = now - int(keys_s * 1000) if keys_s else None
         old = await world.reader.old_webhooks(now - KEPT_MS, before)
         if old:
-            ours(await world.store.commit(ForgetWebhooks(now - KEPT_MS, before)))
+            ours(await world.commit(ForgetWebhooks(now - KEPT_MS, before)))
         await world.clock.sleep(SWEEP_AGAIN_S if old else SWEEP_EVERY_S)

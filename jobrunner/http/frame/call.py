@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from jobrunner.actors import Supervisor
+from jobrunner.actors import Facade
 from jobrunner.core.features.meter import SILENT, Meter, Readings
 from jobrunner.core.job import Actor
 from jobrunner.core.questions import Reader
@@ -55,7 +55,7 @@ class Door(Struct, frozen=True, eq=False, kw_only=True):
     folder of all files, ``arrivals`` those that are coming in. ``meter`` is told what happens here,
     and ``exposition`` turns readings into the text of all figures, with its media type."""
 
-    supervisor: Supervisor
+    facade: Facade
     reader: Reader
     clock: Clock
     ids: Ids

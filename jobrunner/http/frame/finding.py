@@ -21,7 +21,7 @@ async def visible_job(call: Call) -> Snapshot:
     job = await call.door.reader.job(job_id)
     if job is None:
         raise unknown(job_id)
-    if refused := foreign(call.door.supervisor.definitions.of(job), job, call.actor):
+    if refused := foreign(call.door.facade.definitions.of(job), job, call.actor):
         raise refused
     return job
 
@@ -32,7 +32,7 @@ async def governed_job(call: Call) -> tuple[Snapshot, Definition]:
     Raises: also Refused WORKFLOW_UNAVAILABLE.
     """
     job = await visible_job(call)
-    definition = call.door.supervisor.definitions.of(job)
+    definition = call.door.facade.definitions.of(job)
     if definition is None:
         raise unavailable(job.workflow)
     return job, definition

@@ -78,7 +78,7 @@ def _aliases(definition: Definition) -> Iterator[Endpoint]:
 
 def _submitting(definition: Definition, route: Route) -> Handler:
     async def submitted(call: Call) -> Reply:
-        current = call.door.supervisor.definitions.current(definition.workflow.name)
+        current = call.door.facade.definitions.current(definition.workflow.name)
         assert current is not None, f"{definition.workflow.name} was loaded when its route was made"
         job_type = route.job_type or current.workflow.job_types[0].name
         said, key = _read(call, current, route, call.body)
@@ -86,7 +86,7 @@ def _submitting(definition: Definition, route: Route) -> Handler:
         params = params_of(current, job_type, raw, "$")
         omitted = omitted_of(current, job_type, params, raw)
         order = submission(call, current, job_type, params, key, omitted=omitted)
-        answer = await call.door.supervisor.submit(order)
+        answer = await call.door.facade.submit(order)
         call.leave()
         return await _reply(call, current, route, await _ended(call, answer, route.wait_s))
 
@@ -102,7 +102,7 @@ def _commanding(route: Route) -> Handler:
         fields, reason, version = _fields(call, definition, route)
         expected = expected_version(call, version)
         message = Do(call.actor, route.command, fields, expected, reason)
-        answer = await call.door.supervisor.ask(job.id, message)
+        answer = await call.door.facade.ask(job.id, message)
         return await _reply(call, definition, route, await _ended(call, answer, route.wait_s))
 
     return commanded
@@ -119,7 +119,7 @@ def _read(
         answer = call_function(definition, route.read, said)
         read: tuple[dict[str, Any], str | None] = sendable(definition, route.read, answer, READ)
     except PluginFault as fault:
-        raise call.door.supervisor.faulted(fault) from fault
+        raise call.door.facade.faulted(fault) from fault
     return read
 
 
@@ -140,7 +140,7 @@ async def _ended(call: Call, answer: Answer, wait_s: float) -> Answer:
     clock, job = call.door.clock, answer.job
     until = clock.monotonic() + wait_s
     while wait_s and job.kind not in SETTLED and (left_s := until - clock.monotonic()) > 0:
-        job = await call.door.supervisor.changed(job, left_s, False)
+        job = await call.door.facade.changed(job, left_s, False)
     return msgspec.structs.replace(answer, job=job)
 
 
@@ -165,7 +165,7 @@ async def _said(call: Call, definition: Definition, name: str, answer: Answer) -
             said = refused
         told: dict[str, Any] = sendable(definition, name, said, dict[str, Any])
     except PluginFault as fault:
-        call.door.supervisor.faulted(fault, answer.job)
+        call.door.facade.faulted(fault, answer.job)
         return {}
     return told
 

@@ -49,7 +49,7 @@ def reply_answer(call: Call, answer: Answer, status: int = 0) -> Reply:
 
 
 def job_view(call: Call, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> Job:
-    definition = call.door.supervisor.definitions.of(job)
+    definition = call.door.facade.definitions.of(job)
     may: dict[str, list[str]] = (
         allowed(definition, job, call.actor) if definition else {"statuses": [], "commands": []}
     )
@@ -104,7 +104,7 @@ def _stuck(call: Call, job: Snapshot) -> Stuck | None:
     """Put aside in its row, or held up for as long as its plugin lacks something."""
     if job.stuck:
         return Stuck(reason=job.stuck)
-    missing = call.door.supervisor.definitions.lacking(job)
+    missing = call.door.facade.definitions.lacking(job)
     if not missing:
         return None
     reason = f"its plugin lacks {', '.join(missing)} today; it goes on when that is back"

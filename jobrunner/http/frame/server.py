@@ -92,7 +92,7 @@ async def _watched(door: Door) -> AsyncIterator[None]:
     raises again what it was ended by, a stack then makes that the cause of itself, and whoever
     walks along the causes never comes to an end."""
     async with anyio.create_task_group() as group:
-        crew = Crew(group, door.clock, door.log, door.supervisor.give_up)
+        crew = Crew(group, door.clock, door.log, door.facade.loss.give_up)
         crew.keep(door.limits.watch)
         try:
             yield

@@ -51,7 +51,7 @@ def _document(door: Door) -> bytes:
 
 
 def _loaded(door: Door) -> list[Definition]:
-    definitions = door.supervisor.definitions
+    definitions = door.facade.definitions
     found = (definitions.current(name) for name in sorted(definitions.names()))
     return [definition for definition in found if definition is not None]
 

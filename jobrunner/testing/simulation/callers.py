@@ -12,7 +12,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.actors import Answer, Supervisor
+from jobrunner.actors import Answer, Facade
 from jobrunner.core.declaration.workflow import Command, Definition
 from jobrunner.core.job import Actor, Asset, Snapshot
 from jobrunner.core.messages import (
@@ -180,7 +180,7 @@ class Callers:
         wait_s = self._draw.choice((0.0, 2.0))
         name = self._definition.workflow.name
         taken = await self._listen(
-            "looks for work", lambda one: one.claim(worker, name, (), None, 1, wait_s)
+            "looks for work", lambda one: one.claims.take(worker, name, (), None, 1, wait_s)
         )
         for answer in taken if isinstance(taken, list) else []:
             self._witness.show(answer.job)
@@ -249,7 +249,7 @@ class Callers:
             return
         actor = Actor(job.user_id, "user")
         self._witness.deleted[job.id] = None
-        await self._listen("deletes", lambda one: one.forget(job.id, actor), job.id)
+        await self._listen("deletes", lambda one: one.deletions.forget(job.id, actor), job.id)
         self._witness.jobs.pop(job.id, None)
 
     async def _restart(self) -> None:
@@ -274,7 +274,7 @@ class Callers:
     async def _ask(
         self,
         what: str,
-        ask: Callable[[Supervisor], Awaitable[Answer]],
+        ask: Callable[[Facade], Awaitable[Answer]],
         job_id: str = "",
         message: object = None,
     ) -> Answer | Refused | None:
@@ -289,7 +289,7 @@ class Callers:
     async def _listen(
         self,
         what: str,
-        ask: Callable[[Supervisor], Awaitable[Any]],
+        ask: Callable[[Facade], Awaitable[Any]],
         job_id: str = "",
         message: object = None,
     ) -> Any:

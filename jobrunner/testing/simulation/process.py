@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import anyio
 
 from jobrunner import app
-from jobrunner.actors import Supervisor
+from jobrunner.actors import Facade
 from jobrunner.config.settings import Config
 from jobrunner.errors import StorageError
 from jobrunner.stages import Registry
@@ -35,7 +35,7 @@ class Life:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.supervisor: Supervisor | None = None
+        self.facade: Facade | None = None
         self.store: Store | None = None
         self.hops: list[SimHop] = []
         self.calls: dict[asyncio.Future[Any], None] = {}
@@ -101,15 +101,15 @@ class Process:
         if self._life is not None and not self._life.over.is_set():
             self._end(self._life, f"dies: {where}")
 
-    async def call(self, ask: Callable[[Supervisor], Awaitable[T]]) -> T:
+    async def call(self, ask: Callable[[Facade], Awaitable[T]]) -> T:
         """What the service answers, as somebody hears it who is not in its process."""
         life = self._life
-        if life is None or life.supervisor is None or life.over.is_set():
+        if life is None or life.facade is None or life.over.is_set():
             raise Gone
         answer: asyncio.Future[T] = self._loop.create_future()
         life.calls[answer] = None
         task = self._loop.create_task(
-            _asked(ask, life.supervisor), name="request", context=life.context.copy()
+            _asked(ask, life.facade), name="request", context=life.context.copy()
         )
         task.add_done_callback(partial(_hand_over, answer))
         try:
@@ -144,13 +144,13 @@ class Process:
         writer.mortal = True
         try:
             async with app.working(self._config, store, self._registry(), bound, self._log) as (
-                supervisor,
+                facade,
                 _,
             ):
-                life.supervisor = supervisor
+                life.facade = facade
                 self.up.set()
-                await _first_of(life.stop, supervisor.failed)
-                await supervisor.drain()
+                await _first_of(life.stop, facade.loss.failed)
+                await facade.drain()
                 await self._shut(life)
         finally:
             self.up.clear()
@@ -160,7 +160,7 @@ class Process:
     async def _shut(self, life: Life) -> None:
         """The door closes: nobody comes in any more, and who is in is heard out."""
         self.up.clear()
-        life.supervisor = None
+        life.facade = None
         with anyio.move_on_after(self._config.server.drain_seconds):
             while life.calls:
                 await self.clock.sleep(0.01)
@@ -183,8 +183,8 @@ class Process:
         life.over.set()
 
 
-async def _asked(ask: Callable[[Supervisor], Awaitable[T]], supervisor: Supervisor) -> T:
-    return await ask(supervisor)
+async def _asked(ask: Callable[[Facade], Awaitable[T]], facade: Facade) -> T:
+    return await ask(facade)
 
 
 def _hand_over(answer: "asyncio.Future[Any]", task: "asyncio.Task[Any]") -> None:

@@ -39,24 +39,16 @@ Send = Callable[[Post], Awaitable[Heard]]
 
 class Deliveries:
     """``send`` makes a request and says what came back; without ``seals`` nothing is sent, and what
-    is to be told waits. ``give_up`` is told when nobody knows any more what is on disk."""
+    is to be told waits."""
 
-    def __init__(
-        self,
-        world: World,
-        send: Send,
-        seals: Seals | None,
-        give_up: Callable[[OutcomeUnknown], None],
-    ) -> None:
+    def __init__(self, world: World, send: Send, seals: Seals | None) -> None:
         self._world = world
         self._send = send
         self._seals = seals or Seals(list)
-        self._give_up = give_up
         self._lanes = Lanes()
         self._flying: set[int] = set()
         self._nudge = asyncio.Event()
         self.open = seals is not None
-        world.on_outbox = self.note
 
     @property
     def under_way(self) -> int:
@@ -186,10 +178,9 @@ class Deliveries:
         """False when there is nothing to write to: the job was deleted, or it is another's turn."""
         while True:
             try:
-                outcome = await self._world.store.commit(tried)
-            except OutcomeUnknown as error:
+                outcome = await self._world.commit(tried)
+            except OutcomeUnknown:
                 self.open = False
-                self._give_up(error)
                 return False
             except StorageError as fault:
                 if not self.open:

@@ -23,7 +23,7 @@ async def metrics(call: Call) -> Reply:
 async def readings(door: Door) -> Readings:
     """Ages count from now; what is due later is not overdue."""
     found = await door.reader.gauges()
-    stats, pressure, now = door.supervisor.stats(), door.limits.stats(), door.clock.now()
+    stats, pressure, now = door.facade.stats(), door.limits.stats(), door.clock.now()
     return Readings(
         jobs=found.by_status,
         running=found.running,
@@ -39,7 +39,7 @@ async def readings(door: Door) -> Readings:
         loop_lag_s=pressure["lag_s"],
         streams=int(pressure["streams"]),
         uploads=door.arrivals.under_way,
-        deliveries_under_way=door.supervisor.deliveries.under_way,
+        deliveries_under_way=door.facade.deliveries.under_way,
         deliveries_waiting=found.deliveries,
         endpoints_failing=found.endpoints_failing,
         endpoints_disabled=found.endpoints_disabled,

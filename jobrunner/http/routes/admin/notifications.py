@@ -137,14 +137,14 @@ async def enable(call: Call) -> Reply:
         raise Refused("NOT_FOUND", f"there is no endpoint {text!r}")
     if rows[0].disabled_at is not None:
         unit = EnableEndpoint(key, call.door.clock.now(), call.actor.name)
-        await call.door.supervisor.write(unit)
-        call.door.supervisor.deliveries.note(lane_of(rows[0].owner, rows[0].url))
+        await call.door.facade.write(unit)
+        call.door.facade.deliveries.note(lane_of(rows[0].owner, rows[0].url))
     return reply(_endpoint((await call.door.reader.endpoints(1, key + 1, troubled=False))[0]))
 
 
 async def secrets(call: Call) -> Reply:
     """What the caller's own endpoints verify with."""
-    shown = reply(Secrets(secrets=call.door.supervisor.deliveries.secrets_of(call.actor.name)))
+    shown = reply(Secrets(secrets=call.door.facade.deliveries.secrets_of(call.actor.name)))
     shown.headers["Cache-Control"] = "no-store"
     return shown
 
@@ -171,8 +171,8 @@ async def _again(call: Call, found: DeliveryRow) -> Reply:
             endpoint=found.endpoint,
         )
     now = call.door.clock.now()
-    await call.door.supervisor.write(Redeliver(found.id, now, call.actor.name, found.job_id))
-    call.door.supervisor.deliveries.note(lane_of(found.owner, found.url))
+    await call.door.facade.write(Redeliver(found.id, now, call.actor.name, found.job_id))
+    call.door.facade.deliveries.note(lane_of(found.owner, found.url))
     return reply(_entry(await _delivery(call)), 202)
 
 

@@ -67,7 +67,7 @@ async def grant(call: Call) -> Reply:
         raise Refused("NOT_FOUND", f"there is no user {user_id!r}: no token has that name")
     key = key_given(call, body.idempotency_key) or ""
     given = Grant(user_id, body.amount, body.reason, call.actor.name, now, key=key)
-    replayed = await call.door.supervisor.grant(given)
+    replayed = await call.door.facade.grant(given)
     purse = await call.door.reader.credits(user_id)
     return reply(
         Granted(user_id=user_id, balance=purse.balance, held=purse.held, replayed=replayed)
@@ -158,7 +158,7 @@ async def ready(call: Call) -> Reply:
 
 
 async def _ask(call: Call, message: Stop | Release) -> Answer:
-    answer: Answer = await call.door.supervisor.ask(job_id_of(call), message)
+    answer: Answer = await call.door.facade.ask(job_id_of(call), message)
     return answer
 
 

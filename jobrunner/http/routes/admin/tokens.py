@@ -48,7 +48,7 @@ async def rotate_token(call: Call) -> Reply:
 async def revoke_token(call: Call) -> Reply:
     """By token id, or by name: then all of that name."""
     which, now = call.path["id"], call.door.clock.now()
-    await call.door.supervisor.write(RevokeToken(which, now, call.actor.name))
+    await call.door.facade.write(RevokeToken(which, now, call.actor.name))
     call.door.keyring.forget()
     return Reply(204)
 
@@ -65,7 +65,7 @@ async def _made(
     door, now = call.door, call.door.clock.now()
     secret, token_id = door.ids.secret(), door.ids.fresh()
     sealed, by = digest(secret.encode()), call.actor.name
-    await door.supervisor.write(
+    await door.facade.write(
         NewToken(token_id, name, role, sealed, now, by, expires_at, replaces, until, workflows)
     )
     door.keyring.forget()
@@ -77,7 +77,7 @@ def _bound(call: Call, order: TokenOrder) -> tuple[str, ...]:
     if order.workflows and order.role != "workflow":
         detail = f"only a token of role workflow can be for some workflows; this is a {order.role}"
         raise invalid(detail, ("$.workflows", detail))
-    definitions = call.door.supervisor.definitions
+    definitions = call.door.facade.definitions
     for name in order.workflows:
         if name not in definitions.refused["workflows"]:
             workflow_named(call, name)
@@ -106,7 +106,7 @@ async def _open_account(call: Call, body: TokenOrder) -> None:
     first = door.settings.initial_credits if body.credits is None else body.credits
     opening = Grant(body.name, first, "initial", call.actor.name, door.clock.now(), once=True)
     try:
-        await door.supervisor.write(opening)
+        await door.facade.write(opening)
     except Refused as refused:
         if refused.code != "ALREADY_EXISTS":
             raise

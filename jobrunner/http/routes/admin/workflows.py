@@ -35,7 +35,7 @@ NO_SCRIPT = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-i
 
 
 async def list_workflows(call: Call) -> Reply:
-    definitions = call.door.supervisor.definitions
+    definitions = call.door.facade.definitions
     loaded = [definitions.current(name) for name in sorted(definitions.names())]
     entries = [
         WorkflowEntry(
@@ -58,7 +58,7 @@ async def show_workflow(call: Call) -> Reply:
     """The declaration, or its picture."""
     query: DrawingQuery = call.query
     name = call.path["name"]
-    definition = call.door.supervisor.definitions.current(name)
+    definition = call.door.facade.definitions.current(name)
     if definition is None:
         raise Refused("NOT_FOUND", f"there is no workflow {name!r}")
     if query.format == "json":

@@ -86,7 +86,7 @@ async def _readable(call: Call, row: AssetRow) -> bool:
 
 async def works_with_library(call: Call, owner: str) -> bool:
     """Whether the caller has claimed a job of theirs where it may look into their library."""
-    definitions, actor = call.door.supervisor.definitions, call.actor
+    definitions, actor = call.door.facade.definitions, call.actor
     if actor.role != "workflow":
         return False
     loaded = [found for name in definitions.names() if (found := definitions.current(name))]
@@ -144,7 +144,7 @@ async def discard(call: Call) -> Reply:
         raise Refused("ASSET_ATTACHED", detail, job_id=row.job_id)
     folder = row.asset.storage_path.rpartition("/")[0]
     now = call.door.clock.now()
-    await call.door.supervisor.unshelve(Unshelve(row.asset.id, folder, now, call.actor.name))
+    await call.door.facade.deletions.unshelve(Unshelve(row.asset.id, folder, now, call.actor.name))
     return Reply(204)
 
 

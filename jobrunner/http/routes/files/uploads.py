@@ -116,7 +116,7 @@ async def finish_sent(
     placed = await arrivals.place(asked.asset.id, folder, name, count, sha256)
     asset = _asset(call, asked.asset.id, asked.asset.asset_type, placed)
     async with _or_removed(call, placed):
-        answer = await call.door.supervisor.ask(job.id, replace(asked, asset=asset))
+        answer = await call.door.facade.ask(job.id, replace(asked, asset=asset))
     if answer.replayed:
         await arrivals.remove(placed.path)
     return asset
@@ -142,7 +142,7 @@ def admit(call: Call, job: Snapshot, definition: Definition, name: str, media_ty
     try:
         found = admitted(definition, job, call.actor, name, media_type, now)
     except PluginFault as fault:
-        raise call.door.supervisor.faulted(fault, job) from fault
+        raise call.door.facade.faulted(fault, job) from fault
     if isinstance(found, Refused):
         raise found
     return found
@@ -150,7 +150,7 @@ def admit(call: Call, job: Snapshot, definition: Definition, name: str, media_ty
 
 async def begin(call: Call, job: Snapshot, declared: Upload, version: int | None = None) -> None:
     """The first byte is here."""
-    await call.door.supervisor.ask(job.id, Arriving(call.actor, declared.name, version))
+    await call.door.facade.ask(job.id, Arriving(call.actor, declared.name, version))
 
 
 async def finish(
@@ -169,7 +169,7 @@ async def finish(
     asset = _asset(call, asset_id, declared.asset_type, placed)
     async with _or_removed(call, placed):
         asked = Arrived(call.actor, declared.name, asset)
-        answer = await call.door.supervisor.ask(job.id, asked)
+        answer = await call.door.facade.ask(job.id, asked)
     if answer.replayed:
         await call.door.arrivals.remove(placed.path)
     return answer
@@ -183,7 +183,7 @@ async def finish_alone(
     placed = await call.door.arrivals.place(asset_id, folder, name, 0, sha256)
     asset = _asset(call, asset_id, LIBRARY, placed)
     async with _or_removed(call, placed):
-        await call.door.supervisor.write(Shelve(asset, user_id))
+        await call.door.facade.write(Shelve(asset, user_id))
     call.door.log(
         "asset.created", asset_id=asset_id, asset_type=LIBRARY, user_id=user_id, job_id=None
     )

@@ -139,7 +139,7 @@ async def order(call: Call) -> Reply:
     job_ids = await _chosen(call, body)
     which = to_builtins(body.filter) if body.filter else None
     orders = Orders(body.command, body.fields, body.reason, which)
-    bulks = call.door.supervisor.bulks
+    bulks = call.door.facade.bulks
     if body.dry_run:
         return await _dry_run(call, orders, job_ids)
     bulk = await bulks.order(orders, job_ids, call.actor)
@@ -152,18 +152,18 @@ async def order(call: Call) -> Reply:
 
 async def show(call: Call) -> Reply:
     query: PageQuery = call.query
-    bulk = await call.door.supervisor.bulks.found(call.path["id"])
+    bulk = await call.door.facade.bulks.found(call.path["id"])
     return reply(await _shown(call, bulk, query.limit, key_of(query.cursor)))
 
 
 async def abort(call: Call) -> Reply:
-    bulk = await call.door.supervisor.bulks.abort(call.path["id"], call.actor)
+    bulk = await call.door.facade.bulks.abort(call.path["id"], call.actor)
     return reply(await _shown(call, bulk, SHOWN_MAX, None))
 
 
 def _check_command(call: Call, body: BulkOrder) -> None:
     """Raises: Refused, for what no loaded workflow knows."""
-    definitions = call.door.supervisor.definitions
+    definitions = call.door.facade.definitions
     loaded = [definitions.current(name) for name in definitions.names()]
     known = {name for one in loaded if one is not None for name in one.commands} | set(BUILT_IN)
     if body.command not in known:
@@ -190,7 +190,7 @@ async def _chosen(call: Call, body: BulkOrder) -> list[str]:
         detail = "an empty filter means every job there is; say which are meant"
         raise invalid(detail, ("$.filter", detail))
     which = body.filter
-    found: list[str] = await call.door.supervisor.bulks.find(
+    found: list[str] = await call.door.facade.bulks.find(
         JobFilter(
             user_id=which.user_id,
             workflow=which.workflow,
@@ -207,7 +207,7 @@ async def _chosen(call: Call, body: BulkOrder) -> list[str]:
 async def _dry_run(call: Call, orders: Orders, job_ids: list[str]) -> Reply:
     counts: Counter[str] = Counter()
     shown: list[ForeseenJob] = []
-    async for one in call.door.supervisor.bulks.foresee(orders, job_ids, call.actor):
+    async for one in call.door.facade.bulks.foresee(orders, job_ids, call.actor):
         counts[one.outcome] += 1
         if len(shown) < SHOWN_MAX:
             shown.append(

@@ -71,7 +71,7 @@ async def edit_artifact(call: Call) -> Reply:
     await _check_size(call)
     version = expected_version(call, body.expected_version)
     message = Edit(call.actor, call.path["name"], body.value, body.base_version, version)
-    return reply_answer(call, await call.door.supervisor.ask(job_id_of(call), message), 200)
+    return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
 
 
 async def _check_size(call: Call) -> None:
@@ -90,4 +90,4 @@ async def _do(call: Call, job: Snapshot, definition: Definition, declared: Comma
     fields, reason, version = command_fields(definition, declared, call.raw)
     expected = expected_version(call, version)
     message = Do(call.actor, declared.name, fields, expected, reason)
-    return reply_answer(call, await call.door.supervisor.ask(job.id, message))
+    return reply_answer(call, await call.door.facade.ask(job.id, message))

@@ -49,7 +49,7 @@ async def submit(call: Call) -> Reply:
     params = params_of(definition, job_type, raw, "$.params")
     run_at = instant_of(body.run_at, "$.run_at") if body.run_at else None
     _refuse_url(call, body)
-    answer = await call.door.supervisor.submit(
+    answer = await call.door.facade.submit(
         submission(
             call,
             definition,
@@ -70,7 +70,7 @@ async def submit(call: Call) -> Reply:
 def _refuse_url(call: Call, body: Submission) -> None:
     """Raises: Refused, for a URL that nobody may be told at."""
     if body.notify_url is not None and (
-        reason := call.door.supervisor.deliveries.misfit_url(body.notify_url)
+        reason := call.door.facade.deliveries.misfit_url(body.notify_url)
     ):
         raise invalid(f"notify_url: {reason}", ("$.notify_url", reason))
     if body.notify_on is not None and body.notify_url is None:
@@ -98,7 +98,7 @@ def submission(
         body_digest=digest(CANONICAL([name, job_type, params])).hex(),
         correlation_id=call.correlation_id,
         traceparent=traceparent_of(call),
-        draining=call.door.supervisor.draining,
+        draining=call.door.facade.draining,
         **wishes,
     )
 
@@ -117,7 +117,7 @@ def reply_submitted(call: Call, answer: Answer) -> Reply:
 
 def workflow_named(call: Call, name: str) -> Definition:
     """Raises: Refused UNKNOWN_WORKFLOW; WORKFLOW_UNAVAILABLE for one that was refused at start."""
-    definitions = call.door.supervisor.definitions
+    definitions = call.door.facade.definitions
     definition: Definition | None = definitions.current(name)
     if definition is not None:
         return definition
@@ -147,7 +147,7 @@ async def show(call: Call) -> Reply:
     job = await visible_job(call)
     seen = seen_before(call)
     if query.wait and job.kind != "final" and _still(job, seen, query.progress):
-        job = await call.door.supervisor.changed(job, query.wait, query.progress)
+        job = await call.door.facade.changed(job, query.wait, query.progress)
     if matches_any(call) or (seen is not None and (job.version, job.beat) in seen):
         return Reply(304, b"", {"ETag": etag(job)})
     return reply_job(call, job)
@@ -195,12 +195,12 @@ async def assets(call: Call) -> Reply:
 async def explain(call: Call) -> Reply:
     """Why it is not moving."""
     job = await visible_job(call)
-    return Reply(200, encode(timed(await call.door.supervisor.explain(job))))
+    return Reply(200, encode(timed(await call.door.facade.explain(job))))
 
 
 async def remove(call: Call) -> Reply:
     version = expected_version(call)
-    await call.door.supervisor.forget(job_id_of(call), call.actor, version)
+    await call.door.facade.deletions.forget(job_id_of(call), call.actor, version)
     return Reply(204)
 
 

@@ -55,14 +55,14 @@ async def pause_job(call: Call) -> Reply:
     body: Held = call.body
     version = expected_version(call, body.expected_version)
     message = Pause(call.actor, body.reason, version)
-    return reply_answer(call, await call.door.supervisor.ask(job_id_of(call), message), 200)
+    return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
 
 
 async def resume_job(call: Call) -> Reply:
     body: Held = call.body
     version = expected_version(call, body.expected_version)
     message = Resume(call.actor, body.reason, version)
-    return reply_answer(call, await call.door.supervisor.ask(job_id_of(call), message), 200)
+    return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
 
 
 async def rerun_job(call: Call) -> Reply:
@@ -79,7 +79,7 @@ async def rerun_job(call: Call) -> Reply:
         key=key_given(call, body.idempotency_key),
         correlation_id=call.correlation_id,
     )
-    return reply_submitted(call, await call.door.supervisor.bulks.reruns.rerun(job, wish))
+    return reply_submitted(call, await call.door.facade.bulks.reruns.rerun(job, wish))
 
 
 async def list_pauses(call: Call) -> Reply:
@@ -97,7 +97,7 @@ def pausing(scope: Scope) -> Handler:
     async def pause(call: Call) -> Reply:
         body: Reasoned = call.body
         name = _known(call, scope)
-        held = call.door.supervisor.pausing
+        held = call.door.facade.pausing
         paused, before = await held.pause(scope, name, call.actor, body.reason)
         return reply(
             PauseView(
@@ -118,7 +118,7 @@ def resuming(scope: Scope) -> Handler:
     async def resume(call: Call) -> Reply:
         body: Reasoned = call.body
         name = call.path["name"]
-        held = call.door.supervisor.pausing
+        held = call.door.facade.pausing
         was = await held.resume(scope, name, call.actor, body.reason)
         if not was:
             _known(call, scope)
@@ -129,7 +129,7 @@ def resuming(scope: Scope) -> Handler:
 
 def _known(call: Call, scope: Scope) -> str:
     """Raises: Refused NOT_FOUND for what is not loaded here."""
-    name, definitions = call.path["name"], call.door.supervisor.definitions
+    name, definitions = call.path["name"], call.door.facade.definitions
     loaded = definitions.names() if scope == "workflow" else sorted(definitions.stages)
     if name not in loaded:
         known = ", ".join(loaded) or "none"

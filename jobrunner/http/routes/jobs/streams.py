@@ -66,8 +66,8 @@ async def all_events(call: Call) -> Reply:
 async def _of_job(call: Call, job_id: str, seen: int) -> AsyncIterator[bytes]:
     door, shown = call.door, (0, 0)
     yield _opening(call, seen)
-    with door.supervisor.watching(job_id) as woken:
-        while not door.supervisor.draining:
+    with door.facade.watchers.watching(job_id) as woken:
+        while not door.facade.draining:
             woken.clear()
             story = await door.reader.story(job_id, seen, PAGE)
             if story is None:
@@ -105,8 +105,8 @@ async def _of_all(call: Call, query: EventsQuery, seen: int) -> AsyncIterator[by
     door = call.door
     yield _opening(call, seen)
     whose = call.actor.name if call.actor.role == "user" else query.user_id
-    with door.supervisor.following(whose) as follower:
-        while not door.supervisor.draining:
+    with door.facade.watchers.following(whose) as follower:
+        while not door.facade.draining:
             beats = [job for job in follower.take() if _wanted(call, query, job)]
             news = await door.reader.news(
                 NewsQuestion(seen, whose, query.workflow, PAGE, call.actor.workflows)

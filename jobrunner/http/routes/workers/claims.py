@@ -35,7 +35,7 @@ NOT_SAID = ("event_id", "job_id", "target_status", "failure_reason")
 
 
 async def claim(call: Call) -> Reply:
-    answer = await call.door.supervisor.ask(job_id_of(call), Claim(call.actor))
+    answer = await call.door.facade.ask(job_id_of(call), Claim(call.actor))
     return reply_answer(call, answer)
 
 
@@ -47,7 +47,7 @@ async def claims(call: Call) -> Reply:
         known = ", ".join(call.actor.workflows)
         raise Refused("FORBIDDEN", f"this token is not for {body.workflow!r}; it is for: {known}")
     statuses = (body.status,) if isinstance(body.status, str) else tuple(body.status or ())
-    answers = await call.door.supervisor.claim(
+    answers = await call.door.facade.claims.take(
         call.actor, body.workflow, statuses, body.job_type, body.max, body.wait
     )
     return reply(Claims(claims=[_claimed(call, answer) for answer in answers]))
@@ -62,13 +62,13 @@ async def transition(call: Call) -> Reply:
         expected_version=expected_version(call, body.expected_version),
         reason=body.reason,
     )
-    return reply_answer(call, await call.door.supervisor.ask(job_id_of(call), message), 200)
+    return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
 
 
 async def progress(call: Call) -> Reply:
     body: Progress = call.body
     message = Beat(call.actor, body.progress, body.message, body.run_id, body.attempt, body.claim)
-    return reply_answer(call, await call.door.supervisor.ask(job_id_of(call), message), 200)
+    return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
 
 
 async def status(call: Call) -> Reply:
@@ -82,7 +82,7 @@ async def status(call: Call) -> Reply:
         reason=body.actor_type,
         event=event,
     )
-    answer = await call.door.supervisor.ask(job_id_of(call), message)
+    answer = await call.door.facade.ask(job_id_of(call), message)
     return _replayed(answer, event.id) if answer.replayed else Reply(204)
 
 

@@ -32,7 +32,7 @@ async def webhook(call: Call) -> Reply:
         call.door.meter.heard(source.name, heard)
         return reply(WebhookHeard(applied=False, reason=heard))
     message = Told(source.name, webhook_id, heard.key, heard.value)
-    became = await call.door.supervisor.hear(message)
+    became = await call.door.facade.hear(message)
     call.door.meter.heard(source.name, became.reason or "applied")
     if became.reason == "replayed":
         sources.say(

@@ -1,0 +1,119 @@
+"""Puts the room together, opens its parts in order, and closes them in the reverse order."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+
+import anyio
+from msgspec import Struct
+
+from jobrunner.actors.attempts import Attempts
+from jobrunner.actors.consequences import Consequences, Listeners
+from jobrunner.actors.dispatcher import Dispatcher
+from jobrunner.actors.drain import Drain
+from jobrunner.actors.facade import Facade
+from jobrunner.actors.features.bindings import begin_rebinding, rebind
+from jobrunner.actors.features.bulk import Bulks
+from jobrunner.actors.features.claims import Claims
+from jobrunner.actors.features.cleaning import clear_scratch, sweep
+from jobrunner.actors.features.deletions import Deletions
+from jobrunner.actors.features.notifications.sender import Deliveries
+from jobrunner.actors.features.notifications.signing import Seals
+from jobrunner.actors.features.pauses import Pausing
+from jobrunner.actors.features.submissions import Submissions
+from jobrunner.actors.features.webhooks import forget_webhooks
+from jobrunner.actors.recovery import recover
+from jobrunner.actors.shared import World
+from jobrunner.actors.slots import Limits, Slots
+from jobrunner.actors.supervisor import Supervisor
+from jobrunner.actors.tasks import Crew
+from jobrunner.actors.timers import Timers
+
+KEYS_S = 30 * 86400.0
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """How much there is of everything: ``drain_s`` for stages at the end, ``keys_s`` until a
+    webhook's id is forgotten. Without ``seals`` no notification is sent."""
+
+    limits: Limits = Limits()
+    resources: Mapping[str, int] = {}
+    drain_s: float = 30
+    keys_s: float = KEYS_S
+    seals: Seals | None = None
+
+
+@asynccontextmanager
+async def working(world: World, terms: Terms) -> AsyncIterator[Facade]:
+    """Recover what died, then let jobs move; on leaving drain."""
+    async with anyio.create_task_group() as tasks:
+        crew = Crew(tasks, world.clock, world.say, world.loss.give_up)
+        supervisor = Supervisor(world)
+        timers = Timers(world, supervisor.tell)
+        facade = _assembled(world, terms, crew, supervisor, timers)
+        await _recover(world, crew, facade)
+        crew.keep(timers.run)
+        crew.keep(facade.bulks.run)
+        crew.keep(partial(facade.deliveries.run, crew))
+        crew.keep(partial(forget_webhooks, world, terms.keys_s))
+        crew.keep(partial(facade.dispatcher.run, crew))
+        try:
+            yield facade
+        finally:
+            with anyio.CancelScope(shield=True):
+                await facade.drain()
+            tasks.cancel_scope.cancel()
+
+
+def _assembled(
+    world: World, terms: Terms, crew: Crew, supervisor: Supervisor, timers: Timers
+) -> Facade:
+    """Make each part, and tell it of what follows commits."""
+    slots = Slots(terms.limits, terms.resources)
+    dispatcher = Dispatcher(world, slots, supervisor.tell)
+    attempts = Attempts(world, crew, supervisor, dispatcher.ended)
+    deliveries = Deliveries(world, world.surroundings.outlets.tell, terms.seals)
+    listeners = Listeners(
+        start=attempts.start,
+        stop=attempts.stop,
+        abandoned=attempts.abandon,
+        sent_files=attempts.clear_away,
+        line=dispatcher.line_changed,
+        timer=timers.note,
+        outbox=deliveries.note,
+        reread=supervisor.reread,
+    )
+    consequences = Consequences(world, listeners)
+    supervisor.begin(crew, consequences)
+    submissions = Submissions(world, consequences, dispatcher)
+    resumed = partial(_look_again, world, timers, dispatcher)
+    deletions = Deletions(world, supervisor)
+    return Facade(
+        world=world,
+        supervisor=supervisor,
+        dispatcher=dispatcher,
+        submissions=submissions,
+        bulks=Bulks(world, supervisor, deletions, submissions, terms.limits),
+        claims=Claims(world, supervisor),
+        deletions=deletions,
+        deliveries=deliveries,
+        pausing=Pausing(world.pauses, world.clock, world.write, resumed),
+        drain=Drain(world, supervisor, attempts, deliveries, terms.drain_s),
+    )
+
+
+def _look_again(world: World, timers: Timers, dispatcher: Dispatcher) -> None:
+    """Something was resumed: its late timers, and whoever waits for a slot or for work, go on."""
+    timers.note(0)
+    world.watchers.work_arrived()
+    dispatcher.nudge()
+
+
+async def _recover(world: World, crew: Crew, facade: Facade) -> None:
+    """Bring everything to what is true today, before anything new begins."""
+    await clear_scratch(world)
+    await world.pauses.load(world.reader)
+    crew.start_soon(sweep, world)
+    changed = await begin_rebinding(world)
+    facade.dispatcher.suspect(await recover(world, facade.supervisor.deliver))
+    await rebind(world, changed, facade.supervisor.tell)

@@ -1,0 +1,122 @@
+"""What follows a commit, in one place: log lines, effects, measures, and whoever must hear of it.
+
+Everything here happens after the decision is on disk, so each of it may happen again after a crash
+and none of it may fail the commit. It does not wait: it starts tasks and sets events.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from jobrunner.actors.shared import World
+from jobrunner.core.decision import Decision, StartStage, StopStage
+from jobrunner.core.declaration.workflow import EXTERNAL
+from jobrunner.core.features.meter import Span
+from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.messages import Ended
+
+
+class Listeners(Struct, frozen=True, kw_only=True):
+    """Everybody who hears of commits. No field has a default: one that is forgotten is an error
+    when the room is put together, and not silence later."""
+
+    start: Callable[[Snapshot, Attempt], None]  # the stage of this attempt is to run here
+    stop: Callable[[str, int], None]  # the attempt of this job and serial was left
+    abandoned: Callable[[Snapshot, Attempt], None]  # the job ended, and this attempt was not done
+    sent_files: Callable[[Snapshot, Attempt], None]  # it ended, and a worker had sent files for it
+    line: Callable[[int, str], None]  # one job more (1) or less (-1) of this user waits for a slot
+    timer: Callable[[int], None]  # a timer was stored, due then
+    outbox: Callable[[], None]  # there is something to tell
+    reread: Callable[[str], None]  # this job was changed by the commit of another one
+
+
+class Consequences:
+    """The only caller of ``Listeners``."""
+
+    def __init__(self, world: World, listeners: Listeners) -> None:
+        self._world = world
+        self._tell = listeners
+
+    def committed(self, decision: Decision, job: Snapshot) -> None:
+        """Log what is on disk now, do what was decided, and wake whoever waits for it."""
+        for line in decision.logs:
+            self._world.announce(line.event, job, "info", **line.fields)
+        self._perform(decision, job)
+        self._look_after_attempts(decision, job)
+        self._line_changed(decision)
+        self._timers_changed(decision)
+        self._world.watchers.committed(decision)
+        if decision.notifications:
+            self._tell.outbox()
+        for other in decision.also:
+            self.committed(other, other.after)
+            self._tell.reread(other.after.id)
+
+    def unreadable(self, job: Snapshot) -> None:
+        """Its row is marked stuck now, so it waits for a slot no more."""
+        self._world.announce("job.unreadable", job, "error", detail=job.unreadable)
+        if job.line_at is not None:
+            self._tell.line(-1, job.user_id)
+
+    def _perform(self, decision: Decision, job: Snapshot) -> None:
+        for effect in decision.effects:
+            match effect:
+                case StartStage(attempt):
+                    self._tell.start(job, attempt)
+                case StopStage(serial):
+                    self._tell.stop(job.id, serial)
+
+    def _look_after_attempts(self, decision: Decision, job: Snapshot) -> None:
+        if (over := _abandoned(decision)) is not None:
+            self._tell.abandoned(job, over)
+        for attempt in decision.attempts:
+            if attempt.status == "ended" and attempt.sent:
+                self._tell.sent_files(job, attempt)
+        for attempt in decision.attempts:
+            if attempt.stage == EXTERNAL and attempt.status == "ended":
+                self._world.meter.attempted(job, attempt, _ending(attempt), _lifetime(attempt))
+
+    def _line_changed(self, decision: Decision) -> None:
+        was = decision.before is not None and _stands_in_line(decision.before)
+        stands = _stands_in_line(decision.after)
+        if was != stands:
+            self._tell.line(1 if stands else -1, decision.after.user_id)
+
+    def _timers_changed(self, decision: Decision) -> None:
+        """While a job is stuck or paused its timers are not looked for, so those of one that is
+        released or resumed count as new."""
+        before = decision.before
+        seen = before is not None and before.stuck is None and before.paused is None
+        known = before.timers if before is not None and seen else ()
+        if decision.after.timers == known:
+            return
+        for timer in decision.after.timers:
+            if timer not in known:
+                self._tell.timer(timer.due_at)
+
+
+def _stands_in_line(job: Snapshot) -> bool:
+    """A job that is stuck or paused keeps its place in line and is not called."""
+    return job.line_at is not None and job.stuck is None and job.paused is None
+
+
+def _abandoned(decision: Decision) -> Attempt | None:
+    """The attempt that was open when its job came to an end, and was not done."""
+    before, after = decision.before, decision.after
+    if before is None or before.attempt is None or after.kind not in ("settled", "final"):
+        return None
+    serial = before.attempt.serial
+    over = next((one for one in decision.attempts if one.serial == serial), None)
+    done = over is None or over.status != "ended" or over.outcome in ("done", "partial")
+    return None if done else over
+
+
+def _ending(attempt: Attempt) -> Ended:
+    return Ended(attempt.serial, attempt.outcome or "interrupted", failure=attempt.failure)
+
+
+def _lifetime(attempt: Attempt) -> Span:
+    """Nobody here watched an attempt outside: its row says how long it took."""
+    began_at = attempt.started_at or attempt.opened_at
+    ended_at = attempt.ended_at or began_at
+    return Span(began_at, ended_at, max(ended_at - began_at, 0) / 1000)

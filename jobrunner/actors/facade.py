@@ -1,0 +1,124 @@
+"""What callers may ask of this room: HTTP, the application and the simulator come in here.
+
+The single features stand here under their names; what is about every job is a method.
+"""
+
+from typing import Any
+
+import anyio
+from msgspec import Struct
+
+from jobrunner.actors.commits import Answer
+from jobrunner.actors.dispatcher import Dispatcher
+from jobrunner.actors.drain import Drain
+from jobrunner.actors.features.bulk import Bulks
+from jobrunner.actors.features.claims import Claims
+from jobrunner.actors.features.credits import grant
+from jobrunner.actors.features.deletions import Deletions
+from jobrunner.actors.features.explain import explain
+from jobrunner.actors.features.notifications.sender import Deliveries
+from jobrunner.actors.features.pauses import Pausing
+from jobrunner.actors.features.submissions import Submissions
+from jobrunner.actors.features.webhooks import Hearing, hear
+from jobrunner.actors.shared import World
+from jobrunner.actors.storage_loss import StorageLoss
+from jobrunner.actors.supervisor import Supervisor
+from jobrunner.actors.watchers import Watchers
+from jobrunner.core.access import unknown
+from jobrunner.core.decision import Grant, Unit
+from jobrunner.core.features.bulk import Tick
+from jobrunner.core.job import Snapshot
+from jobrunner.core.messages import Message, Submit, Told
+from jobrunner.errors import PluginFault, Refused
+from jobrunner.stages import Registry
+
+
+class Facade(Struct, frozen=True, kw_only=True):
+    world: World
+    supervisor: Supervisor
+    dispatcher: Dispatcher
+    submissions: Submissions
+    bulks: Bulks
+    claims: Claims
+    deletions: Deletions
+    deliveries: Deliveries
+    pausing: Pausing
+    drain: Drain
+
+    @property
+    def definitions(self) -> Registry:
+        return self.world.registry
+
+    @property
+    def draining(self) -> bool:
+        return self.world.draining
+
+    @property
+    def loss(self) -> StorageLoss:
+        return self.world.loss
+
+    @property
+    def watchers(self) -> Watchers:
+        return self.world.watchers
+
+    async def submit(self, submission: Submit, tick: Tick | None = None) -> Answer:
+        """Make a durable job, or find the one that this submission made before."""
+        return await self.submissions.submit(submission, tick)
+
+    async def ask(self, job_id: str, message: Message) -> Answer:
+        """Ask a job; it answers after its commit."""
+        return await self.supervisor.ask(job_id, message)
+
+    async def hear(self, message: Told) -> Hearing:
+        """Bring a verified webhook to its job, or keep it for later."""
+        return await hear(self.world, self.supervisor.ask, message)
+
+    async def write(self, unit: Unit) -> None:
+        """Write what is about no job's state: tokens, endpoints, notes."""
+        await self.world.write(unit)
+
+    async def grant(self, unit: Grant) -> bool:
+        """Give credits to an account; say whether they were given before under the same key."""
+        return await grant(self.world, unit)
+
+    async def changed(self, job: Snapshot, wait_s: float, progress: bool) -> Snapshot:
+        """Return the job as soon as it moved on from what the caller has seen, it ended, or time is
+        up."""
+        with self.watchers.watching(job.id) as woken:
+            with anyio.move_on_after(wait_s):
+                while True:
+                    now = await self.world.reader.job(job.id)
+                    if now is None:
+                        raise unknown(job.id)
+                    if _moved(job, now, progress) or self.draining:
+                        return now
+                    await woken.wait()
+                    woken.clear()
+        return await self.world.reader.job(job.id) or job
+
+    async def explain(self, job: Snapshot) -> dict[str, Any]:
+        """Say why the job is not moving."""
+        return await explain(self.world, self.dispatcher, job)
+
+    def secrets_of(self, source: str) -> tuple[str, ...]:
+        """The secrets with which companions sign what they send to this source of webhooks."""
+        return self.world.surroundings.secrets_of(source)
+
+    def faulted(self, fault: PluginFault, job: Snapshot | None = None) -> Refused:
+        """Log that a function of a plugin failed; return the refusal for whoever asked."""
+        return self.world.faulted(fault, job)
+
+    def stats(self) -> dict[str, int]:
+        return {
+            "actors": len(self.supervisor),
+            "letters": self.supervisor.letters,
+            "running": len(self.dispatcher.running),
+            "in_line": self.dispatcher.backlog,
+            "strays": self.world.children.strays,
+        }
+
+
+def _moved(seen: Snapshot, now: Snapshot, progress: bool) -> bool:
+    if now.version != seen.version or now.kind in ("settled", "final"):
+        return True
+    return progress and now.beat != seen.beat
