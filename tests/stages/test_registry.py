@@ -139,10 +139,13 @@ def test_plugins_that_do_not_fit(site: Path, extra: str, entries: str, reason: s
     sys.modules.pop(name, None)
 
 
-def test_only_what_is_enabled_is_loaded(site: Path) -> None:
+@pytest.mark.parametrize("enabled", [("hello", "hello.greet"), ("hello",)])
+def test_only_what_is_enabled_is_loaded(site: Path, enabled: tuple[str, ...]) -> None:
+    """The name of a workflow is enough: its stages come with it."""
     plugin(site, "odd_off", BOTH, "raise RuntimeError")
     registry = Registry()
-    registry.load(("hello", "hello.greet"))
+    registry.load(enabled)
+    assert list(registry.stages) == ["hello.greet"]
     assert (registry.names(), registry.refused["workflows"], registry.refused["stages"]) == (
         ["hello"],
         {},
