@@ -13,7 +13,7 @@ from jobrunner.actors.supervisor import Supervisor
 from jobrunner.core.job import STAGE
 from jobrunner.core.messages import Beat, Checkpoint, Ended, Keep
 from jobrunner.core.messages import Report as Made
-from jobrunner.stages import Lines
+from jobrunner.stages import LastLines
 from jobrunner.stages.outcomes import for_attempt, plain
 from jobrunner.stages.requests import Answer, Question
 
@@ -31,7 +31,7 @@ class AttemptHost:
         self._supervisor = supervisor
         self._job_id = job_id
         self._serial = serial
-        self._lines = Lines()
+        self._lines = LastLines()
         self._last = float("-inf")
         self._late: Beat | None = None
         self._thinned = asyncio.Event()

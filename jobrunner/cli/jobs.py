@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 from jobrunner.cli.bulk import bulk
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.options import Ids, Listing, pairs, parameters, positive, spelled_out
-from jobrunner.cli.frame.service import Service, part, service
+from jobrunner.cli.frame.service import RunningService, part, service
 
 app = App(name="job", help="Jobs of the running service.")
 
@@ -191,7 +191,7 @@ async def watch(ids: Ids, /, *, listing: Listing = Listing()) -> int:
     return next((code for code in (FAILED, WAITS_FOR_PERSON) if code in codes), DONE)
 
 
-async def _at_rest(running: Service, job_id: str) -> dict[str, Any]:
+async def _at_rest(running: RunningService, job_id: str) -> dict[str, Any]:
     from jobrunner.cli.frame.watching import drawn
 
     path = f"/jobs/{part(job_id)}"
@@ -237,7 +237,7 @@ async def upload(
 
 
 async def _pages(
-    running: Service, query: list[tuple[str, Any]], limit: int
+    running: RunningService, query: list[tuple[str, Any]], limit: int
 ) -> list[dict[str, Any]]:
     """So many jobs, in as many pages as it takes; a page may be short and not the last."""
     found: list[dict[str, Any]] = []

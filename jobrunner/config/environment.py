@@ -10,7 +10,7 @@ from msgspec import Struct
 PREFIX = "JOBRUNNER_"
 
 
-class Given(Struct, frozen=True):
+class FromEnvironment(Struct, frozen=True):
     """A value from the environment: text, whatever the key wants, and the variable it came from."""
 
     text: str
@@ -28,7 +28,7 @@ def overlay(
             continue
         other = taken.setdefault(keys, variable)
         if other == variable:
-            _put(tree, keys, Given(text, variable), faults)
+            _put(tree, keys, FromEnvironment(text, variable), faults)
         else:
             faults.append(f"{variable}: means the same key as {other}; keep one of them")
 
@@ -48,7 +48,9 @@ def _keys(variable: str, sections: Mapping[str, Any], faults: list[str]) -> tupl
     return ()
 
 
-def _put(tree: dict[str, Any], keys: tuple[str, ...], given: Given, faults: list[str]) -> None:
+def _put(
+    tree: dict[str, Any], keys: tuple[str, ...], given: FromEnvironment, faults: list[str]
+) -> None:
     """Set one key, following names that the file spelled with capitals or dashes."""
     spot: Any = tree
     for depth, key in enumerate(keys):

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
-from jobrunner.config.environment import Given, fold, overlay
+from jobrunner.config.environment import FromEnvironment, fold, overlay
 from jobrunner.errors import Misconfigured
 
 PUBLIC_URL = r"https?://[^\s/?#@]+(/[^\s?#]*)?"
@@ -49,7 +49,7 @@ Mode = Annotated[Literal["tokens", "none"], Meta(description='"tokens" or "none"
 Anything = Annotated[Any, Meta(description="any value")]
 
 
-class Server(Struct, frozen=True):
+class ServerSection(Struct, frozen=True):
     """``max_body`` and ``max_upload`` in bytes."""
 
     host: Text = "127.0.0.1"
@@ -64,7 +64,7 @@ class Server(Struct, frozen=True):
     trusted_proxies: Texts = ()
 
 
-class Store(Struct, frozen=True):
+class StoreSection(Struct, frozen=True):
     """Paths are relative to the working folder. ``min_free`` bytes of the disk of the files are
     left alone by stages."""
 
@@ -73,11 +73,11 @@ class Store(Struct, frozen=True):
     min_free: Space = 256 * 1024**2
 
 
-class Auth(Struct, frozen=True):
+class AuthSection(Struct, frozen=True):
     mode: Mode = "tokens"
 
 
-class Limits(Struct, frozen=True):
+class LimitsSection(Struct, frozen=True):
     """0 of a rate, of ``submissions``, of ``pending_writes``, of ``lag`` and of ``free_disk`` is
     no limit; of ``patience`` it is none."""
 
@@ -98,11 +98,11 @@ class Limits(Struct, frozen=True):
     bulk_per_second: Amount = 200
 
 
-class Credits(Struct, frozen=True):
+class CreditsSection(Struct, frozen=True):
     initial: Amount = 25
 
 
-class Downloads(Struct, frozen=True):
+class DownloadsSection(Struct, frozen=True):
     """``allow_hosts`` empty: any public host. ``allow_private``: addresses with a port."""
 
     allow_hosts: Texts = ()
@@ -110,18 +110,18 @@ class Downloads(Struct, frozen=True):
     max_size: Size = 1024**3
 
 
-class Telemetry(Struct, frozen=True):
+class TelemetrySection(Struct, frozen=True):
     """``otlp_endpoint``: where traces go; empty: nowhere, or where ``OTEL_*`` variables say."""
 
     otlp_endpoint: Address = ""
 
 
-class Plugins(Struct, frozen=True):
+class PluginsSection(Struct, frozen=True):
     enabled: Texts = ("*",)
     path: Text = "plugins.d"
 
 
-class Notify(Struct, frozen=True):
+class NotifySection(Struct, frozen=True):
     """``secrets_env``: the names of environment variables, newest first, whose texts are the
     secrets of the service. Without any they are in ``notify.secret`` beside the database."""
 
@@ -166,7 +166,7 @@ class WorkflowSettings(Struct, frozen=True):
     settings: dict[str, Anything] = {}
 
 
-class Retention(Struct, frozen=True):
+class RetentionSection(Struct, frozen=True):
     """``keys``: how long what tells a repeat from a first time outlives its job; 0 is for good."""
 
     keys: Duration = 30 * 86400
@@ -179,19 +179,19 @@ class WebhookSettings(Struct, frozen=True):
 
 
 class Config(Struct, frozen=True):
-    server: Server = Server()
-    store: Store = Store()
-    auth: Auth = Auth()
-    limits: Limits = Limits()
+    server: ServerSection = ServerSection()
+    store: StoreSection = StoreSection()
+    auth: AuthSection = AuthSection()
+    limits: LimitsSection = LimitsSection()
     resources: dict[str, Amount] = msgspec.field(default_factory=lambda: {"gpu": 1})
-    credits: Credits = Credits()
-    downloads: Downloads = Downloads()
-    notify: Notify = Notify()
-    telemetry: Telemetry = Telemetry()
-    plugins: Plugins = Plugins()
+    credits: CreditsSection = CreditsSection()
+    downloads: DownloadsSection = DownloadsSection()
+    notify: NotifySection = NotifySection()
+    telemetry: TelemetrySection = TelemetrySection()
+    plugins: PluginsSection = PluginsSection()
     workflows: dict[str, WorkflowSettings] = {}
     webhooks: dict[str, WebhookSettings] = {}
-    retention: Retention = Retention()
+    retention: RetentionSection = RetentionSection()
 
     def workflow(self, name: str) -> WorkflowSettings:
         """What is set for one workflow; a name from the environment is compared folded."""
@@ -272,7 +272,7 @@ def _read_struct(kind: type[Struct], raw: Any, path: str, faults: list[str]) -> 
     hints = get_type_hints(kind, include_extras=True)
     for key in raw:
         if key not in hints:
-            origin = f" (from {raw[key].variable})" if isinstance(raw[key], Given) else ""
+            origin = f" (from {raw[key].variable})" if isinstance(raw[key], FromEnvironment) else ""
             hint = nearest(key, list(hints))
             faults.append(f"{_join(path, key)}: no such key; {hint}{origin}")
     if kind is WorkflowSettings and isinstance(raw.get("stages"), dict):
@@ -334,7 +334,7 @@ def _allowed(kind: Any) -> str:
 
 def _plain(kind: Any, raw: Any) -> Any:
     """Without any text that still stands for a value, however deep it hides."""
-    if isinstance(raw, Given):
+    if isinstance(raw, FromEnvironment):
         return _from_text(kind, raw.text)
     if isinstance(raw, dict):
         return {key: _plain(Anything, value) for key, value in raw.items()}
@@ -367,7 +367,7 @@ def _measure(text: str, units: Mapping[str, float], *, whole: bool) -> float:
 
 
 def _fault(path: str, raw: Any, allowed: str) -> str:
-    if isinstance(raw, Given):
+    if isinstance(raw, FromEnvironment):
         return f"{path} = {raw.text!r}: must be {allowed} (from {raw.variable})"
     return f"{path} = {raw!r}: must be {allowed}"
 

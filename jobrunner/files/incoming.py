@@ -41,7 +41,7 @@ OPEN_PER_USER = 100
 ORDERS_MAX = 10_000
 
 
-class Order(Struct, frozen=True, omit_defaults=True):
+class AnnouncedFile(Struct, frozen=True, omit_defaults=True):
     """What was announced of a file that can be resumed. ``job_id`` is empty for one that comes
     before its job; ``upload`` is, too, for a worker's, which then has an ``asset_type``, perhaps an
     ``artifact`` and a ``claim``. ``asset_id`` is set when the whole of it was taken."""
@@ -84,7 +84,7 @@ class Arrivals:
         self._min_free = min_free
         self._busy: set[str] = set()
         self._open = 0
-        self.orders: dict[str, Order] = {}
+        self.orders: dict[str, AnnouncedFile] = {}
 
     async def open(self) -> None:
         """Before anything arrives: what was left is taken up or removed."""
@@ -119,7 +119,7 @@ class Arrivals:
         if free - size < self._min_free:
             raise StorageFull(f"{free} bytes are free, {size} are to come")
 
-    async def begin(self, name: str, *, again: bool = False) -> "Part":
+    async def begin(self, name: str, *, again: bool = False) -> "PartFile":
         """A part, new or (``again``) as far as it has come.
 
         Raises: Refused OVERLOADED, when too many files come in already."""
@@ -131,7 +131,7 @@ class Arrivals:
         except BaseException:
             self._open -= 1
             raise
-        return Part(self, handle)
+        return PartFile(self, handle)
 
     async def size(self, name: str) -> int:
         """How far a part has come."""
@@ -159,7 +159,7 @@ class Arrivals:
         """A file that was placed and then not wanted."""
         await self._on_disk(partial(_remove, self._root / path))
 
-    async def promise(self, order: Order) -> None:
+    async def promise(self, order: AnnouncedFile) -> None:
         """Remember what was announced, from now on over every restart.
 
         Raises: Refused QUOTA_EXCEEDED."""
@@ -180,7 +180,7 @@ class Arrivals:
         if done is not None and done.id not in self._busy:
             await self.forget(done)
 
-    async def forget(self, order: Order) -> None:
+    async def forget(self, order: AnnouncedFile) -> None:
         """The order and its part go."""
         self.orders.pop(order.id, None)
         gone = [self._order(order.id), self._part(order.id), self._part(order.id + CHUNK)]
@@ -235,7 +235,7 @@ class Arrivals:
                 _remove(path)
 
 
-class Part:
+class PartFile:
     """A file that is being written. Leave it with ``close``, whatever happened."""
 
     def __init__(self, arrivals: Arrivals, handle: int) -> None:
@@ -346,10 +346,10 @@ def _remove(*paths: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> Order | None:
+def _read(path: Path) -> AnnouncedFile | None:
     """An order that is whole and named as it says; nobody but us should have written there."""
     try:
-        order = msgspec.json.decode(path.read_bytes(), type=Order)
+        order = msgspec.json.decode(path.read_bytes(), type=AnnouncedFile)
     except (msgspec.MsgspecError, OSError):
         return None
     return order if ID.fullmatch(order.id) and path.name == f"{order.id}{ORDER}" else None

@@ -141,7 +141,7 @@ def inside(root: str, path: str) -> Path:
     return place
 
 
-class Checked:
+class SoundFiles:
     """Remembers which files were sound, for as long as nothing about them changed."""
 
     def __init__(self, root: str) -> None:

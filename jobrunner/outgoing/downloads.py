@@ -18,7 +18,13 @@ from jobrunner.errors import PermanentFailure, RetryableFailure
 from jobrunner.files.kinds import HEAD_SIZE, sniff
 from jobrunner.files.space import Room
 from jobrunner.outgoing.calls import PATIENCE, Patience
-from jobrunner.outgoing.exchange import TOO_LARGE, Call, Gate, headers_of, raise_for_status
+from jobrunner.outgoing.exchange import (
+    TOO_LARGE,
+    OutgoingGate,
+    OutgoingRequest,
+    headers_of,
+    raise_for_status,
+)
 from jobrunner.outgoing.rules import Origin
 from jobrunner.ports import Children
 
@@ -46,7 +52,7 @@ class Downloader:
 
     def __init__(
         self,
-        gate: Gate,
+        gate: OutgoingGate,
         children: Children,
         max_size: int,
         origins: Iterable[Origin] = (),
@@ -73,7 +79,7 @@ class Downloader:
 
         Raises: RetryableFailure (network, timeout, 408, 425, 429, 5xx, storage),
         PermanentFailure (refused, too large, of another type, another status)."""
-        call = Call("GET", url, dict(headers or {}), patience=patience)
+        call = OutgoingRequest("GET", url, dict(headers or {}), patience=patience)
         wanted = None if types is None else frozenset(types)
         limit = self._max_size if max_size is None else min(max_size, self._max_size)
         if isinstance(into, str | os.PathLike):
@@ -81,7 +87,7 @@ class Downloader:
         return await self._stream(into, call, limit, wanted)
 
     async def _into_path(
-        self, path: str, call: Call, limit: int, wanted: frozenset[str] | None
+        self, path: str, call: OutgoingRequest, limit: int, wanted: frozenset[str] | None
     ) -> Downloaded:
         draft = f"{path}.part"
         file = _opened(draft)
@@ -97,7 +103,7 @@ class Downloader:
         return done
 
     async def _stream(
-        self, sink: Sink, call: Call, limit: int, wanted: frozenset[str] | None
+        self, sink: Sink, call: OutgoingRequest, limit: int, wanted: frozenset[str] | None
     ) -> Downloaded:
         digest, size, kind = hashlib.sha256(), 0, ""
         async with self._gate.answered(call, self.origins) as answer:

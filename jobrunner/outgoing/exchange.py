@@ -43,7 +43,7 @@ FOLLOWING = {"GET", "HEAD"}
 HEADERS = {"User-Agent": "jobrunner", "Accept-Encoding": "identity"}
 
 
-class Call(Struct, frozen=True):
+class OutgoingRequest(Struct, frozen=True):
     """A request to make. ``decompress`` only for answers that stay in memory under a cap."""
 
     method: str
@@ -55,7 +55,7 @@ class Call(Struct, frozen=True):
     decompress: bool = False
 
 
-class Gate:
+class OutgoingGate:
     """The one way out. One for the service; ``open_gate`` makes it."""
 
     def __init__(self, connector: Connector, rules: Rules) -> None:
@@ -69,7 +69,7 @@ class Gate:
 
     @asynccontextmanager
     async def answered(
-        self, call: Call, origins: Iterable[Origin]
+        self, call: OutgoingRequest, origins: Iterable[Origin]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer to a call, headers read, body not. The caller's time with it counts."""
         url = _url(call.url)
@@ -79,7 +79,7 @@ class Gate:
                     yield await self._follow(stack, call, url, frozenset(origins))
 
     async def _follow(
-        self, stack: AsyncExitStack, call: Call, url: URL, origins: frozenset[Origin]
+        self, stack: AsyncExitStack, call: OutgoingRequest, url: URL, origins: frozenset[Origin]
     ) -> aiohttp.ClientResponse:
         headers = dict(call.headers)
         named = origin_of(url) in origins
@@ -106,8 +106,8 @@ class Gate:
 
 
 @asynccontextmanager
-async def open_gate(connector: Connector, rules: Rules) -> AsyncIterator[Gate]:
-    gate = Gate(connector, rules)
+async def open_gate(connector: Connector, rules: Rules) -> AsyncIterator[OutgoingGate]:
+    gate = OutgoingGate(connector, rules)
     try:
         yield gate
     finally:
@@ -118,7 +118,7 @@ async def open_gate(connector: Connector, rules: Rules) -> AsyncIterator[Gate]:
 class Client:
     """HTTP for the stages of one plugin. ``origins`` are its own, and may grow while it runs."""
 
-    def __init__(self, gate: Gate, origins: Iterable[Origin] = ()) -> None:
+    def __init__(self, gate: OutgoingGate, origins: Iterable[Origin] = ()) -> None:
         self._gate = gate
         self.origins = set(origins)
 
@@ -155,7 +155,7 @@ class Client:
         if json is not None:
             data = msgspec.json.encode(json)
             sent.setdefault("Content-Type", "application/json")
-        call = Call(method, url, sent, data, redirects, patience, decompress=True)
+        call = OutgoingRequest(method, url, sent, data, redirects, patience, decompress=True)
         async with self._gate.answered(call, self.origins) as answer:
             body = await _read(answer, max_size)
             return Reply(answer.status, headers_of(answer), body, str(answer.url))
@@ -194,7 +194,7 @@ def _session(connector: Connector, meet: Any) -> aiohttp.ClientSession:
 
 
 def _request(
-    session: aiohttp.ClientSession, call: Call, url: URL, headers: Mapping[str, str]
+    session: aiohttp.ClientSession, call: OutgoingRequest, url: URL, headers: Mapping[str, str]
 ) -> Any:
     waits = aiohttp.ClientTimeout(
         total=None, sock_connect=call.patience.connect_s, sock_read=call.patience.idle_s

@@ -17,7 +17,7 @@ from jobrunner.ports import Children, Connector
 
 if TYPE_CHECKING:
     from jobrunner.outgoing.downloads import Downloader
-    from jobrunner.outgoing.exchange import Client, Gate
+    from jobrunner.outgoing.exchange import Client, OutgoingGate
 
 
 class Outlets:
@@ -37,7 +37,7 @@ class Outlets:
         self._allowed = tuple(allow_hosts), tuple(allow_private)
         self._max_size = max_size
         self._room = room or Room()
-        self._gate: Gate | None = None
+        self._gate: OutgoingGate | None = None
 
     def client(self, settings: Mapping[str, Any] | None = None) -> "Client":
         """For whoever these settings belong to; without any, for public places only."""
@@ -104,15 +104,15 @@ class Outlets:
             with anyio.CancelScope(shield=True):
                 await gate.aclose()
 
-    def gate(self) -> "Gate":
+    def gate(self) -> "OutgoingGate":
         """The one for all, opened when somebody first needs it."""
-        from jobrunner.outgoing.exchange import Gate
+        from jobrunner.outgoing.exchange import OutgoingGate
         from jobrunner.outgoing.rules import rules_of
 
         if self._connector is None:
             raise PermanentFailure("NO_WAY_OUT", "nothing leads out of this service to the network")
         if self._gate is None:
-            self._gate = Gate(self._connector, rules_of(*self._allowed))
+            self._gate = OutgoingGate(self._connector, rules_of(*self._allowed))
         return self._gate
 
 

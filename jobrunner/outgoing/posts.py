@@ -10,7 +10,7 @@ from yarl import URL
 from jobrunner.core.features.notifications import Heard, Post
 from jobrunner.errors import PermanentFailure, RetryableFailure
 from jobrunner.outgoing.calls import Patience
-from jobrunner.outgoing.exchange import Call, Gate, headers_of
+from jobrunner.outgoing.exchange import OutgoingGate, OutgoingRequest, headers_of
 from jobrunner.outgoing.rules import Rules, judge, judge_url, origin_of, parsed
 from jobrunner.providers.answers import retry_after_s
 
@@ -21,10 +21,10 @@ KIND = {"Content-Type": "application/json"}
 LOCAL = ("localhost", ".localhost", ".local", ".internal", ".home.arpa")
 
 
-async def tell(gate: Gate, post: Post, patience: Patience = PATIENCE) -> Heard:
+async def tell(gate: OutgoingGate, post: Post, patience: Patience = PATIENCE) -> Heard:
     """What came back. Never raises for what an endpoint does."""
     headers = {**post.headers, **KIND}
-    call = Call("POST", post.url, headers, post.body, redirects=0, patience=patience)
+    call = OutgoingRequest("POST", post.url, headers, post.body, redirects=0, patience=patience)
     try:
         origins = {origin_of(URL(post.url))} if post.trusted else ()
         async with gate.answered(call, origins) as answer:

@@ -1,8 +1,8 @@
-"""What a provider is asked, and how its answers are read: the part that all of them share.
+"""The part that all provider formats share: requests as data, and how answers are read.
 
-Nothing here sends: a stage in the loop and one in a process send the same ``Asked``, each through
-its own context, and hand the answer to whoever can read it. So every format is a few pure functions
-that a test calls with bytes.
+Nothing here sends: a stage in the loop and one in a process send the same ``ProviderRequest``, each
+through its own context, and hand the answer to whoever can read it. So every format is a few pure
+functions that a test calls with bytes.
 """
 
 import re
@@ -22,7 +22,7 @@ RETRY_AFTER_S_MAX = 86_400.0
 T = TypeVar("T")
 
 
-class Answer(Protocol):
+class ProviderAnswer(Protocol):
     """What came back, whole; the names of its headers are in lower case. Where it has a ``url``,
     failures name its host."""
 
@@ -36,7 +36,7 @@ class Answer(Protocol):
     def body(self) -> bytes: ...
 
 
-class Asked(Struct, frozen=True):
+class ProviderRequest(Struct, frozen=True):
     """A request to make: ``ctx.http.exchange(asked.method, asked.url, **asked.options)``."""
 
     method: str
@@ -62,7 +62,7 @@ def joined(base_url: str, path: str) -> str:
     return f"{base_url.rstrip('/')}/{path}"
 
 
-def read(answer: Answer, kind: type[T], who: str) -> T:
+def read(answer: ProviderAnswer, kind: type[T], who: str) -> T:
     """The answer as its struct.
 
     Raises: RetryableFailure (408, 425, 429, 5xx), PermanentFailure (any other status that is no
@@ -76,7 +76,7 @@ def read(answer: Answer, kind: type[T], who: str) -> T:
         raise PermanentFailure(BAD_ANSWER, text, excerpt=told) from error
 
 
-def raise_for(answer: Answer, who: str) -> None:
+def raise_for(answer: ProviderAnswer, who: str) -> None:
     """Raises: as ``read``, for every status that is no success."""
     refuse_status(named(answer, who), answer.status, answer.headers, answer.body)
 
@@ -94,7 +94,7 @@ def refuse_status(who: str, status: int, headers: Mapping[str, str], body: bytes
     raise PermanentFailure("REMOTE_REFUSED", text, excerpt=told)
 
 
-def named(answer: Answer, who: str) -> str:
+def named(answer: ProviderAnswer, who: str) -> str:
     """Who answered, and at which host."""
     host = urlsplit(str(getattr(answer, "url", "") or "")).hostname
     return f"{who} at {host}" if host else who

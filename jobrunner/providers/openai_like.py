@@ -9,7 +9,15 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.errors import PermanentFailure, Rejected
-from jobrunner.providers.answers import BAD_ANSWER, Answer, Asked, bearer, joined, named, read
+from jobrunner.providers.answers import (
+    BAD_ANSWER,
+    ProviderAnswer,
+    ProviderRequest,
+    bearer,
+    joined,
+    named,
+    read,
+)
 
 SAFE_BLOCK = "SAFE_BLOCK"
 UNSAFE = {"content_policy_violation", "moderation_blocked", "content_filter", "safety"}
@@ -42,12 +50,12 @@ class Spoken(Struct, frozen=True):
 def image(
     account: Account, prompt: str, *, model: str = "", size: str = "", repeat_key: str = "",
     **options: Any,
-) -> Asked:  # fmt: skip
+) -> ProviderRequest:  # fmt: skip
     body = {"prompt": prompt, "n": 1, "model": model, "size": size, **options}
     return _asked(account, "images/generations", body, repeat_key)
 
 
-def picture_in(answer: Answer) -> Picture:
+def picture_in(answer: ProviderAnswer) -> Picture:
     """Raises: Rejected (SAFE_BLOCK), RetryableFailure, PermanentFailure."""
     found = _read(answer, _Images).data
     if not found or not (found[0].url or found[0].b64_json):
@@ -63,12 +71,12 @@ def picture_in(answer: Answer) -> Picture:
 def chat(
     account: Account, messages: Sequence[Mapping[str, Any]], *, model: str = "",
     repeat_key: str = "", **options: Any,
-) -> Asked:  # fmt: skip
+) -> ProviderRequest:  # fmt: skip
     body = {"messages": list(messages), "model": model, **options}
     return _asked(account, "chat/completions", body, repeat_key)
 
 
-def text_in(answer: Answer) -> str:
+def text_in(answer: ProviderAnswer) -> str:
     """Raises: Rejected (SAFE_BLOCK), RetryableFailure, PermanentFailure."""
     choices = _read(answer, _Chat).choices
     if not choices:
@@ -85,15 +93,17 @@ def text_in(answer: Answer) -> str:
 def transcription(
     account: Account, audio: bytes, filename: str, *, model: str = "", language: str = "",
     repeat_key: str = "",
-) -> Asked:  # fmt: skip
+) -> ProviderRequest:  # fmt: skip
     fields = {"model": model, "language": language, "response_format": "verbose_json"}
     headers = bearer(account.key, repeat_key)
     headers["Content-Type"] = f"multipart/form-data; boundary={BOUNDARY}"
     data = _multipart(fields, filename, audio)
-    return Asked("POST", joined(account.base_url, "audio/transcriptions"), None, data, headers)
+    return ProviderRequest(
+        "POST", joined(account.base_url, "audio/transcriptions"), None, data, headers
+    )
 
 
-def transcript_in(answer: Answer) -> list[Spoken]:
+def transcript_in(answer: ProviderAnswer) -> list[Spoken]:
     """In pieces with their times; one piece without when the provider gives none.
 
     Raises: RetryableFailure, PermanentFailure."""
@@ -138,14 +148,14 @@ class _Transcript(Struct):
     segments: list[_Segment] = []
 
 
-def _asked(account: Account, path: str, body: dict[str, Any], repeat_key: str) -> Asked:
+def _asked(account: Account, path: str, body: dict[str, Any], repeat_key: str) -> ProviderRequest:
     said = {name: value for name, value in body.items() if value not in ("", None)}
-    return Asked(
+    return ProviderRequest(
         "POST", joined(account.base_url, path), said, headers=bearer(account.key, repeat_key)
     )
 
 
-def _read(answer: Answer, kind: Any) -> Any:
+def _read(answer: ProviderAnswer, kind: Any) -> Any:
     """A refusal of the content and an empty purse have a status that others use for more."""
     code, text = _fault(answer)
     if code in UNSAFE:
@@ -157,7 +167,7 @@ def _read(answer: Answer, kind: Any) -> Any:
     return read(answer, kind, "the provider")
 
 
-def _fault(answer: Answer) -> tuple[str, str]:
+def _fault(answer: ProviderAnswer) -> tuple[str, str]:
     """The code and the text of ``{"error": {…}}``, if that is what was answered."""
     if answer.status < 400:
         return "", ""

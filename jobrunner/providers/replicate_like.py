@@ -7,7 +7,14 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from jobrunner.errors import PermanentFailure, Rejected
-from jobrunner.providers.answers import BAD_ANSWER, Answer, Asked, bearer, joined, read
+from jobrunner.providers.answers import (
+    BAD_ANSWER,
+    ProviderAnswer,
+    ProviderRequest,
+    bearer,
+    joined,
+    read,
+)
 from jobrunner.providers.openai_like import SAFE_BLOCK, Account
 
 OVER = {"succeeded", "failed", "canceled", "aborted"}
@@ -31,7 +38,7 @@ class Prediction(Struct, frozen=True):
 def order(
     account: Account, given: dict[str, Any], *, model: str = "", version: str = "",
     webhook: str = "", repeat_key: str = "",
-) -> Asked:  # fmt: skip
+) -> ProviderRequest:  # fmt: skip
     """``model`` is ``owner/name``; ``version`` is asked for instead where it is given."""
     body: dict[str, Any] = {"input": given}
     if version:
@@ -40,22 +47,22 @@ def order(
         body |= {"webhook": webhook, "webhook_events_filter": ["completed"]}
     named = model and not version
     path = f"models/{quote(model, safe='/')}/predictions" if named else "predictions"
-    return Asked(
+    return ProviderRequest(
         "POST", joined(account.base_url, path), body, headers=bearer(account.key, repeat_key)
     )
 
 
-def look(account: Account, prediction_id: str) -> Asked:
+def look(account: Account, prediction_id: str) -> ProviderRequest:
     url = joined(account.base_url, f"predictions/{quote(prediction_id, safe='')}")
-    return Asked("GET", url, headers=bearer(account.key))
+    return ProviderRequest("GET", url, headers=bearer(account.key))
 
 
-def cancel(account: Account, prediction_id: str) -> Asked:
+def cancel(account: Account, prediction_id: str) -> ProviderRequest:
     url = joined(account.base_url, f"predictions/{quote(prediction_id, safe='')}/cancel")
-    return Asked("POST", url, headers=bearer(account.key))
+    return ProviderRequest("POST", url, headers=bearer(account.key))
 
 
-def prediction_in(answer: Answer) -> Prediction:
+def prediction_in(answer: ProviderAnswer) -> Prediction:
     """Raises: RetryableFailure, PermanentFailure."""
     found = read(answer, Prediction, "the provider")
     if not found.id:

@@ -18,7 +18,7 @@ from jobrunner.stages.api import Stage, stage
 from jobrunner.stages.context import Context, Given, Host, PlainContext
 from jobrunner.stages.outcomes import AwaitCallback, Done, Partial
 from jobrunner.stages.registry import Registry
-from jobrunner.stages.run import Lines, run_attempt
+from jobrunner.stages.run import LastLines, run_attempt
 
 __all__ = [
     "AwaitCallback",
@@ -26,7 +26,7 @@ __all__ = [
     "Done",
     "Given",
     "Host",
-    "Lines",
+    "LastLines",
     "Partial",
     "PermanentFailure",
     "PlainContext",

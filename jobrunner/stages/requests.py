@@ -49,7 +49,7 @@ class Recalled(Struct, frozen=True, tag=True):
     value: Any
 
 
-class Problem(Struct, frozen=True, tag=True):
+class CarriedFault(Struct, frozen=True, tag=True):
     """A failure on its way into another process."""
 
     kind: str
@@ -70,9 +70,9 @@ Question = Exchange | Download | Find | Browse | Recall
 Answer = Reply | Fetched | Held | Found | Recalled
 
 
-def problem_of(fault: StageFault) -> Problem:
+def carried(fault: StageFault) -> CarriedFault:
     if isinstance(fault, RetryableFailure):
         patience_s = fault.retry_after_s
-        return Problem("retryable", fault.code, fault.detail, patience_s, fault.excerpt)
+        return CarriedFault("retryable", fault.code, fault.detail, patience_s, fault.excerpt)
     kind = "rejected" if isinstance(fault, Rejected) else "permanent"
-    return Problem(kind, fault.code, fault.detail, excerpt=fault.excerpt)
+    return CarriedFault(kind, fault.code, fault.detail, excerpt=fault.excerpt)

@@ -32,7 +32,7 @@ async def run_attempt(
     return await run_in_loop(stage, given, params, host)
 
 
-class Lines:
+class LastLines:
     """The last lines that an attempt wrote."""
 
     def __init__(self, longest: int = 200) -> None:

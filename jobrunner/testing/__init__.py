@@ -20,7 +20,8 @@ power cuts, and bugs of SQLite.
 """
 
 from jobrunner.bench.show import Show
-from jobrunner.testing.kit.attempt import Attempt, run_stage, run_stage_live
+from jobrunner.testing.kit.attempt import StageTrial as Attempt
+from jobrunner.testing.kit.attempt import run_stage, run_stage_live
 from jobrunner.testing.kit.prove import Proof, prove
 from jobrunner.testing.simulation.declared import in_house
 from jobrunner.testing.simulation.simulation import Broken, Trace, simulate

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from jobrunner import Context, Done, Stage, app
 from jobrunner.actors.slots import Limits, Slots
-from jobrunner.config.settings import Config, Server, Store
-from jobrunner.config.settings import Limits as LimitSettings
+from jobrunner.config.settings import Config, ServerSection, StoreSection
+from jobrunner.config.settings import LimitsSection as LimitSettings
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Submit
 from jobrunner.stages import Registry
@@ -75,8 +75,8 @@ async def standing(folder: Path, benches: int | None = None, **limits: int) -> A
         registry.add(definition_of(name, stage.name, limit_s=60))
     assert not registry.refused["workflows"], registry.refused["workflows"]
     config = Config(
-        server=Server(port=0, drain_seconds=0),
-        store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
+        server=ServerSection(port=0, drain_seconds=0),
+        store=StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
         limits=LimitSettings(**limits),
         resources={"gpu": 1} | ({} if benches is None else {"bench": benches}),
     )

@@ -17,7 +17,7 @@ from jobrunner.errors import (
     StorageError,
 )
 from jobrunner.files import library
-from jobrunner.files.library import Checked, Kept, Shelf
+from jobrunner.files.library import Kept, Shelf, SoundFiles
 from jobrunner.files.links import twin
 from jobrunner.http.routes.files import content
 from jobrunner.ports import SystemFiles
@@ -67,7 +67,7 @@ def test_a_file_that_cannot_be_opened_is_not_gone(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(library, "_digest", fails)
-    for look in (Checked(str(tmp_path)), partial(library.is_sound, str(tmp_path))):
+    for look in (SoundFiles(str(tmp_path)), partial(library.is_sound, str(tmp_path))):
         if number in ABSENT:
             assert look(kept) is False
         else:
@@ -84,7 +84,7 @@ def test_a_file_that_cannot_be_looked_at_is_not_gone(
 ) -> None:
     """Where nobody opens it: by whoever checks it now and then, and by whoever hands it over."""
     kept = Shelf(str(tmp_path), "ada/job-1").put("picture.png", b"picture")
-    checked, plain = Checked(str(tmp_path)), Path.stat
+    checked, plain = SoundFiles(str(tmp_path)), Path.stat
 
     def fails(path: Path, **how: bool) -> os.stat_result:
         if path.name == "picture.png":
@@ -144,4 +144,4 @@ def test_a_secret_that_is_empty_is_found_at_once(tmp_path: Path) -> None:
 def test_a_row_that_names_no_file_is_no_file(tmp_path: Path) -> None:
     for path in ("a/" + "x" * 400, "../x", "", "a/\0"):
         assert content._size(str(tmp_path), path) == -1
-    assert not Checked(str(tmp_path))(Kept("a/" + "x" * 400, 1, ""))
+    assert not SoundFiles(str(tmp_path))(Kept("a/" + "x" * 400, 1, ""))

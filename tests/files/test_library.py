@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobrunner import PermanentFailure
-from jobrunner.files.library import Checked, Kept, Shelf, inside, is_sound, old_files
+from jobrunner.files.library import Kept, Shelf, SoundFiles, inside, is_sound, old_files
 
 FOLDER = "ada/job-1"
 
@@ -72,7 +72,7 @@ def test_soundness_is_remembered_until_something_changes(tmp_path: Path) -> None
     """H38 H41: a change that leaves size and time as they were is noticed too."""
     kept = Shelf(str(tmp_path), FOLDER).put("a.txt", b"words")
     place = tmp_path / kept.path
-    checked = Checked(str(tmp_path))
+    checked = SoundFiles(str(tmp_path))
     before = place.stat()
     assert checked(kept)
     assert checked(kept)

@@ -15,7 +15,14 @@ import aiohttp
 import anyio
 
 from jobrunner import app
-from jobrunner.config.settings import Config, Limits, Retention, Server, Store, WebhookSettings
+from jobrunner.config.settings import (
+    Config,
+    LimitsSection,
+    RetentionSection,
+    ServerSection,
+    StoreSection,
+    WebhookSettings,
+)
 from jobrunner.stages import Registry
 from tests.http.listener import jobrunner_listener as listener
 from tests.http.serving import Caller, Contract, Said
@@ -139,15 +146,15 @@ async def listening(
     variables: Iterable[str] = (VARIABLE,),
     known: Registry | None = None,
     keys_s: float = 86_400,
-    limits: Limits | None = None,
+    limits: LimitsSection | None = None,
 ) -> AsyncIterator[Provider]:
     """A service that listens; its secrets are where the environment has them now."""
     config = Config(
-        server=Server(port=0, drain_seconds=1),
-        store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
+        server=ServerSection(port=0, drain_seconds=1),
+        store=StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
         webhooks={"postman": WebhookSettings(tuple(variables))},
-        retention=Retention(keys_s),
-        limits=limits or Limits(lag=0),  # a busy machine turns no test away
+        retention=RetentionSection(keys_s),
+        limits=limits or LimitsSection(lag=0),  # a busy machine turns no test away
     )
     logged: list[dict[str, Any]] = []
 

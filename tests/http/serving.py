@@ -15,7 +15,14 @@ import msgspec
 
 from jobrunner import app
 from jobrunner.config.overrides import laid_over
-from jobrunner.config.settings import Auth, Config, Limits, Server, Store, WorkflowSettings
+from jobrunner.config.settings import (
+    AuthSection,
+    Config,
+    LimitsSection,
+    ServerSection,
+    StoreSection,
+    WorkflowSettings,
+)
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.stages import Registry
 
@@ -188,8 +195,8 @@ async def opened(
     folder: Path,
     *,
     mode: Any = "tokens",
-    server: Server | None = None,
-    limits: Limits | None = None,
+    server: ServerSection | None = None,
+    limits: LimitsSection | None = None,
     registry: Registry | None = None,
     faults: int = 0,
     fresh: bool = False,
@@ -200,10 +207,11 @@ async def opened(
     ``fresh``: each request has a connection of its own, for a service that hangs up on one that
     rests for a moment."""
     config = Config(
-        server=server or Server(port=0, drain_seconds=1),
-        store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
-        auth=Auth(mode=mode),
-        limits=limits or Limits(lag=0),  # a machine that is busy elsewhere turns no test away
+        server=server or ServerSection(port=0, drain_seconds=1),
+        store=StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
+        auth=AuthSection(mode=mode),
+        limits=limits
+        or LimitsSection(lag=0),  # a machine that is busy elsewhere turns no test away
         **sections,
     )
     logged: list[dict[str, Any]] = []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobrunner.config.settings import Server
+from jobrunner.config.settings import ServerSection
 from tests.http.serving import Caller, House, Said, definitions, opened
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,7 @@ def bare(value: Any, name: str = "") -> Any:
 async def house(
     tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
 ) -> AsyncIterator[House]:
-    server = Server(port=0, drain_seconds=1, public_url=PUBLIC)
+    server = ServerSection(port=0, drain_seconds=1, public_url=PUBLIC)
     async with opened(
         tmp_path_factory.mktemp("links"), server=server, registry=definitions()
     ) as house:
@@ -147,7 +147,7 @@ async def test_the_document_says_where(house: House) -> None:
 
 
 async def test_without_a_path_links_are_as_they_were(tmp_path: Path) -> None:
-    server = Server(port=0, drain_seconds=1, public_url="https://jobs.example.com")
+    server = ServerSection(port=0, drain_seconds=1, public_url="https://jobs.example.com")
     registry = definitions(names=("howera",))
     async with opened(tmp_path, server=server, registry=registry) as house:
         made = await house.ada.post("/jobs", {"workflow": "howera"})

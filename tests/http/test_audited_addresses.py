@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.config.settings import Downloads, Server
+from jobrunner.config.settings import DownloadsSection, ServerSection
 from jobrunner.core.messages import SetAside
 from tests.http.fickle import work
 from tests.http.serving import Caller, House, Said, definitions, opened
@@ -277,11 +277,11 @@ GONE = [says("410 Gone"), says("200 OK")]
 async def scene_of(
     folder: Path, *, trusted: bool = True, gone: bool = False
 ) -> AsyncIterator[Scene]:
-    server = Server(port=0, drain_seconds=1, trusted_proxies=(HERE,) if trusted else ())
+    server = ServerSection(port=0, drain_seconds=1, trusted_proxies=(HERE,) if trusted else ())
     registry = definitions()
     registry.add(work)
     async with receiving(*(GONE if gone else ())) as receiver:
-        more: dict[str, Any] = {"downloads": Downloads(allow_private=(receiver.place,))}
+        more: dict[str, Any] = {"downloads": DownloadsSection(allow_private=(receiver.place,))}
         async with opened(folder, server=server, registry=registry, **more) as house:
             yield Scene(house, behind(house.admin), receiver.url())
 

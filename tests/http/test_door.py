@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from jobrunner.config.settings import Server
+from jobrunner.config.settings import ServerSection
 from jobrunner.http.frame.endpoint import ANYBODY
 from jobrunner.http.routes.table import CORE, TAKEN
 from tests.http.serving import JSON, House, opened
@@ -269,7 +269,9 @@ async def test_without_tokens_whoever_reaches_the_port_is_the_admin(tmp_path: Pa
 
 
 async def test_a_smaller_limit_of_size_is_kept(tmp_path: Path) -> None:
-    async with opened(tmp_path, server=Server(port=0, max_body=100, drain_seconds=1)) as house:
+    async with opened(
+        tmp_path, server=ServerSection(port=0, max_body=100, drain_seconds=1)
+    ) as house:
         said = await house.ada.post("/jobs", {"workflow": "howera", "labels": {"a": "x" * 100}})
         assert said.status == 413
 

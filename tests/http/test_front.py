@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 
-from jobrunner.config.settings import Limits
+from jobrunner.config.settings import LimitsSection
 from tests.http.fronting import BODY, Shut, chunked, connected, gate, open_wire, submission
 from tests.http.serving import House, Said, definitions, opened
 from tests.http.test_raw import SMUGGLED
@@ -16,8 +16,8 @@ from tests.http.test_raw import SMUGGLED
 pytestmark = pytest.mark.anyio
 
 HERE = ("howera", "cutx")
-PATIENT = Limits(lag=0, patience=600)
-AT_ONCE = Limits(lag=0, patience=0)
+PATIENT = LimitsSection(lag=0, patience=600)
+AT_ONCE = LimitsSection(lag=0, patience=0)
 EVENT = {"status": "UPLOADED", "occurred_at": "2026-01-01T00:00:00Z"}
 
 

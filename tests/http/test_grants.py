@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from jobrunner import app
-from jobrunner.config.settings import Config, Server, Store
+from jobrunner.config.settings import Config, ServerSection, StoreSection
 from jobrunner.errors import OutcomeUnknown
 from jobrunner.stages import Registry
 from jobrunner.store.batch import write_batch
@@ -121,7 +121,7 @@ async def test_an_unknown_outcome_is_asked_again(tmp_path: Path) -> None:
 @asynccontextmanager
 async def again(folder: Path) -> AsyncIterator[Caller]:
     """The next life in this folder, and its admin."""
-    config = Config(server=Server(port=0), store=Store(path=str(folder / "jobs.db")))
+    config = Config(server=ServerSection(port=0), store=StoreSection(path=str(folder / "jobs.db")))
     token = (folder / "admin.token").read_text().strip()
     async with (
         app.running(config, lambda *_, **__: None, registry=Registry()) as service,

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.config.settings import Limits as Settings
-from jobrunner.config.settings import Server
+from jobrunner.config.settings import LimitsSection as Settings
+from jobrunner.config.settings import ServerSection
 from jobrunner.errors import Refused
 from jobrunner.http.frame.limits import KNOWN_MAX, Bounds, Limits, Rate, network_of
 from tests.http.serving import House, Said, definitions, opened
@@ -281,7 +281,7 @@ async def test_every_answer_carries_what_keeps_browsers_safe(house: House) -> No
 
 
 async def test_operators_have_a_listener_of_their_own(tmp_path: Path) -> None:
-    server = Server(port=0, admin_host="127.0.0.1", admin_port=0, drain_seconds=1)
+    server = ServerSection(port=0, admin_host="127.0.0.1", admin_port=0, drain_seconds=1)
     registry = definitions(names=("howera",))
     async with opened(tmp_path, server=server, registry=registry) as house:
         inside = house.admin

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobrunner.config.settings import Server
+from jobrunner.config.settings import ServerSection
 from jobrunner.core.features.meter import Meter, Readings
 from jobrunner.http.routes.admin.metrics import is_local
 from jobrunner.stages import Registry
@@ -93,7 +93,7 @@ def test_what_is_here(address: str | None, here: bool) -> None:
 
 
 async def test_operators_may_have_it_to_themselves(tmp_path: Path) -> None:
-    apart = Server(port=0, drain_seconds=1, admin_host="127.0.0.1", admin_port=0)
+    apart = ServerSection(port=0, drain_seconds=1, admin_host="127.0.0.1", admin_port=0)
     async with opened(tmp_path, server=apart) as house:
         public = Caller(house.session, house.service.url, None)
         inside = Caller(house.session, house.service.admin_url, None)

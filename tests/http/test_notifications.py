@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.config.settings import Downloads, NotifySettings, WorkflowSettings
+from jobrunner.config.settings import DownloadsSection, NotifySettings, WorkflowSettings
 from tests.http.serving import Caller, House, definitions, opened
 from tests.receiving import Receiver, receiving, says, silence
 
@@ -32,7 +32,7 @@ async def house(tmp_path: Path, receiver: Receiver) -> AsyncIterator[House]:
 
 
 def at_work(folder: Path, receiver: Receiver) -> AbstractAsyncContextManager[House]:
-    downloads = Downloads(allow_private=(receiver.place,))
+    downloads = DownloadsSection(allow_private=(receiver.place,))
     return opened(folder, downloads=downloads, registry=definitions(names=("cutx",)))
 
 

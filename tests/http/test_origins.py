@@ -9,7 +9,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
-from jobrunner.config.settings import Limits, Server
+from jobrunner.config.settings import LimitsSection, ServerSection
 from jobrunner.http.frame.origins import client_of, is_direct, is_this_machine
 from tests.http.serving import Caller, House, definitions, opened
 
@@ -25,7 +25,7 @@ async def house(
     tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
 ) -> AsyncIterator[House]:
     """Everybody is the admin here."""
-    server = Server(port=0, drain_seconds=1, public_url=PUBLIC)
+    server = ServerSection(port=0, drain_seconds=1, public_url=PUBLIC)
     folder, registry = tmp_path_factory.mktemp("open"), definitions(names=("howera",))
     async with opened(folder, mode="none", server=server, registry=registry) as house:
         yield house
@@ -130,7 +130,7 @@ async def test_a_link_from_anywhere_leads_to_a_page_and_to_nothing_else(house: H
 
 
 async def test_the_listener_of_operators_is_as_careful(tmp_path: Path) -> None:
-    apart = Server(port=0, drain_seconds=1, admin_host="127.0.0.1", admin_port=0)
+    apart = ServerSection(port=0, drain_seconds=1, admin_host="127.0.0.1", admin_port=0)
     async with opened(tmp_path, mode="none", server=apart) as house:
         inside = Caller(house.session, house.service.admin_url, house.contract)
         assert (await inside.get("/admin/tokens")).status == 200
@@ -219,8 +219,8 @@ def test_nobody_is_believed_where_nobody_is_trusted() -> None:
 
 async def test_guesses_are_charged_to_who_makes_them(tmp_path: Path) -> None:
     """Behind one proxy, one guesses and another has forgotten its token."""
-    server = Server(port=0, drain_seconds=1, trusted_proxies=("127.0.0.0/8",))
-    limits = Limits(anonymous_per_second=0.1, burst=5)
+    server = ServerSection(port=0, drain_seconds=1, trusted_proxies=("127.0.0.0/8",))
+    limits = LimitsSection(anonymous_per_second=0.1, burst=5)
     registry = definitions(names=("howera",))
     async with opened(tmp_path, server=server, limits=limits, registry=registry) as house:
 

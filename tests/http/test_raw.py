@@ -12,7 +12,7 @@ import anyio
 import msgspec
 import pytest
 
-from jobrunner.config.settings import Limits
+from jobrunner.config.settings import LimitsSection
 from jobrunner.http.frame import call
 from tests.http.serving import House, definitions, opened
 
@@ -198,7 +198,7 @@ async def test_requests_in_a_row_are_answered_in_a_row(house: House) -> None:
 
 async def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
     registry = definitions(names=("howera",))
-    async with opened(tmp_path, limits=Limits(connections=40), registry=registry) as house:
+    async with opened(tmp_path, limits=LimitsSection(connections=40), registry=registry) as house:
         place = urlsplit(house.service.url)
         held = [await asyncio.open_connection(place.hostname, place.port) for _ in range(60)]
         told = []

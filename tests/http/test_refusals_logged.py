@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobrunner.config.settings import Limits
+from jobrunner.config.settings import LimitsSection
 from jobrunner.http.frame import refusals
 from tests.http.serving import Caller, House, Said, opened
 
@@ -17,7 +17,7 @@ NOBODYS = "019a0000-0000-7000-8000-000000000000"
 
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[House]:
-    limits = Limits(lag=0, anonymous_per_second=0)
+    limits = LimitsSection(lag=0, anonymous_per_second=0)
     async with opened(tmp_path, limits=limits) as found:
         yield found
 

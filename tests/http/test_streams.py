@@ -10,7 +10,7 @@ import anyio
 import msgspec
 import pytest
 
-from jobrunner.config.settings import Limits
+from jobrunner.config.settings import LimitsSection
 from jobrunner.http.routes.jobs import streams
 from tests.http.serving import Caller, House, definitions, opened
 
@@ -315,7 +315,7 @@ async def test_at_the_end_of_the_service_streams_say_when_to_come_again(tmp_path
 
 async def test_so_many_streams_of_one_user_and_no_more(tmp_path: Path) -> None:
     """Those whose reader is gone do not count; other users have their own."""
-    limits, registry = Limits(streams_per_user=2), definitions(names=NAMES)
+    limits, registry = LimitsSection(streams_per_user=2), definitions(names=NAMES)
     async with (
         opened(tmp_path, limits=limits, registry=registry) as house,
         listening(house.ada, "/events"),

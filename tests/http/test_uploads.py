@@ -12,7 +12,7 @@ import anyio
 import msgspec
 import pytest
 
-from jobrunner.config.settings import Server
+from jobrunner.config.settings import ServerSection
 from jobrunner.errors import Refused
 from jobrunner.http.frame.call import Settings
 from jobrunner.http.frame.streamed_bodies import Stream
@@ -234,7 +234,7 @@ async def test_an_empty_file_is_none(house: House) -> None:
 
 
 async def test_chunks_beyond_the_limit_are_not_kept(tmp_path: Path) -> None:
-    server = Server(port=0, drain_seconds=1, max_upload=100_000)
+    server = ServerSection(port=0, drain_seconds=1, max_upload=100_000)
     async with opened(tmp_path, registry=takers(), server=server) as house:
         job = await house.ada.submit("howera")
         async with line(house) as (reader, writer):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from multidict import CIMultiDict
 
-from jobrunner.config.settings import Limits
+from jobrunner.config.settings import LimitsSection
 from jobrunner.http.routes.workers.signatures import verified
 from tests.http.hostile_webhooks import BODY, Hostile, listed, made
 from tests.http.posting import (
@@ -37,7 +37,7 @@ async def provider(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, secret(KEY))
         folder = tmp_path_factory.mktemp("hostile")
-        async with listening(folder, limits=Limits(anonymous_per_second=0)) as provider:
+        async with listening(folder, limits=LimitsSection(anonymous_per_second=0)) as provider:
             await provider.listens("awaited", timeout_s=10**6)
             yield provider
 
@@ -124,7 +124,7 @@ async def test_who_forges_is_slowed_down_and_the_source_is_heard(
 ) -> None:
     """R-P8: refused signatures are charged to their address, and what is signed never is."""
     monkeypatch.setenv(VARIABLE, secret(KEY))
-    limits = Limits(anonymous_per_second=0.1, burst=10)
+    limits = LimitsSection(anonymous_per_second=0.1, burst=10)
     async with listening(tmp_path, limits=limits) as provider:
         body = saying("p-1")
         forged = [*signed("w-1", body, key=STRANGER), *TYPE]

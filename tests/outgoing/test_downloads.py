@@ -18,7 +18,7 @@ from jobrunner.files.kinds import AUDIO, HEAD_SIZE, IMAGES, VIDEO, sniff
 from jobrunner.files.space import Room
 from jobrunner.outgoing.calls import Patience
 from jobrunner.outgoing.downloads import Downloaded, Downloader
-from jobrunner.outgoing.exchange import Client, Gate, open_gate
+from jobrunner.outgoing.exchange import Client, OutgoingGate, open_gate
 from jobrunner.outgoing.rules import Rules, origins_of, rules_of
 from jobrunner.ports import SystemChildren, SystemFiles
 from jobrunner.providers.answers import retry_after_s
@@ -57,14 +57,14 @@ async def connector() -> Watched:
 
 
 @pytest.fixture
-async def gate(server: Server, connector: Watched) -> AsyncIterator[Gate]:
+async def gate(server: Server, connector: Watched) -> AsyncIterator[OutgoingGate]:
     """Opens the server's address, and that alone."""
     async with open_gate(connector, rules_of((), [f"127.0.0.1:{server.port}"])) as opened:
         yield opened
 
 
 @pytest.fixture
-def downloader(gate: Gate) -> Downloader:
+def downloader(gate: OutgoingGate) -> Downloader:
     return Downloader(gate, SystemChildren(), 10 * MIB)
 
 
@@ -103,7 +103,7 @@ async def test_a_chunked_body_goes_into_an_open_file(
 
 
 async def test_the_disk_is_looked_at_while_it_fills(
-    server: Server, gate: Gate, tmp_path: Path
+    server: Server, gate: OutgoingGate, tmp_path: Path
 ) -> None:
     """How large it will be, the server did not say."""
 
@@ -145,7 +145,9 @@ async def test_an_endless_body_ends_at_the_cap(
     assert os.listdir(tmp_path) == []
 
 
-async def test_the_operators_cap_holds_whatever_a_stage_asks(server: Server, gate: Gate) -> None:
+async def test_the_operators_cap_holds_whatever_a_stage_asks(
+    server: Server, gate: OutgoingGate
+) -> None:
     small = Downloader(gate, SystemChildren(), 1000)
     sink = io.BytesIO()
     for size, fits in ((1000, True), (1001, False)):
@@ -189,7 +191,7 @@ async def test_a_slow_body_ends_at_its_deadline(
 
 
 async def test_a_bomb_is_never_unpacked(
-    server: Server, downloader: Downloader, gate: Gate, tmp_path: Path
+    server: Server, downloader: Downloader, gate: OutgoingGate, tmp_path: Path
 ) -> None:
     """200 MB in 200 kB: as a file it is refused by its coding or its type; as an answer, as soon
     as what it unpacks to passes the cap."""
@@ -253,7 +255,7 @@ async def test_a_torn_answer_may_be_asked_for_again(
     assert os.listdir(tmp_path) == []
 
 
-async def test_nobody_there_may_be_asked_again(gate: Gate, server: Server) -> None:
+async def test_nobody_there_may_be_asked_again(gate: OutgoingGate, server: Server) -> None:
     free = socket.socket()
     free.bind(("127.0.0.1", 0))
     port = free.getsockname()[1]
@@ -312,7 +314,7 @@ async def test_a_download_that_is_given_up_leaves_nothing(
 async def test_a_status_is_classed(
     server: Server,
     downloader: Downloader,
-    gate: Gate,
+    gate: OutgoingGate,
     status: str,
     kind: type[StageFault],
     code: str,
@@ -370,7 +372,9 @@ async def test_a_loop_of_redirects_ends(server: Server, downloader: Downloader) 
     assert len(server.seen) == 4
 
 
-async def test_no_redirect_leads_inside(server: Server, gate: Gate, connector: Watched) -> None:
+async def test_no_redirect_leads_inside(
+    server: Server, gate: OutgoingGate, connector: Watched
+) -> None:
     """P9 R9: every hostile URL as the end of a chain of one and of two redirects: the only
     connections are those to the server that redirects."""
     server.plays("/to", anywhere)
@@ -408,7 +412,7 @@ async def test_a_redirect_into_another_port_of_this_machine_is_not_followed(
 
 
 async def test_a_strangers_redirect_does_not_enter_a_plugins_origin(
-    server: Server, gate: Gate, connector: Watched
+    server: Server, gate: OutgoingGate, connector: Watched
 ) -> None:
     """What the operator opened to the plugin is open to the plugin's own words only."""
     async with listening() as model:
@@ -421,7 +425,7 @@ async def test_a_strangers_redirect_does_not_enter_a_plugins_origin(
         assert (await plugin.get(f"{model.url}/jump")).status == 200
 
 
-async def test_what_the_caller_sent_stays_at_its_origin(server: Server, gate: Gate) -> None:
+async def test_what_the_caller_sent_stays_at_its_origin(server: Server, gate: OutgoingGate) -> None:
     async with listening() as other:
         other.plays("/on", moved(f"{server.url}/end"))
         server.says("/end", b"{}")
@@ -436,14 +440,14 @@ async def test_what_the_caller_sent_stays_at_its_origin(server: Server, gate: Ga
         assert {"authorization", "cookie", "x-key"} & set(other.seen[0].headers) == set()
 
 
-async def test_cookies_are_not_kept(server: Server, gate: Gate) -> None:
+async def test_cookies_are_not_kept(server: Server, gate: OutgoingGate) -> None:
     url = server.says("/cookie", b"{}", Set_Cookie="a=b; Path=/")
     for _ in range(2):
         await Client(gate).get(url)
     assert "cookie" not in server.seen[1].headers
 
 
-async def test_only_reading_requests_follow(server: Server, gate: Gate) -> None:
+async def test_only_reading_requests_follow(server: Server, gate: OutgoingGate) -> None:
     server.says("/end", b"{}")
     url = server.plays("/moved", moved("/end", 307))
     client = Client(gate)
@@ -456,7 +460,7 @@ async def test_only_reading_requests_follow(server: Server, gate: Gate) -> None:
 # ---------------------------------------------------------------- the client
 
 
-async def test_json_goes_out_and_comes_back(server: Server, gate: Gate) -> None:
+async def test_json_goes_out_and_comes_back(server: Server, gate: OutgoingGate) -> None:
     url = server.says("/v1", b'{"id": "p1"}', "201 Created", X_Id="7")
     reply = await Client(gate).post(url, json={"prompt": "ü"}, headers={"Idempotency-Key": "k"})
     assert (reply.status, reply.json(), reply.headers["x-id"]) == (201, {"id": "p1"}, "7")
@@ -466,13 +470,15 @@ async def test_json_goes_out_and_comes_back(server: Server, gate: Gate) -> None:
     assert asked.headers["idempotency-key"] == "k"
 
 
-async def test_an_answer_that_is_no_json_may_be_asked_for_again(server: Server, gate: Gate) -> None:
+async def test_an_answer_that_is_no_json_may_be_asked_for_again(
+    server: Server, gate: OutgoingGate
+) -> None:
     reply = await Client(gate).get(server.says("/p", b"<html>gateway</html>"))
     with pytest.raises(RetryableFailure, match="no JSON"):
         reply.json()
 
 
-async def test_an_answer_has_a_cap(server: Server, gate: Gate) -> None:
+async def test_an_answer_has_a_cap(server: Server, gate: OutgoingGate) -> None:
     url = server.says("/big", b"x" * 1001)
     assert len((await Client(gate).get(url, max_size=1001)).body) == 1001
     fault = await refused(PermanentFailure, Client(gate).get(url, max_size=1000))
@@ -491,7 +497,7 @@ async def test_an_origin_that_opens_while_the_plugin_runs_is_its_own(server: Ser
         await refused(PermanentFailure, Client(gate).get(url))
 
 
-async def test_many_at_once_share_one_gate(server: Server, gate: Gate) -> None:
+async def test_many_at_once_share_one_gate(server: Server, gate: OutgoingGate) -> None:
     url = server.says("/v1", b"{}")
     client = Client(gate)
     async with anyio.create_task_group() as group:

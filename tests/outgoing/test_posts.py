@@ -7,7 +7,7 @@ import pytest
 
 from jobrunner.core.features.notifications import Heard, Post
 from jobrunner.outgoing.calls import Patience
-from jobrunner.outgoing.exchange import Gate, open_gate
+from jobrunner.outgoing.exchange import OutgoingGate, open_gate
 from jobrunner.outgoing.posts import BODY_READ, EXCERPT_MAX, PATIENCE, misfit_url, tell
 from jobrunner.outgoing.rules import rules_of
 from tests.outgoing.outlets import INSIDE_4, INSIDE_6, Lies, Loopback, Watched, notations
@@ -27,19 +27,19 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 
 @pytest.fixture
-async def gate(receiver: Receiver) -> AsyncIterator[Gate]:
+async def gate(receiver: Receiver) -> AsyncIterator[OutgoingGate]:
     rules = rules_of((), [receiver.place])
     async with open_gate(Watched(Loopback), rules) as found:
         yield found
 
 
 async def told(
-    gate: Gate, url: str, *, trusted: bool = False, patience: Patience = PATIENCE
+    gate: OutgoingGate, url: str, *, trusted: bool = False, patience: Patience = PATIENCE
 ) -> Heard:
     return await tell(gate, Post(url, HEADERS, b'{"type":"x"}', trusted), patience)
 
 
-async def test_it_arrives_as_it_was_signed(receiver: Receiver, gate: Gate) -> None:
+async def test_it_arrives_as_it_was_signed(receiver: Receiver, gate: OutgoingGate) -> None:
     assert await told(gate, receiver.url("/a?b=c")) == Heard(200)
     (sent,) = receiver.sent
     assert sent.line == "POST /a?b=c HTTP/1.1"
@@ -51,7 +51,7 @@ async def test_it_arrives_as_it_was_signed(receiver: Receiver, gate: Gate) -> No
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_a_failure_and_is_not_followed(
-    receiver: Receiver, gate: Gate, status: int
+    receiver: Receiver, gate: OutgoingGate, status: int
 ) -> None:
     receiver.scripts = [says(f"{status} Moved", Location=receiver.url("/elsewhere"))]
     heard = await told(gate, receiver.url())
@@ -59,7 +59,7 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(
     assert [sent.line for sent in receiver.sent] == ["POST /hook HTTP/1.1"]
 
 
-async def test_patience_that_is_asked_for_is_heard(receiver: Receiver, gate: Gate) -> None:
+async def test_patience_that_is_asked_for_is_heard(receiver: Receiver, gate: OutgoingGate) -> None:
     receiver.scripts = [
         says("429 Slow", b"slow\r\ndown \x1b[31m", Retry_After="120"),
         says("503 Off", Retry_After="x"),
@@ -70,7 +70,7 @@ async def test_patience_that_is_asked_for_is_heard(receiver: Receiver, gate: Gat
     assert (await told(gate, receiver.url())).retry_after_s == 0
 
 
-async def test_gone(receiver: Receiver, gate: Gate) -> None:
+async def test_gone(receiver: Receiver, gate: OutgoingGate) -> None:
     receiver.scripts = [says("410 Gone")]
     assert (await told(gate, receiver.url())).status == 410
 
@@ -85,7 +85,7 @@ async def drip(sent: Sent, writer: Writer) -> None:
 
 @pytest.mark.parametrize("script", [silence, drip])
 async def test_one_that_hangs_costs_its_time(
-    receiver: Receiver, gate: Gate, script: Script
+    receiver: Receiver, gate: OutgoingGate, script: Script
 ) -> None:
     receiver.scripts = [script]
     heard = await told(gate, receiver.url(), patience=SOON)
@@ -95,7 +95,7 @@ async def test_one_that_hangs_costs_its_time(
 
 @pytest.mark.parametrize("data", [b"", b"HTTP/1.1 2", b"\x00\xff\x00", b"SSH-2.0-x\r\n"])
 async def test_one_that_closes_in_the_middle_has_not_answered(
-    receiver: Receiver, gate: Gate, data: bytes
+    receiver: Receiver, gate: OutgoingGate, data: bytes
 ) -> None:
     receiver.scripts = [raw(data)]
     heard = await told(gate, receiver.url())
@@ -103,7 +103,9 @@ async def test_one_that_closes_in_the_middle_has_not_answered(
     assert heard.error
 
 
-async def test_a_success_counts_from_its_status_line_on(receiver: Receiver, gate: Gate) -> None:
+async def test_a_success_counts_from_its_status_line_on(
+    receiver: Receiver, gate: OutgoingGate
+) -> None:
     """Its body is not waited for, whether it is torn, endless or never comes."""
 
     async def unending(sent: Sent, writer: Writer) -> None:
@@ -115,7 +117,9 @@ async def test_a_success_counts_from_its_status_line_on(receiver: Receiver, gate
     assert (await told(gate, receiver.url())).well
 
 
-async def test_no_more_is_read_of_a_refusal_than_a_line(receiver: Receiver, gate: Gate) -> None:
+async def test_no_more_is_read_of_a_refusal_than_a_line(
+    receiver: Receiver, gate: OutgoingGate
+) -> None:
     poured = 0
 
     async def flood(sent: Sent, writer: Writer) -> None:
@@ -133,7 +137,7 @@ async def test_no_more_is_read_of_a_refusal_than_a_line(receiver: Receiver, gate
     assert poured < 32 * 1024**2
 
 
-async def test_nobody_there(gate: Gate, receiver: Receiver) -> None:
+async def test_nobody_there(gate: OutgoingGate, receiver: Receiver) -> None:
     receiver.scripts = [silence]
     async with receiving() as other:
         place = other.url()
@@ -173,7 +177,7 @@ async def test_the_operators_url_never_leads_to_the_link_itself() -> None:
     assert connector.sockets == 0
 
 
-async def test_a_header_is_never_two(receiver: Receiver, gate: Gate) -> None:
+async def test_a_header_is_never_two(receiver: Receiver, gate: OutgoingGate) -> None:
     receiver.scripts = [says("200 OK")]
     url = receiver.url("/a%0d%0aX-Evil:%201?b=%0d%0aX-Evil:%202")
     assert (await told(gate, url)).well

@@ -12,7 +12,7 @@ from yarl import URL
 
 from jobrunner.errors import PermanentFailure, RetryableFailure, StageFault
 from jobrunner.outgoing.downloads import Downloader
-from jobrunner.outgoing.exchange import Client, Gate, open_gate
+from jobrunner.outgoing.exchange import Client, OutgoingGate, open_gate
 from jobrunner.outgoing.rules import (
     Rules,
     is_public,
@@ -207,7 +207,7 @@ def test_a_redirect_is_read_in_one_way_only() -> None:
 # ---------------------------------------------------------------- through the whole way out
 
 
-async def verdict(gate: Gate, url: str) -> StageFault:
+async def verdict(gate: OutgoingGate, url: str) -> StageFault:
     with pytest.raises(StageFault) as caught:
         await Client(gate).get(url)
     return caught.value

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobrunner import app
-from jobrunner.config.settings import Config, Limits, WorkflowSettings
+from jobrunner.config.settings import Config, LimitsSection, WorkflowSettings
 from tests.http.serving import Caller, House, opened
 from tests.plugins import test_ss_at_work as ss
 from tests.plugins.test_howera_at_work import _ffmpeg, assets, at, tell, uploaded, with_provider
@@ -172,7 +172,7 @@ async def test_a_new_run_begins_behind_what_a_worker_sent(
 async def tables(folder: Path, **stages: str) -> AsyncIterator[House]:
     workflows = {"ss": WorkflowSettings(stages=stages)}
     registry = app.load_definitions(Config(workflows=workflows))
-    limits = Limits(free_disk=0, lag=0)
+    limits = LimitsSection(free_disk=0, lag=0)
     async with opened(folder, registry=registry, limits=limits, workflows=workflows) as here:
         yield here
 

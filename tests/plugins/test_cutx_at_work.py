@@ -18,12 +18,12 @@ from PIL import Image
 from jobrunner import app
 from jobrunner.config.settings import (
     Config,
-    Credits,
-    Downloads,
-    Limits,
+    CreditsSection,
+    DownloadsSection,
+    LimitsSection,
     RetrySettings,
-    Server,
-    Store,
+    ServerSection,
+    StoreSection,
     WebhookSettings,
     WorkflowSettings,
 )
@@ -164,11 +164,11 @@ async def home(
         settings=settings, retry={"processing": SOON}, limit={"processing": limit_s}
     )
     config = Config(
-        server=Server(port=0, drain_seconds=1, public_url=public_url),
-        store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets"), min_free=0),
-        limits=Limits(lag=0),
-        credits=Credits(initial=credits),
-        downloads=Downloads(max_size=max_size),
+        server=ServerSection(port=0, drain_seconds=1, public_url=public_url),
+        store=StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets"), min_free=0),
+        limits=LimitsSection(lag=0),
+        credits=CreditsSection(initial=credits),
+        downloads=DownloadsSection(max_size=max_size),
         workflows={"cutx": cutx},
         webhooks={"replicate": WebhookSettings((VARIABLE,))} if "provider_url" in settings else {},
     )
@@ -829,9 +829,11 @@ async def test_every_event_is_one_line(tmp_path: Path) -> None:
     """C17 C43 C44 C45 C47: of a real run, as the service writes them."""
     told = Told()
     config = Config(
-        server=Server(port=0, drain_seconds=1),
-        store=Store(path=str(tmp_path / "jobs.db"), assets=str(tmp_path / "assets"), min_free=0),
-        limits=Limits(lag=0),
+        server=ServerSection(port=0, drain_seconds=1),
+        store=StoreSection(
+            path=str(tmp_path / "jobs.db"), assets=str(tmp_path / "assets"), min_free=0
+        ),
+        limits=LimitsSection(lag=0),
     )
     async with app.running(config, told.log) as service, aiohttp.ClientSession() as session:
         here = Home(service, session, tmp_path, [])

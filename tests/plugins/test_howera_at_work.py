@@ -17,7 +17,13 @@ import pytest
 from jobrunner_howera import clip, film
 
 from jobrunner import app
-from jobrunner.config.settings import Config, Limits, RetrySettings, Server, WorkflowSettings
+from jobrunner.config.settings import (
+    Config,
+    LimitsSection,
+    RetrySettings,
+    ServerSection,
+    WorkflowSettings,
+)
 from jobrunner.testing.providers import (
     Cut,
     Fault,
@@ -82,8 +88,8 @@ async def house(
     )
     workflows = {"howera": howera}
     registry = app.load_definitions(Config(workflows=workflows))
-    server = Server(port=0, drain_seconds=5)
-    limits = Limits(free_disk=0, lag=0)
+    server = ServerSection(port=0, drain_seconds=5)
+    limits = LimitsSection(free_disk=0, lag=0)
     async with opened(
         folder, registry=registry, server=server, limits=limits, workflows=workflows
     ) as here:

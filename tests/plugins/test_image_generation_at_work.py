@@ -14,7 +14,7 @@ from jobrunner_image_generation.stage import generate
 from PIL import Image
 
 from jobrunner.config.overrides import laid_over
-from jobrunner.config.settings import QuotaSettings, RetrySettings, Server, WorkflowSettings
+from jobrunner.config.settings import QuotaSettings, RetrySettings, ServerSection, WorkflowSettings
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.stages import Registry
 from jobrunner.testing.providers import (
@@ -61,7 +61,7 @@ def at_work(**settings: Any) -> Registry:
 
 @asynccontextmanager
 async def house(folder: Path, **settings: Any) -> AsyncIterator[House]:
-    server = Server(port=0, drain_seconds=5)
+    server = ServerSection(port=0, drain_seconds=5)
     async with opened(folder, registry=at_work(**settings), server=server) as here:
         yield here
 

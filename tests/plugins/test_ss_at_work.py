@@ -11,7 +11,13 @@ import pytest
 from jobrunner_ss.demo import QUESTION, _table
 
 from jobrunner import app
-from jobrunner.config.settings import Config, Limits, RetrySettings, Server, WorkflowSettings
+from jobrunner.config.settings import (
+    Config,
+    LimitsSection,
+    RetrySettings,
+    ServerSection,
+    WorkflowSettings,
+)
 from tests.http.serving import House, Said, opened
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +32,7 @@ async def house(folder: Path) -> AsyncIterator[House]:
     soon = RetrySettings(base=0.02, cap=0.05)
     workflows = {"ss": WorkflowSettings(retry={"running": soon, "created": soon})}
     registry = app.load_definitions(Config(workflows=workflows))
-    server, limits = Server(port=0, drain_seconds=5), Limits(free_disk=0, lag=0)
+    server, limits = ServerSection(port=0, drain_seconds=5), LimitsSection(free_disk=0, lag=0)
     async with opened(
         folder, registry=registry, server=server, limits=limits, workflows=workflows
     ) as here:

@@ -219,15 +219,15 @@ async def test_what_nobody_speaks_of_is_swept_at_a_start(tmp_path: Path) -> None
 async def swept(folder: Path, press: Press) -> AsyncIterator[Press]:
     """The next life of the service."""
     from jobrunner import app
-    from jobrunner.config.settings import Config, Server, Store
+    from jobrunner.config.settings import Config, ServerSection, StoreSection
 
     registry = Registry()
     registry.add(Stage("press.write", press.write))
     registry.add(Stage("press.print", press.print))
     registry.add(PRESS)
     config = Config(
-        server=Server(port=0, drain_seconds=1),
-        store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
+        server=ServerSection(port=0, drain_seconds=1),
+        store=StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
     )
     async with app.running(config, lambda *_, **__: None, registry=registry):
         yield press

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from jobrunner import Companion, Hosting, Opened, app, companion
-from jobrunner.config.settings import Config, Server, Store
+from jobrunner.config.settings import Config, ServerSection, StoreSection
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.log import Log
@@ -72,8 +72,8 @@ async def house(folder: Path, *companions: Companion, **server: Any) -> AsyncIte
     for one in companions:
         registry.add(one)
     config = Config(
-        server=Server(port=0, drain_seconds=1, **server),
-        store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
+        server=ServerSection(port=0, drain_seconds=1, **server),
+        store=StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
     )
     text = io.StringIO()
     log = Log(text)

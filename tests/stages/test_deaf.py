@@ -13,14 +13,14 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner import Context, Definition, Done, Stage
-from jobrunner.config.settings import Server
+from jobrunner.config.settings import ServerSection
 from jobrunner.stages import Registry
 from tests.http.fickle import DEFINITION, FUNCTIONS, Params
 from tests.http.serving import House, opened
 
 pytestmark = pytest.mark.anyio
 
-PROMPT = Server(port=0, drain_seconds=0)
+PROMPT = ServerSection(port=0, drain_seconds=0)
 
 
 def running(run: Callable[[Context[Any]], Awaitable[Done]]) -> Registry:

@@ -29,7 +29,7 @@ async def test_what_it_asks_for_is_checked_where_it_is_done(
         server.says("/large", PNG + bytes(17 * MIB))
         async with house(tmp_path, server) as here:
             job = await done(here, "process", "lie", "/large", name=lie)
-            assert job["result"][:2] == ["Problem", code], job
+            assert job["result"][:2] == ["CarriedFault", code], job
             if lie == "size":  # of what is held in our own memory
                 assert "larger than 16777216 bytes" in job["result"][2]
         if lie not in ("size", "name"):

@@ -191,7 +191,7 @@ async def test_every_try_of_a_notification_is_a_span(
     tmp_path: Path, spans: InMemorySpanExporter
 ) -> None:
     async with receiving() as receiver:
-        wanted = settings.Downloads(allow_private=(receiver.place,))
+        wanted = settings.DownloadsSection(allow_private=(receiver.place,))
         async with opened(tmp_path, registry=hello(), downloads=wanted) as house:
             await greeted(house, receiver.url("/hook/secret-path"), traceparent=PARENT)
             with anyio.fail_after(30):
@@ -249,7 +249,7 @@ async def test_a_stage_knows_its_place_and_sends_it_along(
     registry.add(greet)
     registry.add(jobrunner_hello.definition)
     async with receiving() as server:
-        wanted = settings.Downloads(allow_private=(server.place,))
+        wanted = settings.DownloadsSection(allow_private=(server.place,))
         async with opened(tmp_path, registry=registry, downloads=wanted) as house:
             job = await greeted(house, name=server.url("/"), traceparent=PARENT)
     attempt = by_name(spans)["attempt hello.greet"]
@@ -265,7 +265,7 @@ async def test_they_leave_over_otlp(tmp_path: Path) -> None:
     """To a collector of loopback, in the protocol's own words; the last ones before the service
     ends."""
     async with receiving() as collector:
-        wanted = settings.Telemetry(f"http://{collector.place}")
+        wanted = settings.TelemetrySection(f"http://{collector.place}")
         async with opened(tmp_path, registry=hello(), telemetry=wanted) as house:
             await greeted(house, traceparent=PARENT)
     names, services = [], set()

@@ -22,7 +22,7 @@ from jobrunner.store.batch import Committed, write_batch
 from jobrunner.store.compiling import Row, Work, compiled
 from jobrunner.store.statements import Statement
 from jobrunner.store.writer import Writer
-from jobrunner.testing.simulation.world import Handle, empty_database
+from jobrunner.testing.simulation.world import WatchedConnection, empty_database
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -51,11 +51,11 @@ def ack_before_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 def double_spawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are looked up first, and nobody looks again inside the transaction."""
 
-    def executemany(self: Handle, text: str, rows: Any) -> sqlite3.Cursor:
+    def executemany(self: WatchedConnection, text: str, rows: Any) -> sqlite3.Cursor:
         text = text.replace("INSERT INTO keys", "INSERT OR REPLACE INTO keys")
         return sqlite3.Connection.executemany(self, text, rows)
 
-    monkeypatch.setattr(Handle, "executemany", executemany, raising=False)
+    monkeypatch.setattr(WatchedConnection, "executemany", executemany, raising=False)
 
 
 def stage_started_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import anyio
 from msgspec.structs import replace
 
 from jobrunner import app
-from jobrunner.config.settings import Config, Limits, Server, Store
+from jobrunner.config.settings import Config, LimitsSection, ServerSection, StoreSection
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.log import Log
 from jobrunner.stages import Registry
@@ -97,9 +97,9 @@ async def living(
     place of the system's."""
     told = Told()
     config = Config(
-        server=Server(port=0, drain_seconds=1),
-        store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
-        limits=Limits(lag=0),
+        server=ServerSection(port=0, drain_seconds=1),
+        store=StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
+        limits=LimitsSection(lag=0),
     )
     bound = replace(app.system_ports(), **ports)
     async with (

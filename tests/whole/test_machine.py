@@ -28,11 +28,11 @@ from hypothesis.stateful import (
 from jobrunner import app
 from jobrunner.config.settings import (
     Config,
-    Plugins,
+    PluginsSection,
     QuotaSettings,
     RetrySettings,
-    Server,
-    Store,
+    ServerSection,
+    StoreSection,
     WorkflowSettings,
 )
 from tests.whole.process import Said, event
@@ -87,9 +87,9 @@ def config(folder: Path) -> Config:
         stages=OUTSIDE, retry={"running": SOON}, quota=QuotaSettings(open_jobs=0, per_minute=0)
     )
     return Config(
-        server=Server(port=0, drain_seconds=1),
-        store=Store(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
-        plugins=Plugins(path=str(folder / "none")),
+        server=ServerSection(port=0, drain_seconds=1),
+        store=StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
+        plugins=PluginsSection(path=str(folder / "none")),
         workflows=workflows | {"image-generation": pictures},
     )
 

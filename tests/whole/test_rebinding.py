@@ -19,7 +19,7 @@ import pytest
 
 from jobrunner import Context, Done, Stage, app
 from jobrunner.config.overrides import laid_over
-from jobrunner.config.settings import Config, Server, Store, WorkflowSettings
+from jobrunner.config.settings import Config, ServerSection, StoreSection, WorkflowSettings
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.stages import Registry
 from tests.http.serving import PLUGINS
@@ -432,8 +432,8 @@ def unpack(folder: Path) -> None:
 
 
 def config_in(folder: Path) -> Config:
-    store = Store(path=str(folder / "jobs.db"), assets=str(folder / "assets"))
-    return Config(server=Server(port=0, drain_seconds=0), store=store)
+    store = StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets"))
+    return Config(server=ServerSection(port=0, drain_seconds=0), store=store)
 
 
 def into(lines: list[dict[str, Any]]) -> Callable[..., None]:

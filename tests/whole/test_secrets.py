@@ -21,11 +21,11 @@ from jobrunner_howera import clip
 from jobrunner import app
 from jobrunner.config.settings import (
     Config,
-    Downloads,
-    Limits,
+    DownloadsSection,
+    LimitsSection,
     NotifySettings,
     RetrySettings,
-    Server,
+    ServerSection,
     WorkflowSettings,
 )
 from jobrunner.core.messages import Told
@@ -155,10 +155,10 @@ async def test_what_a_provider_repeats_is_nowhere_to_be_read(
         async with opened(
             folder,
             registry=app.load_definitions(Config(workflows=settings)),
-            server=Server(port=0, drain_seconds=1),
-            limits=Limits(free_disk=0, lag=0),
+            server=ServerSection(port=0, drain_seconds=1),
+            limits=LimitsSection(free_disk=0, lag=0),
             workflows=settings,
-            downloads=Downloads(allow_private=(receiver.place, f"127.0.0.1:{bird.port}")),
+            downloads=DownloadsSection(allow_private=(receiver.place, f"127.0.0.1:{bird.port}")),
         ) as here:
             said = Said(here)
             for form in FORMS:

@@ -34,7 +34,7 @@ class Wish(Struct, frozen=True):
     correlation_id: str = ""
 
 
-class Plan(Struct, frozen=True):
+class RerunPlan(Struct, frozen=True):
     """What the new job would be born of; ``pairs`` says which path gets which second one, ``ids``
     which file is known by which second id."""
 
@@ -73,7 +73,7 @@ class Reruns:
                 await self._world.children.in_thread(partial(untwin, self._world.assets, spare))
         return answer
 
-    async def _twinned(self, plan: Plan) -> Plan:
+    async def _twinned(self, plan: RerunPlan) -> RerunPlan:
         """With the files on the disk, as they are there."""
         if not plan.pairs:
             return plan
@@ -87,7 +87,7 @@ class Reruns:
         )
         return replace(plan, origin=replace(plan.origin, assets=assets))
 
-    async def planned(self, job: Snapshot, wish: Wish) -> Plan:
+    async def planned(self, job: Snapshot, wish: Wish) -> RerunPlan:
         """Raises: Refused."""
         if job.unreadable:
             stuck = job.stuck or ""
@@ -108,7 +108,7 @@ class Reruns:
         names = [asset.storage_path for asset in origin.assets]
         pairs = list(zip((asset.storage_path for asset in assets), names, strict=True))
         ids = {old.id: new.id for old, new in zip(assets, origin.assets, strict=True)}
-        return Plan(definition, params, origin, pairs, ids)
+        return RerunPlan(definition, params, origin, pairs, ids)
 
     async def _as_made(self, definition: Definition, job: Snapshot) -> Snapshot:
         """The job with its stages' own files where somebody went on from them."""
@@ -154,7 +154,7 @@ class Reruns:
         made, files = moved(newborn, definition.workflow.folder, artifacts, fresh, now)
         return Origin(job.id, wish.by.name, place, wish.reason, made, files, newborn.id)
 
-    def _submission(self, job: Snapshot, wish: Wish, plan: Plan) -> Submit:
+    def _submission(self, job: Snapshot, wish: Wish, plan: RerunPlan) -> Submit:
         """Under the owner's name: it is the owner's job, key, credits and files."""
         params, origin = plan.params, plan.origin
         said = [job.workflow, job.job_type, params, job.id, origin.place]

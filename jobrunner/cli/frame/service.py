@@ -27,7 +27,7 @@ INSIST_S = (0, 0.2, 1, 5)
 Query = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
-class Service:
+class RunningService:
     """One conversation. Every answer that is not a success is raised as what it says."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
@@ -117,7 +117,7 @@ class Service:
 
 
 @asynccontextmanager
-async def service(asking: Asking) -> AsyncIterator[Service]:
+async def service(asking: Asking) -> AsyncIterator[RunningService]:
     config = asking.load()
     url = asking.url or url_of(config)
     if not _is_address(url):
@@ -125,7 +125,7 @@ async def service(asking: Asking) -> AsyncIterator[Service]:
     token = asking.token or _admin_token(config)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with aiohttp.ClientSession(headers=headers, timeout=PATIENCE) as session:
-        yield Service(session, url.rstrip("/"))
+        yield RunningService(session, url.rstrip("/"))
 
 
 def _is_address(url: str) -> bool:

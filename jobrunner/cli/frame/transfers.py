@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from jobrunner.cli.frame.file import clock
-from jobrunner.cli.frame.service import Service, part
+from jobrunner.cli.frame.service import RunningService, part
 from jobrunner.errors import JobrunnerError, Refused, Unreachable
 
 BLOCK = 256 * 1024
@@ -22,7 +22,7 @@ PASSING = ("UPLOAD_IN_PROGRESS", "UPLOAD_OFFSET_MISMATCH", "OVERLOADED", "DRAINI
 Drawn = Callable[[int], None]
 
 
-async def sent(running: Service, where: str, file: Path, upload: str = "") -> str:
+async def sent(running: RunningService, where: str, file: Path, upload: str = "") -> str:
     """The id of the asset that the file became. A connection that breaks, or a service that starts
     again meanwhile, costs the bytes that were on the line."""
     try:
@@ -53,7 +53,7 @@ async def sent(running: Service, where: str, file: Path, upload: str = "") -> st
                 failures = await _or_again(fault, failures)
 
 
-async def fetched(running: Service, path: str, draft: Path, size: int | None) -> None:
+async def fetched(running: RunningService, path: str, draft: Path, size: int | None) -> None:
     """Fetch all of it, behind what is there of it already. Where nobody noted its size, an answer
     that came to its end is the whole of it, and nothing of an earlier one is kept."""
     failures = 0

@@ -20,20 +20,20 @@ from jobrunner.stages.params import Stale, decoded
 from jobrunner.stages.process.wire import (
     FRAME_MAX,
     HEAD,
+    Acknowledged,
     Keeping,
     Line,
     Making,
     Over,
-    Progress,
+    ProgressSaid,
     Said,
-    Stored,
     Task,
     Told,
     framed,
     length,
     told,
 )
-from jobrunner.stages.requests import Answer, Problem, Question
+from jobrunner.stages.requests import Answer, CarriedFault, Question
 
 T = TypeVar("T")
 BETWEEN_S = 0.1
@@ -130,12 +130,12 @@ class PipeHost:
         self._clock = SystemClock()
         self._ids = SystemIds(self._clock)
         self._last = float("-inf")
-        self._late: Progress | None = None
+        self._late: ProgressSaid | None = None
         self._lines = 0
 
     async def progress(self, percent: int | None, message: str | None) -> None:
         now = self._clock.monotonic()
-        self._late = Progress(percent, message)
+        self._late = ProgressSaid(percent, message)
         if now - self._last >= BETWEEN_S:
             self._last = now
             self.flush()
@@ -150,9 +150,11 @@ class PipeHost:
         """What is wanted meanwhile, by another thread of the stage, waits for its turn."""
         self.flush()
         answer = self._told(question, _sendable(question))
-        if isinstance(answer, Problem):
+        if isinstance(answer, CarriedFault):
             raise answer.fault()
-        assert not isinstance(answer, Task | Stored), f"{answer!r} is no answer to {question!r}"
+        assert not isinstance(answer, Task | Acknowledged), (
+            f"{answer!r} is no answer to {question!r}"
+        )
         return answer
 
     async def block(self, function: Callable[[], T]) -> T:

@@ -25,19 +25,19 @@ from jobrunner.stages.process import launcher
 from jobrunner.stages.process.wire import (
     FRAME_MAX,
     HEAD,
+    Acknowledged,
     Keeping,
     Line,
     Making,
     Over,
-    Progress,
+    ProgressSaid,
     Said,
-    Stored,
     Task,
     framed,
     length,
     said,
 )
-from jobrunner.stages.requests import Answer, Problem, Question, problem_of
+from jobrunner.stages.requests import Answer, CarriedFault, Question, carried
 
 LAUNCHER = str(Path(launcher.__file__).resolve())
 PATIENCE_S = 10.0
@@ -59,7 +59,7 @@ async def run_in_process(
         return failed("STAGE_UNAVAILABLE", text)
     program = (sys.executable, "-I", LAUNCHER)
     child = await children.spawn(program, _orders(stage), given.scratch, lent(given.settings))
-    attempt = Attempt(stage, child, host)
+    attempt = ProcessAttempt(stage, child, host)
     try:
         return await attempt.until_over(Task(run, address(kind) if kind else "", given))
     finally:
@@ -90,7 +90,7 @@ def _orders(stage: Stage) -> dict[str, object]:
     }
 
 
-class Attempt:
+class ProcessAttempt:
     """A process under way, and what it has said and printed so far."""
 
     def __init__(self, stage: Stage, child: Child, host: Host) -> None:
@@ -142,16 +142,16 @@ class Attempt:
 
     async def _hear(self, message: Said) -> None:
         match message:
-            case Progress(percent, text):
+            case ProgressSaid(percent, text):
                 await self._host.progress(percent, text)
             case Line(text):
                 self._host.log(text)
             case Keeping(name, value):
                 await self._host.keep(name, value)
-                await self._child.send(framed(Stored()))
+                await self._child.send(framed(Acknowledged()))
             case Making(made):
                 await self._host.checkpoint(made)
-                await self._child.send(framed(Stored()))
+                await self._child.send(framed(Acknowledged()))
             case Over(ended):
                 self._ended = ended
             case question:
@@ -171,12 +171,12 @@ class Attempt:
 
     async def _answer(self, question: Question) -> None:
         try:
-            answer: Answer | Problem = await self._host.ask(question)
+            answer: Answer | CarriedFault = await self._host.ask(question)
         except StageFault as fault:
-            answer = problem_of(fault)
+            answer = carried(fault)
         frame = framed(answer)
         if len(frame) > FRAME_MAX:
-            frame = framed(Problem("permanent", "DOWNLOAD_TOO_LARGE", TOO_MUCH))
+            frame = framed(CarriedFault("permanent", "DOWNLOAD_TOO_LARGE", TOO_MUCH))
         self._asking = False
         await self._child.send(frame)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from jobrunner.core.messages import Ended, Report
 from jobrunner.stages.context import Given
-from jobrunner.stages.requests import Answer, Problem, Question
+from jobrunner.stages.requests import Answer, CarriedFault, Question
 
 FRAME_MAX = 16 * 1024 * 1024
 HEAD = 4
@@ -25,11 +25,11 @@ class Task(Struct, frozen=True, tag=True):
     given: Given
 
 
-class Stored(Struct, frozen=True, tag=True):
+class Acknowledged(Struct, frozen=True, tag=True):
     """To the stage: what it wanted kept is on disk."""
 
 
-class Progress(Struct, frozen=True, tag=True):
+class ProgressSaid(Struct, frozen=True, tag=True):
     percent: int | None
     message: str | None
 
@@ -55,8 +55,8 @@ class Over(Struct, frozen=True, tag=True):
     ended: Ended
 
 
-Told = Task | Stored | Answer | Problem
-Said = Progress | Line | Keeping | Making | Question | Over
+Told = Task | Acknowledged | Answer | CarriedFault
+Said = ProgressSaid | Line | Keeping | Making | Question | Over
 
 _told = msgspec.msgpack.Decoder(Told)
 _said = msgspec.msgpack.Decoder(Said)

@@ -15,14 +15,20 @@ from jobrunner.stages.in_loop import run_in_loop
 from jobrunner.stages.in_thread import run_in_thread
 from jobrunner.stages.outcomes import Parked, raised, returned
 from jobrunner.stages.requests import Answer, Question
-from jobrunner.testing.kit.host_answers import NO_NETWORK, Desk, LiveDesk, Scripted, kept_files
+from jobrunner.testing.kit.host_answers import (
+    NO_NETWORK,
+    HostAnswers,
+    LiveHostAnswers,
+    Scripted,
+    kept_files,
+)
 from jobrunner.testing.simulation.loop import RealWorld, SimLoop, simulated
 from jobrunner.testing.simulation.world import SimClock, SimIds, folder
 
 T = TypeVar("T")
 
 
-class Attempt(Struct, frozen=True):
+class StageTrial(Struct, frozen=True):
     """``outcome`` is ``done``, ``partial``, ``failed`` or ``rejected`` (see ``failure``), or
     ``parked`` (see ``awaits``). ``artifacts`` and ``assets`` hold what it made, by checkpoints
     too; ``files`` what was saved, by the asset's url; ``kept`` what went through ``once``;
@@ -57,7 +63,7 @@ def run_stage(
     attempt: int = 1,
     seconds: float = 0,
     seed: int = 0,
-) -> Attempt:
+) -> StageTrial:
     """Runs the stage once, on a clock that passes by itself. ``params`` is the struct that it
     expects; ``kept`` and ``answers`` are what it finds when it runs again after a callback;
     ``files`` what lies behind artifacts; ``assets`` the owner's library, type and content by id;
@@ -67,9 +73,9 @@ def run_stage(
             root, params, artifacts, settings, kept, answers, files, base_url, state, attempt,
             seconds,
         )  # fmt: skip
-        desk = Desk(given, assets or {}, http)
+        desk = HostAnswers(given, assets or {}, http)
 
-        async def alone(loop: SimLoop) -> Attempt:
+        async def alone(loop: SimLoop) -> StageTrial:
             clock = SimClock(loop)
             return await _attempt(stage, _Host(clock, SimIds(clock, seed), desk))
 
@@ -94,7 +100,7 @@ async def run_stage_live(
     state: str = "working",
     attempt: int = 1,
     seconds: float = 0,
-) -> Attempt:
+) -> StageTrial:
     """The same in real time, with the real guard on what it asks of the network: open are
     ``origins`` and those in ``settings``, as that of a server which the test has started. A plain
     stage runs in a thread."""
@@ -104,7 +110,7 @@ async def run_stage_live(
             root, params, artifacts, settings, kept, answers, files, base_url, state, attempt,
             seconds,
         )  # fmt: skip
-        desk = LiveDesk(given, assets or {}, tuple(origins))
+        desk = LiveHostAnswers(given, assets or {}, tuple(origins))
         async with desk.closing():
             return await _attempt(stage, _Host(clock, SystemIds(clock), desk), live=True)
 
@@ -147,7 +153,7 @@ def _given(
 class _Host:
     """Writes down what a stage says."""
 
-    def __init__(self, clock: Clock, ids: Ids, desk: Desk) -> None:
+    def __init__(self, clock: Clock, ids: Ids, desk: HostAnswers) -> None:
         self.given = desk.given
         self.began_s = clock.monotonic()
         self._clock = clock
@@ -186,7 +192,7 @@ class _Host:
         return self._ids.fresh()
 
 
-async def _attempt(stage: Stage, host: _Host, live: bool = False) -> Attempt:
+async def _attempt(stage: Stage, host: _Host, live: bool = False) -> StageTrial:
     given = host.given
     ended = await (_ended_live if live else _ended)(stage, given, host)
     report = ended.report
@@ -197,7 +203,7 @@ async def _attempt(stage: Stage, host: _Host, live: bool = False) -> Attempt:
         asset.url: Path(given.root, asset.storage_path).read_bytes() for asset in assets
         if asset.storage_path
     }  # fmt: skip
-    return Attempt(
+    return StageTrial(
         ended.outcome, report.result, artifacts, assets, ended.failure, ended.awaits, files,
         tuple(host.said), tuple(host.lines), host.kept, host.monotonic() - host.began_s,
     )  # fmt: skip

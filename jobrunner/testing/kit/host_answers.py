@@ -29,7 +29,7 @@ DOWNLOAD_MAX = 1024**3
 NO_NETWORK = "no network here: give http=, or await run_stage_live(origins=...)"
 
 
-class Desk:
+class HostAnswers:
     """``assets`` are the library of the job's owner, the newest first: type and content by id;
     ``http`` answers every request. ``reached``: one was made that nobody answers."""
 
@@ -98,7 +98,7 @@ class Desk:
         return self._http(asked)
 
 
-class LiveDesk(Desk):
+class LiveHostAnswers(HostAnswers):
     """Under the real guard; only ``origins`` and those in the settings are open beside the public
     world."""
 

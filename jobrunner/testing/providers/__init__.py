@@ -32,9 +32,11 @@ from jobrunner.testing.providers.mishaps import (
 )
 from jobrunner.testing.providers.openai_like import OpenAILike
 from jobrunner.testing.providers.provider import Provider
-from jobrunner.testing.providers.record import Call, Calls
+from jobrunner.testing.providers.record import Calls
+from jobrunner.testing.providers.record import RecordedCall as Call
 from jobrunner.testing.providers.replicate_like import Plan, ReplicateLike
-from jobrunner.testing.providers.webhooks import Delivery, Sent, signed
+from jobrunner.testing.providers.webhooks import Delivery, signed
+from jobrunner.testing.providers.webhooks import SentWebhook as Sent
 
 __all__ = [
     "Call",

@@ -86,7 +86,7 @@ def busy(retry_after_s: int | str = 1) -> Status:
     return Status(429, {"Retry-After": str(retry_after_s)})
 
 
-class Answer(Struct, frozen=True):
+class WholeAnswer(Struct, frozen=True):
     """What a provider says, before anything befalls it."""
 
     status: int = 200
@@ -108,7 +108,7 @@ def works(fault: Fault | None) -> bool:
 
 
 async def suffered(
-    fault: Fault, request: web.Request, answer: Answer, stopped: anyio.Event
+    fault: Fault, request: web.Request, answer: WholeAnswer, stopped: anyio.Event
 ) -> web.StreamResponse:
     """The answer as its caller gets it: the right one, where the work was done."""
     match fault:
@@ -131,7 +131,7 @@ async def suffered(
             return answer.sent()
 
 
-async def _dripping(fault: Slow, request: web.Request, answer: Answer) -> web.StreamResponse:
+async def _dripping(fault: Slow, request: web.Request, answer: WholeAnswer) -> web.StreamResponse:
     response = await _begun(request, answer, len(answer.body))
     for start in range(0, len(answer.body), fault.piece):
         await response.write(answer.body[start : start + fault.piece])
@@ -139,7 +139,7 @@ async def _dripping(fault: Slow, request: web.Request, answer: Answer) -> web.St
     return response
 
 
-async def _endless(fault: Endless, request: web.Request, answer: Answer) -> web.StreamResponse:
+async def _endless(fault: Endless, request: web.Request, answer: WholeAnswer) -> web.StreamResponse:
     response = await _begun(request, answer, None)
     await response.write(answer.body)
     for _ in range(len(answer.body), fault.size_max, PIECE):
@@ -147,7 +147,7 @@ async def _endless(fault: Endless, request: web.Request, answer: Answer) -> web.
     return response
 
 
-async def _cut(fault: Cut, request: web.Request, answer: Answer) -> web.StreamResponse:
+async def _cut(fault: Cut, request: web.Request, answer: WholeAnswer) -> web.StreamResponse:
     if not fault.after:
         return _gone(request)
     response = await _begun(request, answer, len(answer.body))
@@ -163,7 +163,9 @@ def _gone(request: web.Request) -> web.Response:
     return web.Response()
 
 
-async def _begun(request: web.Request, answer: Answer, length: int | None) -> web.StreamResponse:
+async def _begun(
+    request: web.Request, answer: WholeAnswer, length: int | None
+) -> web.StreamResponse:
     response = web.StreamResponse(
         status=answer.status, headers={"Content-Type": answer.content_type}
     )

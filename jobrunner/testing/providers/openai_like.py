@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from jobrunner.testing.providers.made import Made, picture
-from jobrunner.testing.providers.mishaps import PAGE, Answer, Refusal
+from jobrunner.testing.providers.mishaps import PAGE, Refusal, WholeAnswer
 from jobrunner.testing.providers.provider import Provider, Routes
-from jobrunner.testing.providers.record import Call
+from jobrunner.testing.providers.record import RecordedCall
 
 MODEL = "fake-1"
 WORDS: dict[int, tuple[str, str, str | None]] = {
@@ -73,22 +73,22 @@ class OpenAILike(Provider):
             "files": ("GET", ("/files/{name}",), self.file),
         }
 
-    def complaint(self, status: int) -> Answer:
+    def complaint(self, status: int) -> WholeAnswer:
         return _error(status, *WORDS.get(status, WORDS[500 if status >= 500 else 400]))
 
-    def refusal(self, call: Call, fault: Refusal) -> Answer:
+    def refusal(self, call: RecordedCall, fault: Refusal) -> WholeAnswer:
         if fault.spoken and call.route == "chat":
             return _said(None, "content_filter", refusal="I cannot help with that.")
         return _error(400, REFUSED, "image_generation_user_error", fault.code)
 
-    def _images(self, call: Call) -> Answer:
+    def _images(self, call: RecordedCall) -> WholeAnswer:
         asked = call.json
         if not isinstance(asked, dict) or not isinstance(asked.get("prompt"), str):
             return _error(400, "'prompt' is required", "invalid_request_error", None, "prompt")
         pictures = [self._picture(call, asked, n) for n in range(int(asked.get("n") or 1))]
         return _json({"created": int(time.time()), "data": pictures})
 
-    def _picture(self, call: Call, asked: dict[str, Any], number: int) -> dict[str, str]:
+    def _picture(self, call: RecordedCall, asked: dict[str, Any], number: int) -> dict[str, str]:
         made = self._draw({**asked, "number": number})
         if call.fault == "Page":
             made = Made(PAGE, made.content_type, made.ending)
@@ -96,7 +96,7 @@ class OpenAILike(Provider):
             return {"url": self.keep(f"{call.number}-{number}", made)}
         return {"b64_json": b64encode(made.content).decode()}
 
-    def _chat(self, call: Call) -> Answer:
+    def _chat(self, call: RecordedCall) -> WholeAnswer:
         asked = call.json
         if not isinstance(asked, dict) or not asked.get("messages"):
             return _error(400, "'messages' is required", "invalid_request_error", None, "messages")
@@ -105,7 +105,7 @@ class OpenAILike(Provider):
             return _error(400, text, "invalid_request_error", None, "stream")
         return _said(self._reply(asked), "stop")
 
-    def _transcriptions(self, call: Call) -> Answer:
+    def _transcriptions(self, call: RecordedCall) -> WholeAnswer:
         sound = call.form.get("file")
         if not isinstance(sound, bytes):
             return _error(400, "'file' is required", "invalid_request_error", None, "file")
@@ -113,12 +113,12 @@ class OpenAILike(Provider):
         text = " ".join(said for _, _, said in segments)
         kind = call.form.get("response_format", "json")
         if kind == "text":
-            return Answer(body=f"{text}\n".encode(), content_type="text/plain")
+            return WholeAnswer(body=f"{text}\n".encode(), content_type="text/plain")
         if kind == "verbose_json":
             return _json(_verbose(text, segments))
         return _json({"text": text})
 
-    def _models(self, call: Call) -> Answer:
+    def _models(self, call: RecordedCall) -> WholeAnswer:
         model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "nobody"}
         return _json({"object": "list", "data": [model]})
 
@@ -138,7 +138,7 @@ def _verbose(text: str, segments: Segments) -> dict[str, Any]:
     }
 
 
-def _said(content: str | None, reason: str, refusal: str | None = None) -> Answer:
+def _said(content: str | None, reason: str, refusal: str | None = None) -> WholeAnswer:
     message = {"role": "assistant", "content": content, "refusal": refusal}
     return _json(
         {
@@ -154,10 +154,10 @@ def _said(content: str | None, reason: str, refusal: str | None = None) -> Answe
 
 def _error(
     status: int, message: str, kind: str, code: str | None, param: str | None = None
-) -> Answer:
+) -> WholeAnswer:
     error = {"message": message, "type": kind, "param": param, "code": code}
-    return Answer(status, msgspec.json.encode({"error": error}))
+    return WholeAnswer(status, msgspec.json.encode({"error": error}))
 
 
-def _json(value: Any) -> Answer:
-    return Answer(body=msgspec.json.encode(value))
+def _json(value: Any) -> WholeAnswer:
+    return WholeAnswer(body=msgspec.json.encode(value))

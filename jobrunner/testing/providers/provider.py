@@ -11,21 +11,21 @@ from aiohttp import web
 
 from jobrunner.testing.providers.made import Made
 from jobrunner.testing.providers.mishaps import (
-    Answer,
     Cut,
     Fault,
     Hang,
     Page,
     Refusal,
     Status,
+    WholeAnswer,
     suffered,
     works,
 )
-from jobrunner.testing.providers.record import Call, Calls
+from jobrunner.testing.providers.record import Calls, RecordedCall
 
 HOST = "127.0.0.1"
 BODY_MAX = 256 * 1024**2
-Handler = Callable[[Call], Answer]
+Handler = Callable[[RecordedCall], WholeAnswer]
 Routes = dict[str, tuple[str, tuple[str, ...], Handler]]
 
 
@@ -110,18 +110,18 @@ class Provider(ABC):
         """Name → method, paths, handler."""
 
     @abstractmethod
-    def complaint(self, status: int) -> Answer:
+    def complaint(self, status: int) -> WholeAnswer:
         """An error in the provider's own words."""
 
     @abstractmethod
-    def refusal(self, call: Call, fault: Refusal) -> Answer:
+    def refusal(self, call: RecordedCall, fault: Refusal) -> WholeAnswer:
         """Its policy says no."""
 
-    async def before(self, call: Call) -> None:
+    async def before(self, call: RecordedCall) -> None:
         """The work is done, and nobody was told."""
         await anyio.lowlevel.checkpoint()
 
-    async def after(self, call: Call) -> None:
+    async def after(self, call: RecordedCall) -> None:
         """The answer is on its way."""
         await anyio.lowlevel.checkpoint()
 
@@ -130,7 +130,7 @@ class Provider(ABC):
         await anyio.lowlevel.checkpoint()
 
     def forget(self) -> None:
-        self._answers: dict[tuple[str, str], tuple[bytes, Answer]] = {}
+        self._answers: dict[tuple[str, str], tuple[bytes, WholeAnswer]] = {}
         self._files: dict[str, Made] = {}
 
     def keep(self, name: str, made: Made) -> str:
@@ -138,11 +138,11 @@ class Provider(ABC):
         self._files[f"{name}.{made.ending}"] = made
         return f"{self.url}/files/{name}.{made.ending}"
 
-    def file(self, call: Call) -> Answer:
+    def file(self, call: RecordedCall) -> WholeAnswer:
         made = self._files.get(call.path.removeprefix("/files/"))
         if made is None:
             return self.complaint(404)
-        return Answer(body=made.content, content_type=made.content_type)
+        return WholeAnswer(body=made.content, content_type=made.content_type)
 
     # ------------------------------------------------------------ one call
 
@@ -172,18 +172,18 @@ class Provider(ABC):
 
         return serve
 
-    def _answer(self, call: Call, handler: Handler, fault: Fault | None) -> Answer:
+    def _answer(self, call: RecordedCall, handler: Handler, fault: Fault | None) -> WholeAnswer:
         if self.token and call.headers.get("authorization") != f"Bearer {self.token}":
             return self.complaint(401)
         if isinstance(fault, Refusal):
             return self.refusal(call, fault)
-        answer = self._worked(call, handler) if works(fault) else Answer()
+        answer = self._worked(call, handler) if works(fault) else WholeAnswer()
         if isinstance(fault, Status):
             said = self.complaint(fault.status)
-            return Answer(said.status, said.body, said.content_type, fault.headers)
+            return WholeAnswer(said.status, said.body, said.content_type, fault.headers)
         return answer
 
-    def _worked(self, call: Call, handler: Handler) -> Answer:
+    def _worked(self, call: RecordedCall, handler: Handler) -> WholeAnswer:
         """A key that is known is answered as the first time; nothing is done again."""
         known = self._answers.get((call.route, call.key)) if call.key else None
         if known is not None:
@@ -196,7 +196,7 @@ class Provider(ABC):
         return answer
 
     async def _told(
-        self, request: web.Request, call: Call, answer: Answer, fault: Fault | None
+        self, request: web.Request, call: RecordedCall, answer: WholeAnswer, fault: Fault | None
     ) -> web.StreamResponse:
         inside = isinstance(fault, Page) and call.route in self.embeds
         if fault is not None and not inside:
@@ -213,10 +213,10 @@ class Provider(ABC):
         script = self._scripts[name]
         return script.popleft() if script else self._always.get(name)
 
-    async def _noted(self, name: str, request: web.Request) -> Call:
+    async def _noted(self, name: str, request: web.Request) -> RecordedCall:
         headers = {key.lower(): value for key, value in request.headers.items()}
         is_form = request.content_type.startswith("multipart/")
-        call = Call(
+        call = RecordedCall(
             len(self.calls) + 1,
             name,
             request.method,

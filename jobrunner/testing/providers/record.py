@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 
-class Call(Struct):
+class RecordedCall(Struct):
     """One request. ``route`` is the provider's word for it (``images`` …); ``key`` its
     ``Idempotency-Key``; ``form`` the fields of a form, files as bytes; ``fault`` what went wrong by
     script; ``worked``: this call made the provider do something; ``replayed``: it was answered as
@@ -46,16 +46,16 @@ class Calls:
     """In the order in which they came."""
 
     def __init__(self) -> None:
-        self._every: list[Call] = []
+        self._every: list[RecordedCall] = []
         self._news = anyio.Event()
 
-    def __iter__(self) -> Iterator[Call]:
+    def __iter__(self) -> Iterator[RecordedCall]:
         return iter(list(self._every))
 
     def __len__(self) -> int:
         return len(self._every)
 
-    def add(self, call: Call) -> None:
+    def add(self, call: RecordedCall) -> None:
         self._every.append(call)
         self.stir()
 
@@ -68,7 +68,7 @@ class Calls:
         while not holds():
             await self._news.wait()
 
-    def of(self, route: str) -> list[Call]:
+    def of(self, route: str) -> list[RecordedCall]:
         return [call for call in self._every if call.route == route]
 
     def keys(self, route: str) -> list[str]:

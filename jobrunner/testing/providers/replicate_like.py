@@ -17,13 +17,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner.testing.providers.made import Made, picture
-from jobrunner.testing.providers.mishaps import Answer, Refusal
+from jobrunner.testing.providers.mishaps import Refusal, WholeAnswer
 from jobrunner.testing.providers.provider import Provider, Routes
-from jobrunner.testing.providers.record import Call
+from jobrunner.testing.providers.record import RecordedCall
 from jobrunner.testing.providers.webhooks import (
     Delivery,
     Forgery,
-    Sent,
+    SentWebhook,
     is_loopback,
     made_secret,
     send,
@@ -58,7 +58,7 @@ class Plan(Struct, frozen=True):
     webhook: Delivery = Delivery()
 
 
-class Prediction(Struct):
+class StartedPrediction(Struct):
     """One piece of work, as it is told; and what the provider keeps to itself."""
 
     id: str
@@ -98,7 +98,7 @@ class ReplicateLike(Provider):
         self, *, produce: Produce = picture, secret: str = "", port: int = 0, token: str = ""
     ) -> None:
         self.secret = secret or made_secret(secrets.token_bytes(24))
-        self.sent: list[Sent] = []
+        self.sent: list[SentWebhook] = []
         self._produce = produce
         self._plans: deque[Plan] = deque()
         self._usual = Plan()
@@ -143,19 +143,19 @@ class ReplicateLike(Provider):
             "files": ("GET", ("/files/{name}",), self.file),
         }
 
-    def complaint(self, status: int) -> Answer:
+    def complaint(self, status: int) -> WholeAnswer:
         title, detail = WORDS.get(status, WORDS[500 if status >= 500 else 400])
         return _problem(status, title, detail)
 
-    def refusal(self, call: Call, fault: Refusal) -> Answer:
+    def refusal(self, call: RecordedCall, fault: Refusal) -> WholeAnswer:
         """Told by the prediction, which is made and fails."""
         self._plans.appendleft(Plan("failed", UNSAFE))
         return self._create(call) if call.route == "create" else self.complaint(400)
 
     def forget(self) -> None:
         super().forget()
-        self.predictions: dict[str, Prediction] = {}
-        self._made: dict[int, Prediction] = {}
+        self.predictions: dict[str, StartedPrediction] = {}
+        self._made: dict[int, StartedPrediction] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def settle(self) -> None:
@@ -164,12 +164,12 @@ class ReplicateLike(Provider):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def before(self, call: Call) -> None:
+    async def before(self, call: RecordedCall) -> None:
         prediction = self._made.get(call.number)
         if prediction is not None and prediction.plan.webhook.early:
             await self._go_through(prediction)
 
-    async def after(self, call: Call) -> None:
+    async def after(self, call: RecordedCall) -> None:
         prediction = self._made.pop(call.number, None)
         if prediction is not None and not prediction.plan.webhook.early:
             task = asyncio.create_task(self._go_through(prediction))
@@ -177,7 +177,7 @@ class ReplicateLike(Provider):
 
     # ------------------------------------------------------------ what is asked
 
-    def _create(self, call: Call) -> Answer:
+    def _create(self, call: RecordedCall) -> WholeAnswer:
         asked = call.json
         if not isinstance(asked, dict) or not isinstance(asked.get("input"), dict):
             return self.complaint(422)
@@ -187,24 +187,26 @@ class ReplicateLike(Provider):
         plan = self._plans.popleft() if self._plans else self._usual
         prediction = self._born(call, asked, hook, plan)
         self.predictions[prediction.id] = self._made[call.number] = prediction
-        return Answer(201, prediction.told())
+        return WholeAnswer(201, prediction.told())
 
-    def _born(self, call: Call, asked: dict[str, Any], hook: str, plan: Plan) -> Prediction:
+    def _born(
+        self, call: RecordedCall, asked: dict[str, Any], hook: str, plan: Plan
+    ) -> StartedPrediction:
         new = secrets.token_hex(13)
         base = f"{self.url}/v1/predictions/{new}"
         named = call.path.split("/")[3:5] if "/models/" in call.path else []
         events = asked.get("webhook_events_filter") or ("start", "completed")
         urls = {"get": base, "cancel": f"{base}/cancel"}
-        return Prediction(
+        return StartedPrediction(
             new, "/".join(named), asked["input"], "starting", _now(), urls, plan,
             anyio.Event(), hook, tuple(events), str(asked.get("version", "")),
         )  # fmt: skip
 
-    def _get(self, call: Call) -> Answer:
+    def _get(self, call: RecordedCall) -> WholeAnswer:
         prediction = self.predictions.get(call.path.split("/")[3])
-        return Answer(body=prediction.told()) if prediction else self.complaint(404)
+        return WholeAnswer(body=prediction.told()) if prediction else self.complaint(404)
 
-    def _cancel(self, call: Call) -> Answer:
+    def _cancel(self, call: RecordedCall) -> WholeAnswer:
         prediction = self.predictions.get(call.path.split("/")[3])
         if prediction is None:
             return self.complaint(404)
@@ -213,14 +215,14 @@ class ReplicateLike(Provider):
                 task.cancel()
             self._end(prediction, "canceled")
             self._tasks[prediction.id] = asyncio.create_task(self._tell(prediction, "completed"))
-        return Answer(body=prediction.told())
+        return WholeAnswer(body=prediction.told())
 
-    def _secret(self, call: Call) -> Answer:
-        return Answer(body=msgspec.json.encode({"key": self.secret}))
+    def _secret(self, call: RecordedCall) -> WholeAnswer:
+        return WholeAnswer(body=msgspec.json.encode({"key": self.secret}))
 
     # ------------------------------------------------------------ what becomes of it
 
-    async def _go_through(self, prediction: Prediction) -> None:
+    async def _go_through(self, prediction: StartedPrediction) -> None:
         prediction.status, prediction.started_at = "processing", _now()
         await self._tell(prediction, "start")
         await anyio.sleep(prediction.plan.takes_s)
@@ -228,7 +230,7 @@ class ReplicateLike(Provider):
             self._end(prediction, prediction.plan.ends)
             await self._tell(prediction, "completed")
 
-    def _end(self, prediction: Prediction, status: Ending) -> None:
+    def _end(self, prediction: StartedPrediction, status: Ending) -> None:
         prediction.status, prediction.completed_at = status, _now()
         if status == "succeeded":
             prediction.output = self._output(prediction)
@@ -236,7 +238,7 @@ class ReplicateLike(Provider):
             prediction.error = prediction.plan.error or "the model failed"
         self.calls.stir()
 
-    def _output(self, prediction: Prediction) -> Any:
+    def _output(self, prediction: StartedPrediction) -> Any:
         made = self._produce(prediction.input)
         if isinstance(made, Made):
             return self.keep(f"{prediction.id}-0", made)
@@ -244,7 +246,7 @@ class ReplicateLike(Provider):
             return [self.keep(f"{prediction.id}-{n}", one) for n, one in enumerate(made)]
         return made
 
-    async def _tell(self, prediction: Prediction, event: str) -> None:
+    async def _tell(self, prediction: StartedPrediction, event: str) -> None:
         """The news as it is now, however long it takes to arrive."""
         if not prediction.hook or event not in prediction.events:
             return
@@ -252,14 +254,14 @@ class ReplicateLike(Provider):
         await anyio.sleep(how.delay_s)
         if how.held:
             await prediction.released.wait()
-        news = Sent(f"msg_{secrets.token_hex(12)}", event)
+        news = SentWebhook(f"msg_{secrets.token_hex(12)}", event)
         if how.forged:
             forged = replace(news, id=f"msg_{secrets.token_hex(12)}", forged=True)
             await self._send(prediction, forged, body)
         for _ in range(how.times):
             await self._insist(prediction, news, body)
 
-    async def _insist(self, prediction: Prediction, news: Sent, body: bytes) -> None:
+    async def _insist(self, prediction: StartedPrediction, news: SentWebhook, body: bytes) -> None:
         how = prediction.plan.webhook
         for left in reversed(range(how.tries)):
             status = await self._send(prediction, news, body)
@@ -267,7 +269,7 @@ class ReplicateLike(Provider):
                 return
             await anyio.sleep(how.pause_s)
 
-    async def _send(self, prediction: Prediction, news: Sent, body: bytes) -> int:
+    async def _send(self, prediction: StartedPrediction, news: SentWebhook, body: bytes) -> int:
         forged: Forgery = prediction.plan.webhook.forged if news.forged else ""
         status = await send(prediction.hook, self.secret, news.id, body, forged, prediction.lie())
         self.sent.append(replace(news, answered=status))
@@ -280,6 +282,6 @@ def _now() -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _problem(status: int, title: str, detail: str) -> Answer:
+def _problem(status: int, title: str, detail: str) -> WholeAnswer:
     problem = {"title": title, "detail": detail, "status": status}
-    return Answer(status, msgspec.json.encode(problem))
+    return WholeAnswer(status, msgspec.json.encode(problem))

@@ -46,7 +46,7 @@ class Delivery(Struct, frozen=True):
         assert not (self.early and self.held), "what is held is not early"
 
 
-class Sent(Struct, frozen=True):
+class SentWebhook(Struct, frozen=True):
     """A webhook that was sent, and the status of its answer (0: there was none)."""
 
     id: str

@@ -45,7 +45,7 @@ ENOUGH = 3
 Given = dict[str, list[dict[str, Any]]]
 
 
-class Order(Struct, frozen=True):
+class UserSubmission(Struct, frozen=True):
     """Something that users submit, under a key of theirs or none."""
 
     actor: Actor
@@ -116,7 +116,7 @@ class Callers:
             for _ in range(self._draw.choice((1, 1, 2, 3))):
                 group.start_soon(self._submit_until_heard, order, run_at)
 
-    async def _submit_until_heard(self, order: Order, run_at: int | None) -> None:
+    async def _submit_until_heard(self, order: UserSubmission, run_at: int | None) -> None:
         """A client that hears nothing sends it again; it has its key for that."""
         name = self._definition.workflow.name
         for _ in range(TRIES if order.key else 1):
@@ -389,11 +389,11 @@ class Callers:
         struct = self._definition.structs[self._definition.job_types[job_type].params]
         return plausible(struct, self._draw)
 
-    def _order(self, number: int) -> Order:
+    def _order(self, number: int) -> UserSubmission:
         job_type = self._draw.choice(list(self._definition.job_types))
         key = self._draw.choice((f"key-{number % 3}", f"key-{number % 3}", None))
         actor = ADA if self._draw.random() < 0.7 else EVE
-        return Order(actor, job_type, self._some_params(job_type), key)
+        return UserSubmission(actor, job_type, self._some_params(job_type), key)
 
 
 def _digest(*said: Any) -> str:

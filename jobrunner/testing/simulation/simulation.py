@@ -15,7 +15,13 @@ from typing import Any
 import anyio
 from msgspec import Struct
 
-from jobrunner.config.settings import Config, Credits, Limits, Server, Store
+from jobrunner.config.settings import (
+    Config,
+    CreditsSection,
+    LimitsSection,
+    ServerSection,
+    StoreSection,
+)
 from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.stages import Registry
 from jobrunner.stages.api import Stage
@@ -31,7 +37,7 @@ from jobrunner.testing.simulation.declared import (
 from jobrunner.testing.simulation.loop import Deadlock, Livelock, RealWorld, SimLoop, simulated
 from jobrunner.testing.simulation.process import Process
 from jobrunner.testing.simulation.scripted import SCENE, observed, scripted
-from jobrunner.testing.simulation.story import Noted, Story
+from jobrunner.testing.simulation.story import Narrative, Noted
 from jobrunner.testing.simulation.witness import Witness
 from jobrunner.testing.simulation.world import CALM, Fate, Faults, empty_database, folder
 
@@ -236,7 +242,7 @@ class Simulation:
 
     def broken(self) -> Broken:
         """What did not hold, and the story of it."""
-        story = Story(self._noted, self.witness.faults)
+        story = Narrative(self._noted, self.witness.faults)
         return Broken(self._trace(story.faults, story.lines), *story.about())
 
     def _trace(self, faults: tuple[str, ...] = (), lines: tuple[str, ...] = ()) -> Trace:
@@ -252,12 +258,12 @@ class Simulation:
         return self._place / "jobs.db"
 
     def _config(self) -> Config:
-        limits = Limits(self.draw.randint(1, 4), 1000, self.draw.randint(1, 2))
+        limits = LimitsSection(self.draw.randint(1, 4), 1000, self.draw.randint(1, 2))
         return Config(
-            server=Server(drain_seconds=5),
-            store=Store(str(self._database), str(self._place / "assets")),
+            server=ServerSection(drain_seconds=5),
+            store=StoreSection(str(self._database), str(self._place / "assets")),
             limits=limits,
-            credits=Credits(a_few_jobs(self.definition)),
+            credits=CreditsSection(a_few_jobs(self.definition)),
         )
 
     def _note(self, what: str, **fields: Any) -> None:

@@ -39,7 +39,7 @@ SAID_TWICE = (
 NOTHING: tuple[Any, ...] = ("", None, (), [], {}, UNSET)
 
 
-class Story:
+class Narrative:
     """``lines`` are all of them, ``faults`` what was wrong, both as people read them."""
 
     def __init__(self, noted: Iterable[Noted], faults: Iterable[str]) -> None:

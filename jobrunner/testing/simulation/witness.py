@@ -19,7 +19,7 @@ class Seen(Struct, frozen=True):
     status: str
 
 
-class Sent(Struct, frozen=True):
+class SubmissionKey(Struct, frozen=True):
     """What makes two submissions one: a client's own key. Without ``body``: the key that a job was
     made under, whatever was submitted."""
 
@@ -33,7 +33,7 @@ class Witness:
         self.faults: list[str] = []
         self.shown: dict[str, set[Seen]] = {}
         self.jobs: dict[str, Snapshot] = {}
-        self.keyed: dict[Sent, dict[str, None]] = {}
+        self.keyed: dict[SubmissionKey, dict[str, None]] = {}
         self.deleted: dict[str, None] = {}
         self.events: dict[tuple[str, str], int] = {}
         self.calls: dict[tuple[str, str, str], dict[str, None]] = {}
@@ -58,9 +58,9 @@ class Witness:
     def submitted(self, user_id: str, key: str | None, body: str, job: Snapshot) -> None:
         """Somebody was told that this is the job of their submission."""
         if key is not None:
-            self.keyed.setdefault(Sent(user_id, key, body), {})[job.id] = None
+            self.keyed.setdefault(SubmissionKey(user_id, key, body), {})[job.id] = None
         if job.idempotency_key is not None:
-            self.keyed.setdefault(Sent(user_id, job.idempotency_key), {})[job.id] = None
+            self.keyed.setdefault(SubmissionKey(user_id, job.idempotency_key), {})[job.id] = None
 
     def applied(self, job_id: str, event_id: str, version: int) -> None:
         """A callback was said to have had its effect just now, and not before."""

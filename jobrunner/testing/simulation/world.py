@@ -192,10 +192,10 @@ class SimSignals:
         yield self
 
 
-class Handle(sqlite3.Connection):
+class WatchedConnection(sqlite3.Connection):
     """A connection that has somebody look at each COMMIT."""
 
-    at_commit: Callable[["Handle"], None] = staticmethod(lambda handle: None)
+    at_commit: Callable[["WatchedConnection"], None] = staticmethod(lambda handle: None)
 
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
         if sql == "COMMIT":
@@ -213,7 +213,7 @@ class SimHop:
         self._loop = loop
         self._fate = fate
         self._die = die
-        self.handle = sqlite3.connect(path, isolation_level=None, factory=Handle)
+        self.handle = sqlite3.connect(path, isolation_level=None, factory=WatchedConnection)
 
     async def __call__(self, function: Callable[..., T], *arguments: Any) -> T:
         answer: asyncio.Future[T] = self._loop.create_future()
@@ -242,11 +242,11 @@ class SimHop:
         try:
             found = function(self.handle, *arguments)
         finally:
-            self.handle.at_commit = Handle.at_commit
+            self.handle.at_commit = WatchedConnection.at_commit
         self._point("between a commit and its answer")
         return found
 
-    def _at_commit(self, handle: Handle) -> None:
+    def _at_commit(self, handle: WatchedConnection) -> None:
         self._point("before a commit")
         if self._fate.strikes(self._fate.faults.full):
             raise _failing("database or disk is full", sqlite3.SQLITE_FULL)

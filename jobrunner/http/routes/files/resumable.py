@@ -25,7 +25,7 @@ from jobrunner.core.declaration.workflow import Definition, Upload
 from jobrunner.core.job import Asset, Snapshot
 from jobrunner.core.messages import Sending
 from jobrunner.errors import Refused
-from jobrunner.files.incoming import CHUNK, ID, Order
+from jobrunner.files.incoming import CHUNK, ID, AnnouncedFile
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.bodies import too_large
 from jobrunner.http.frame.call import Call, Reply
@@ -167,7 +167,9 @@ async def end(call: Call) -> Reply:
     return Reply(204)
 
 
-async def _order_of_worker(call: Call, told: Mapping[str, str], query: AnnounceQuery) -> Order:
+async def _order_of_worker(
+    call: Call, told: Mapping[str, str], query: AnnounceQuery
+) -> AnnouncedFile:
     job, definition = await governed_job(call._replace(path={"id": query.job_id or ""}))
     order = _order(call, told, sent_limit(call, definition), job.id)
     order = replace(
@@ -180,12 +182,12 @@ async def _order_of_worker(call: Call, told: Mapping[str, str], query: AnnounceQ
     return order
 
 
-def _sending(call: Call, order: Order) -> Sending:
+def _sending(call: Call, order: AnnouncedFile) -> Sending:
     asset = Asset(order.id, order.asset_type, "")
     return Sending(call.actor, asset, order.artifact, claim=order.claim)
 
 
-async def _create(call: Call, order: Order) -> Reply:
+async def _create(call: Call, order: AnnouncedFile) -> Reply:
     arrivals, stream, offset = call.door.arrivals, call.stream, 0
     with_piece = stream.length != 0
     if with_piece:
@@ -201,7 +203,7 @@ async def _create(call: Call, order: Order) -> Reply:
     return Reply(201, headers=headers)
 
 
-async def _take(call: Call, order: Order, offset: int) -> tuple[Order, int]:
+async def _take(call: Call, order: AnnouncedFile, offset: int) -> tuple[AnnouncedFile, int]:
     """A piece, at the end of what is there. What came of one that breaks off stays, unless it was
     to be checked."""
     arrivals, stream = call.door.arrivals, call.stream
@@ -235,7 +237,7 @@ async def _take(call: Call, order: Order, offset: int) -> tuple[Order, int]:
     return order, offset
 
 
-async def _still_wanted(call: Call, order: Order) -> tuple[Snapshot | None, Upload | None]:
+async def _still_wanted(call: Call, order: AnnouncedFile) -> tuple[Snapshot | None, Upload | None]:
     """Raises: Refused, when the job takes no such file any more."""
     if not order.job_id:
         return None, None
@@ -246,7 +248,7 @@ async def _still_wanted(call: Call, order: Order) -> tuple[Snapshot | None, Uplo
     return job, admit(call, job, definition, order.upload, order.media_type)
 
 
-async def _finished(call: Call, order: Order) -> Order:
+async def _finished(call: Call, order: AnnouncedFile) -> AnnouncedFile:
     """All bytes are here: they become an asset, once. What is refused now will not be taken later
     either, so it goes, unless the reason is one that passes."""
     arrivals = call.door.arrivals
@@ -263,7 +265,7 @@ async def _finished(call: Call, order: Order) -> Order:
     return done
 
 
-async def _become_asset(call: Call, order: Order) -> str:
+async def _become_asset(call: Call, order: AnnouncedFile) -> str:
     sha256 = await call.door.arrivals.digest(order.id)
     if not order.job_id:
         await finish_alone(call, order.id, order.user_id, order.name, sha256)
@@ -280,15 +282,15 @@ async def _become_asset(call: Call, order: Order) -> str:
     return str(answer.fields["asset"]["id"])
 
 
-async def _job(call: Call, order: Order) -> tuple[Snapshot, Definition]:
+async def _job(call: Call, order: AnnouncedFile) -> tuple[Snapshot, Definition]:
     return await governed_job(call._replace(path={"id": order.job_id}))
 
 
-async def _offset(call: Call, order: Order) -> int:
+async def _offset(call: Call, order: AnnouncedFile) -> int:
     return order.length if order.asset_id else await call.door.arrivals.size(order.id)
 
 
-def _own(call: Call) -> Order:
+def _own(call: Call) -> AnnouncedFile:
     """Raises: Refused NOT_FOUND, also for a stranger's, and for one that has expired."""
     order = call.door.arrivals.orders.get(call.path["id"])
     if order is None or not ID.fullmatch(order.id):
@@ -301,7 +303,7 @@ def _own(call: Call) -> Order:
 
 def _order(
     call: Call, told: Mapping[str, str], limit: int, job_id: str = "", upload: str = ""
-) -> Order:
+) -> AnnouncedFile:
     """Raises: Refused."""
     if "Upload-Concat" in call.headers or "Upload-Defer-Length" in call.headers:
         detail = f"uploads are not joined here, and their length is said first: {EXTENSIONS}"
@@ -311,7 +313,7 @@ def _order(
         raise empty()
     check_length(length, limit)
     now = call.door.clock.now()
-    return Order(
+    return AnnouncedFile(
         id=call.door.ids.fresh(),
         user_id=call.actor.name,
         length=length,
@@ -325,7 +327,7 @@ def _order(
     )
 
 
-def _progress(call: Call, order: Order, offset: int) -> dict[str, str]:
+def _progress(call: Call, order: AnnouncedFile, offset: int) -> dict[str, str]:
     headers = {"Upload-Offset": str(offset)}
     if not order.asset_id:
         headers["Upload-Expires"] = formatdate(order.expires_at / 1000, usegmt=True)

@@ -22,7 +22,7 @@ from jobrunner.core.features.uploads import admitted, safe_name
 from jobrunner.core.job import Asset, Snapshot
 from jobrunner.core.messages import Arrived, Arriving, Sending
 from jobrunner.errors import OutcomeUnknown, PluginFault, Refused
-from jobrunner.files.incoming import Part, Placed
+from jobrunner.files.incoming import PartFile, Placed
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.bodies import too_large
 from jobrunner.http.frame.call import Call, Reply
@@ -248,7 +248,7 @@ def _bad_digest(header: str, form: str) -> Refused:
 
 
 @asynccontextmanager
-async def _part(call: Call, asset_id: str, length: int | None) -> AsyncIterator[Part]:
+async def _part(call: Call, asset_id: str, length: int | None) -> AsyncIterator[PartFile]:
     """Gone when the block is left, however that is: what is worth keeping has another name then."""
     arrivals = call.door.arrivals
     await arrivals.check_room(length or 0)
@@ -262,7 +262,7 @@ async def _part(call: Call, asset_id: str, length: int | None) -> AsyncIterator[
 
 
 async def _receive(
-    part: Part, stream: Stream, limit: int, wanted: str | None, first: First | None
+    part: PartFile, stream: Stream, limit: int, wanted: str | None, first: First | None
 ) -> None:
     """Raises: Refused, also when the sender is gone before the end."""
     async for block in stream.blocks(limit):
