@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from jobrunner.core.decide import born, decide, derived_parts, keys_of, needs_balance, needs_event
+from jobrunner.core.decide import born, decide, derived_parts, keys_of, needs
 from jobrunner.core.decision import (
     AuditRecord,
     DeadLetter,
@@ -217,13 +217,12 @@ class World:
         return Known(found[0], found[1].body_digest, self.jobs[found[0]]) if found else None
 
     def _facts(self, job: Snapshot, message: Message) -> Facts:
-        event = needs_event(message)
-        wanted = needs_balance(self.definition, job, message)
+        wanted = needs(self.definition, job, message)
         files = {asset.id for one, asset in self.assets if one == job.id}
         return Facts(
-            event=self.events.get((job.id, event)) if event else None,
-            balance=self.balance(job.user_id) if wanted else None,
-            verified=frozenset(files),
+            event=self.events.get((job.id, wanted.event)) if wanted.event else None,
+            balance=self.balance(job.user_id) if wanted.balance else None,
+            verified=frozenset(files) if wanted.files else frozenset(),
         )
 
     def _write(self, decision: Decision) -> None:

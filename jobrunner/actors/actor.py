@@ -17,10 +17,7 @@ from jobrunner.core.decide import (
     Verdict,
     beset,
     decide,
-    needs_balance,
-    needs_event,
-    needs_files,
-    needs_webhook,
+    needs,
 )
 from jobrunner.core.decision import Clash, Decision, NoOp, Unreadable
 from jobrunner.core.declaration.workflow import Definition
@@ -39,7 +36,6 @@ from jobrunner.core.messages import (
     SetAside,
     Start,
     Supersede,
-    WebhookFacts,
 )
 from jobrunner.errors import JobrunnerError, PluginFault, Refused
 from jobrunner.stages.params import Stale, params_of
@@ -162,22 +158,18 @@ class JobActor:
 
     async def _facts(self, definition: Definition, job: Snapshot, message: Message) -> Facts:
         """Only what this message may turn on is read."""
-        event, balance = None, None
-        if event_id := needs_event(message):
-            seen = await self._world.reader.event(self.job_id, event_id)
+        wanted, reader = needs(definition, job, message), self._world.reader
+        event, balance, webhook, sound = None, None, None, frozenset[str]()
+        if wanted.event is not None:
+            seen = await reader.event(self.job_id, wanted.event)
             event = SeenEvent(*seen) if seen else None
-        if needs_balance(definition, job, message):
-            balance = (await self._world.reader.credits(job.user_id)).balance
-        sound = await verified(self._world, job) if needs_files(job, message) else frozenset()
-        webhook = await self._webhook(message)
+        if wanted.balance:
+            balance = (await reader.credits(job.user_id)).balance
+        if wanted.files:
+            sound = await verified(self._world, job)
+        if wanted.webhook is not None:
+            webhook = await reader.webhook(*wanted.webhook, self._world.clock.now() - KEPT_MS)
         return Facts(event=event, balance=balance, verified=sound, webhook=webhook)
-
-    async def _webhook(self, message: Message) -> WebhookFacts | None:
-        wanted = needs_webhook(message)
-        if wanted is None:
-            return None
-        since = self._world.clock.now() - KEPT_MS
-        return await self._world.reader.webhook(*wanted, since)
 
     async def _commit(self, decision: Decision, letter: Letter) -> Answer | None:
         """None when a fact had changed meanwhile: read and decide again."""

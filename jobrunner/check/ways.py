@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Money, Retry, State, Workflow
 
-Cause = Literal[
+WayCause = Literal[
     "edge",
     "command",
     "edit",
@@ -37,7 +37,7 @@ class Way(Struct, frozen=True):
     ``job_types`` limits a way to some of them (empty: all). ``opens_run`` and a lapse close the
     run that is open; ``replays`` is a command that knows its own repeat."""
 
-    cause: Cause
+    cause: WayCause
     source: str
     path: tuple[str, ...]
     by: tuple[str, ...]

@@ -11,7 +11,7 @@ import msgspec
 
 from jobrunner.core.decision import StartStage, StopStage
 from jobrunner.core.declaration.workflow import EXTERNAL, Retry
-from jobrunner.core.draft import Draft
+from jobrunner.core.draft import Cause, Draft
 from jobrunner.core.job import Attempt, Failure, Lock, Snapshot
 from jobrunner.core.messages import Ended, Recovered
 
@@ -63,7 +63,7 @@ def rebind(draft: Draft, stage: str) -> None:
 
 def lock_for(draft: Draft, scope: str, outside: bool) -> Lock:
     """The right to work in this scope, for whoever the work is: the house, or somebody outside."""
-    run_id, epoch = draft.job.run_id, draft.moment.epoch
+    run_id, epoch = draft.job.run_id, draft.case.moment.epoch
     if not outside:
         return Lock(scope, run_id, "stage", epoch)
     lease_s = draft.definition.workflow.lease_s
@@ -82,7 +82,7 @@ def hold(draft: Draft, holder: str, claimant: str = "") -> Attempt:
         holder=holder,
         claimant=claimant,
         started_at=draft.now,
-        epoch=draft.moment.epoch,
+        epoch=draft.case.moment.epoch,
         not_before=0,
     )
     draft.disarm("backoff")
@@ -144,29 +144,29 @@ def end(draft: Draft, outcome: str, failure: Failure | None = None) -> None:
         draft.set(deaths=0)
 
 
-def quit_attempt(draft: Draft, target: str = "") -> None:
+def quit_attempt(draft: Draft, cause: Cause, target: str = "") -> None:
     """The state is being left under an attempt: whoever runs it in the house must stop."""
     attempt = draft.job.attempt
     if attempt is None:
         return
     if _at_work(draft, attempt):
         draft.effects.append(StopStage(attempt.serial))
-    end(draft, draft.outcome or _word(draft, target), draft.failure)
+    end(draft, cause.outcome or _word(draft, cause, target), cause.failure)
 
 
-def _word(draft: Draft, target: str) -> str:
+def _word(draft: Draft, cause: Cause, target: str) -> str:
     """How an attempt ended of which only that is known: where the job was moved to."""
     state = draft.definition.states[draft.job.status]
     if target and target in (state.partial, state.rejected):
         return "partial" if target == state.partial else "rejected"
-    if draft.failure is not None:
+    if cause.failure is not None:
         return "failed"
     return "done" if target and target == state.done else "left"
 
 
 def _at_work(draft: Draft, attempt: Attempt) -> bool:
     """Somebody in the house is on it, and is not the one who just said that it is over."""
-    over = isinstance(draft.message, Ended | Recovered)
+    over = isinstance(draft.case.message, Ended | Recovered)
     return attempt.holder == OUR_STAGE and attempt.status == "running" and not over
 
 
@@ -246,7 +246,8 @@ def _limit(draft: Draft, attempt: Attempt) -> None:
         draft.arm("limit", draft.now + int(state.limit_s * 1000))
     draft.set(
         locks=tuple(
-            Lock(lock.scope, lock.run_id, "stage", draft.moment.epoch) for lock in draft.job.locks
+            Lock(lock.scope, lock.run_id, "stage", draft.case.moment.epoch)
+            for lock in draft.job.locks
         )
     )
 

@@ -15,7 +15,7 @@ from jobrunner.core.decision import Decision, KeyRow, LogEvent, NoOp, QuotaAsser
 from jobrunner.core.declaration.ask import Ask
 from jobrunner.core.declaration.functions import derived, permitted
 from jobrunner.core.declaration.workflow import Definition, Quota
-from jobrunner.core.draft import Draft
+from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.engine_events import supersede
 from jobrunner.core.features.reruns import inherit
 from jobrunner.core.job import Run, Snapshot
@@ -24,6 +24,7 @@ from jobrunner.core.steps import enter, go_on, hop, postponed, rests
 from jobrunner.errors import Refused
 
 Digest = Callable[[bytes], str]
+BIRTH = Cause("user")
 
 
 def born(
@@ -133,25 +134,22 @@ def _make(
     ended = [_superseded(definition, old, submit, moment) for old in freed]
     also = tuple(decided for decided in ended if decided is not None)
     draft = _newborn(definition, submit, _richer(facts, also), moment)
-    draft.also = also
-    draft.keys = tuple(
-        _taken_from(key, known) for key, known in zip(keys, _holders(keys, facts), strict=True)
-    )
-    draft.quota = _quota_assert(definition.workflow.quota)
     if submit.origin is not None:
         inherit(draft, submit.origin)
     draft.log("job.created", job_type=submit.job_type, credits_cost=draft.job.cost)
     if refused := move_money(draft, definition.workflow.birth.money):
         return refused
     state = definition.states[definition.workflow.initial]
-    draft.hops.append(hop(draft, None, state.name, "user"))
-    enter(draft, state, None)
+    draft.hops.append(hop(draft, None, state.name, BIRTH))
+    enter(draft, state, None, BIRTH)
     if postponed(draft) and submit.run_at is not None:
         draft.arm("run_at", submit.run_at)
-    if refused := go_on(draft):
+    if refused := go_on(draft, BIRTH):
         return refused
     draft.answer["replayed"] = False
-    return draft.tear_out()
+    rows = [_taken_from(key, known) for key, known in zip(keys, _holders(keys, facts), strict=True)]
+    quota = _quota_assert(definition.workflow.quota)
+    return replace(draft.tear_out(), also=also, keys=tuple(rows), quota=quota)
 
 
 def _richer(facts: Facts, also: tuple[Decision, ...]) -> Facts:
@@ -191,7 +189,8 @@ def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Momen
         run_at=submit.run_at,
         run=run if run.live else None,
     )
-    return Draft(definition, None, job, submit.actor, facts, moment, submit, "birth")
+    case = Case(definition, job, submit, facts, moment)
+    return Draft(case, submit.actor, "birth", newborn=True)
 
 
 def _superseded(
@@ -200,7 +199,7 @@ def _superseded(
     """Of a job that has ended for good nothing is left to do: it only loses its key."""
     if old.kind == "final":
         return None
-    decided = supersede(definition, old, Supersede(submit.job_id), Facts(), moment)
+    decided = supersede(Case(definition, old, Supersede(submit.job_id), Facts(), moment))
     assert isinstance(decided, Decision), f"superseding {old.id}: {decided!r}"
     return decided
 

@@ -4,11 +4,11 @@ from typing import Protocol
 
 from jobrunner.core.attempts import hold
 from jobrunner.core.decision import LogEvent, NoOp
-from jobrunner.core.declaration.workflow import EXTERNAL, Definition
-from jobrunner.core.draft import Draft
+from jobrunner.core.declaration.workflow import EXTERNAL
+from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.features.pauses import refusal
 from jobrunner.core.job import Actor, Attempt, Snapshot
-from jobrunner.core.messages import Beat, Claim, Facts, Moment
+from jobrunner.core.messages import Beat, Claim
 from jobrunner.core.replies import (
     Verdict,
     answered,
@@ -22,13 +22,12 @@ from jobrunner.core.steps import postponed, step
 from jobrunner.errors import Refused
 
 
-def claim(
-    definition: Definition, job: Snapshot, message: Claim, facts: Facts, moment: Moment
-) -> Verdict:
+def claim(case: Case[Claim]) -> Verdict:
     """An outside worker takes the job from its queue, or an attempt that nobody holds."""
+    job, message, facts = case.job, case.message, case.facts
     if not message.actor.roles(job) & {"workflow", "admin"}:
         return forbidden("claims are for role workflow")
-    draft = begin(definition, job, message, facts, moment, "claim")
+    draft = begin(case, "claim")
     if job.stuck:
         return _put_aside(job)
     if pause := job.paused or facts.halted:
@@ -49,16 +48,15 @@ def claim(
     return answered(draft)
 
 
-def beat(
-    definition: Definition, job: Snapshot, message: Beat, facts: Facts, moment: Moment
-) -> Verdict:
+def beat(case: Case[Beat]) -> Verdict:
     """Progress, or a bare sign of life, from whoever works on the job."""
+    job, message = case.job, case.message
     if not message.actor.roles(job) & {"workflow", "admin", "stage"}:
         return forbidden("progress is for role workflow")
     if job.kind != "active" and (job.attempt is None or job.attempt.status == "due"):
         ignored = LogEvent("job.progress_ignored", {"status": job.status})
         return NoOp("progress_ignored", job, logs=(ignored,))
-    draft = begin(definition, job, message, facts, moment, "progress")
+    draft = begin(case, "progress")
     if refused := lost(job, message.actor, message) or working_here(draft, message.actor.role):
         return refused
     note(draft, message.progress, message.message)
@@ -73,7 +71,7 @@ def _pick_up(draft: Draft) -> Refused | None:
             return nothing_to(draft, "claim")
         if draft.definition.in_house(target, draft.job.job_type):
             return _taken(draft)
-        if refused := step(draft, target, "workflow"):
+        if refused := step(draft, target, Cause("workflow")):
             return refused
         if draft.diverted:
             break

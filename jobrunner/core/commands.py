@@ -12,11 +12,11 @@ from jobrunner.core.credits import move_money
 from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.declaration.ask import Act, Replay
 from jobrunner.core.declaration.functions import acted, added, permitted, recognised
-from jobrunner.core.declaration.workflow import Command, Definition, Trigger
-from jobrunner.core.draft import Draft
+from jobrunner.core.declaration.workflow import Command, Trigger
+from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.job import Failure, Run, Snapshot
-from jobrunner.core.messages import Do, Edit, Facts, Moment, Report
+from jobrunner.core.messages import Do, Edit, Report
 from jobrunner.core.replies import (
     Verdict,
     answered,
@@ -32,10 +32,9 @@ from jobrunner.core.steps import go_on, question, walk
 from jobrunner.errors import Refused
 
 
-def command(
-    definition: Definition, job: Snapshot, message: Do, facts: Facts, moment: Moment
-) -> Verdict:
+def command(case: Case[Do]) -> Verdict:
     """A named request: perhaps already met, else checked, carried out and walked."""
+    definition, job, message = case.definition, case.job, case.message
     declared = definition.commands.get(message.command)
     if declared is None:
         return Refused(
@@ -43,8 +42,7 @@ def command(
         )
     if not message.actor.roles(job) & set(declared.roles):
         return forbidden(f"command {declared.name!r} is for {', '.join(declared.roles)}")
-    draft = begin(definition, job, message, facts, moment, declared.name)
-    draft.fields = message.fields
+    draft = begin(case, declared.name)
     if declared.identity is not None:
         if known := recognised(declared.identity, question(draft)):
             return _replayed(draft, known)
@@ -57,10 +55,9 @@ def command(
     return _carry_out(draft, declared)
 
 
-def edit(
-    definition: Definition, job: Snapshot, message: Edit, facts: Facts, moment: Moment
-) -> Verdict:
+def edit(case: Case[Edit]) -> Verdict:
     """A person's new version of an artifact."""
+    definition, job, message = case.definition, case.job, case.message
     editable = definition.editables.get(message.name)
     if editable is None or not message.actor.roles(job) & {"user", "admin"}:
         return forbidden(f"artifact {message.name!r} is not for you to write")
@@ -74,7 +71,7 @@ def edit(
         )
     if refused := _stale_base(job, message):
         return refused
-    draft = begin(definition, job, message, facts, moment, "edit")
+    draft = begin(case, "edit")
     _write(draft, message)
     if editable.action is not None:
         act = added(editable.action, question(draft))
@@ -82,7 +79,8 @@ def edit(
             return act
         add_artifacts(draft, fitting(draft, act.report).artifacts)
     draft.decided = True
-    if refused := walk(draft, editable.walks[job.status], "user") or go_on(draft):
+    cause = Cause("user")
+    if refused := walk(draft, editable.walks[job.status], cause) or go_on(draft, cause):
         return refused
     return answered(draft)
 
@@ -103,15 +101,15 @@ def _carry_out(draft: Draft, declared: Command) -> Verdict:
     act = _act(draft, declared)
     if not isinstance(act, Act):
         return act if isinstance(act, Refused) else _replayed(draft, act)
-    _begin(draft, declared, act)
-    if refused := _proceed(draft, declared, act):
+    cause = _begin(draft, declared, act)
+    if refused := _proceed(draft, declared, act, cause):
         return refused
-    draft.status = act.status or declared.status_from.get(source_of(draft), declared.status)
     draft.answer.update(act.answer)
     if declared.audited or draft.actor.role == "admin":
-        fields = {"command": declared.name, **draft.fields}
+        fields = {"command": declared.name, **draft.case.message.fields}
         draft.audits.append(AuditRecord(f"job.{declared.name}", draft.actor.name, fields))
-    return answered(draft)
+    status = act.status or declared.status_from.get(source_of(draft), declared.status)
+    return answered(draft, status)
 
 
 def _act(draft: Draft, declared: Command) -> Act | Replay | Refused:
@@ -120,35 +118,40 @@ def _act(draft: Draft, declared: Command) -> Act | Replay | Refused:
     return acted(declared.action, question(draft))
 
 
-def _begin(draft: Draft, declared: Command, act: Act) -> None:
+def _begin(draft: Draft, declared: Command, act: Act) -> Cause:
+    """Take in what the command brings; it says why the job moves."""
     draft.decided = True
     if declared.opens_run and draft.job.run is not None:
         run = draft.job.run
         draft.set(run=Run(run.id, run.opened_by, run.started_at, live=False))
     if act.marks:
         draft.set(marks={**draft.job.marks, **act.marks})
-    read_report(draft, act.report)
-    if {"failure_code", "failure_message"} & draft.fields.keys():
-        fields = draft.fields
-        draft.failure = named(
-            draft,
-            Failure(
-                fields.get("failure_code") or "FAILED",
-                fields.get("failure_message") or "",
-                fields.get("failed_stage") or "",
-                retryable=False,
-            ),
-        )
-
-
-def _proceed(draft: Draft, declared: Command, act: Act) -> Refused | None:
-    path = act.path if act.path is not None else declared.walks[draft.job.status]
+    failure = read_report(draft, act.report)
+    message: Do = draft.case.message
     trigger: Trigger = "admin" if draft.actor.role == "admin" else _as(draft, declared)
-    if refused := walk(draft, path, trigger) or move_money(draft, declared.money):
+    return Cause(trigger, message.reason, _failure_in(draft, message.fields) or failure)
+
+
+def _failure_in(draft: Draft, fields: dict[str, Any]) -> Failure | None:
+    if not {"failure_code", "failure_message"} & fields.keys():
+        return None
+    failure = Failure(
+        fields.get("failure_code") or "FAILED",
+        fields.get("failure_message") or "",
+        fields.get("failed_stage") or "",
+        retryable=False,
+    )
+    return named(draft, failure)
+
+
+def _proceed(draft: Draft, declared: Command, act: Act, cause: Cause) -> Refused | None:
+    path = act.path if act.path is not None else declared.walks[draft.job.status]
+    money = declared.money
+    if refused := walk(draft, path, cause) or move_money(draft, money, cause.reason):
         return refused
     if act.start or (declared.on_demand and act.path is None and not path):
         _start_on_demand(draft)
-    return go_on(draft)
+    return go_on(draft, cause)
 
 
 def _as(draft: Draft, declared: Command) -> Trigger:
@@ -165,7 +168,7 @@ def _is_demanded(job: Snapshot, declared: Command) -> bool:
 def _start_on_demand(draft: Draft) -> None:
     if draft.job.attempt is None:
         if draft.job.run is None or not draft.job.run.live:
-            draft.set(run=Run(draft.moment.id, draft.opener, draft.now, live=False), tries={})
+            draft.set(run=Run(draft.case.moment.id, draft.opener, draft.now, live=False), tries={})
         open_attempt(draft, draft.job.status)
 
 

@@ -28,7 +28,7 @@ NEEDS: dict[Money, frozenset[Standing]] = {
 }
 
 
-def move_money(draft: Draft, kind: Money | None) -> Refused | None:
+def move_money(draft: Draft, kind: Money | None, reason: str | None = None) -> Refused | None:
     """Adds the ledger entry that an edge declares; a cost of 0 moves nothing. What is held or
     charged costs the price of today, and is settled at its own amount."""
     if kind in ("hold", "charge"):
@@ -39,7 +39,7 @@ def move_money(draft: Draft, kind: Money | None) -> Refused | None:
     assert job.credits in NEEDS[kind], f"{kind} of job {job.id} while its credits are {job.credits}"
     if kind in ("hold", "charge") and (short := _too_little(draft)):
         return short
-    draft.ledger.append(LedgerEntry(kind, job.cost, job.user_id, job.run_id, draft.reason or ""))
+    draft.ledger.append(LedgerEntry(kind, job.cost, job.user_id, job.run_id, reason or ""))
     draft.log(f"credits.{AFTER[kind]}", amount=job.cost)
     draft.set(credits=AFTER[kind])
     return None
@@ -51,7 +51,7 @@ def price_of(definition: Definition, job: Snapshot) -> int:
 
 
 def _too_little(draft: Draft) -> Refused | None:
-    balance = draft.facts.balance
+    balance = draft.case.facts.balance
     if balance is None or balance >= draft.job.cost:
         return None
     return Refused(

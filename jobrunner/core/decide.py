@@ -1,15 +1,21 @@
 """The one function that says what follows from a message. Total: every pair of a state and a
-message moves, is a no-op with a name, or is refused with a code."""
+message moves, is a no-op with a name, or is refused with a code.
+
+``DECIDERS`` is the table of all messages: who decides about each, and which facts must be read
+before it is decided. A message that needs a fact says so there, and nowhere else.
+"""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
-from jobrunner.core import claims, commands, engine_events, status_moves, waits
+from msgspec import Struct
+
+from jobrunner.core import claims, commands, engine_events, status_moves, timers, waits
 from jobrunner.core.access import foreign
 from jobrunner.core.births import born, derived_parts, keys_of
 from jobrunner.core.credits import price_of
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.engine_events import beset
+from jobrunner.core.draft import Case
 from jobrunner.core.features import pauses, sent_files, uploads, webhooks
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import (
@@ -42,82 +48,112 @@ from jobrunner.core.messages import (
     Told,
 )
 from jobrunner.core.replies import Verdict
-from jobrunner.errors import Refused
+from jobrunner.errors import PluginFault, Refused
 
 PEOPLE = {"user", "admin"}
-DECIDES: dict[type, Callable[..., Verdict]] = {
-    Move: status_moves.move,
-    Do: commands.command,
-    Edit: commands.edit,
-    Arriving: uploads.arriving,
-    Arrived: uploads.arrived,
-    Claim: claims.claim,
-    Beat: claims.beat,
-    Sending: sent_files.sending,
-    Start: engine_events.start,
-    Ended: engine_events.ended,
-    Keep: waits.keep,
-    Checkpoint: waits.checkpoint,
-    Answered: waits.answered,
-    Told: webhooks.told,
-    Fired: engine_events.fired,
-    Recovered: engine_events.recovered,
-    Stop: engine_events.stop,
-    SetAside: engine_events.set_aside,
-    Release: engine_events.release,
-    Pause: pauses.pause,
-    Resume: pauses.resume,
-    Advance: engine_events.advance,
-    Rebound: engine_events.rebound,
-    Supersede: engine_events.supersede,
+WebhookKey = tuple[str, str, str]
+
+
+class Decider(Struct, frozen=True):
+    """``decide`` says what follows from a message. ``event`` and ``webhook`` find in it what the
+    store must be asked about. ``credits``: it may take an edge that costs, of all or of those that
+    not only people take. ``files``: whether the files behind artifacts are sound may decide it."""
+
+    decide: Callable[[Case[Any]], Verdict]
+    event: Callable[[Any], str | None] = lambda message: None
+    webhook: Callable[[Any], WebhookKey | None] = lambda message: None
+    credits: Literal["", "any", "engine"] = ""
+    files: bool = False
+
+
+class Needs(Struct, frozen=True):
+    """The facts that must be read before a message can be decided. ``webhook`` is source, id and
+    name; the id is empty where any webhook of the name may be there already."""
+
+    event: str | None
+    webhook: WebhookKey | None
+    balance: bool
+    files: bool
+
+
+DECIDERS: dict[type, Decider] = {
+    Move: Decider(status_moves.move, event=status_moves.event_of, credits="any", files=True),
+    Do: Decider(commands.command, credits="any", files=True),
+    Edit: Decider(commands.edit, credits="any", files=True),
+    Arriving: Decider(uploads.arriving, credits="any", files=True),
+    Arrived: Decider(uploads.arrived, credits="any", files=True),
+    Claim: Decider(claims.claim, credits="engine"),
+    Beat: Decider(claims.beat),
+    Sending: Decider(sent_files.sending),
+    Start: Decider(engine_events.start, credits="engine", files=True),
+    Ended: Decider(engine_events.ended, webhook=webhooks.awaited_by, credits="engine", files=True),
+    Keep: Decider(waits.keep),
+    Checkpoint: Decider(waits.checkpoint, credits="engine"),
+    Answered: Decider(waits.answered),
+    Told: Decider(webhooks.told, webhook=webhooks.told_by),
+    Fired: Decider(timers.fired, credits="engine", files=True),
+    Recovered: Decider(engine_events.recovered, credits="engine", files=True),
+    Stop: Decider(engine_events.stop, credits="engine", files=True),
+    SetAside: Decider(engine_events.set_aside),
+    Release: Decider(engine_events.release, credits="engine", files=True),
+    Pause: Decider(pauses.pause),
+    Resume: Decider(pauses.resume, credits="engine", files=True),
+    Advance: Decider(engine_events.advance, credits="engine", files=True),
+    Rebound: Decider(engine_events.rebound, credits="engine", files=True),
+    Supersede: Decider(engine_events.supersede, credits="engine"),
 }
 
 
 def decide(
     definition: Definition, job: Snapshot, message: Message, facts: Facts, moment: Moment
 ) -> Verdict:
-    """What follows from ``message`` for ``job``: see the room's essay."""
+    """Say what follows from ``message`` for ``job``: see the room's essay."""
     actor: Any = getattr(message, "actor", None)
     if actor is not None and (refused := foreign(definition, job, actor)):
         return refused
-    return DECIDES[type(message)](definition, job, message, facts, moment)
+    return DECIDERS[type(message)].decide(Case(definition, job, message, facts, moment))
 
 
-def needs_event(message: Message) -> str | None:
-    """The event id that the store must be asked about first, if there is one."""
-    return message.event.id if isinstance(message, Move) and message.event else None
+def beset(
+    definition: Definition,
+    job: Snapshot,
+    message: Message,
+    facts: Facts,
+    moment: Moment,
+    fault: PluginFault,
+) -> Verdict:
+    """Say what follows when a function of the plugin failed while the engine's own step was
+    decided."""
+    return engine_events.beset(Case(definition, job, message, facts, moment), fault)
 
 
-def needs_webhook(message: Message) -> tuple[str, str, str] | None:
-    """Source, id and name of the webhook that the store must be asked about first, if there is
-    one; the id is empty where any of the name may be there already."""
-    if isinstance(message, Told):
-        return message.source, message.webhook_id, webhooks.name_of(message.source, message.key)
-    if isinstance(message, Ended) and message.outcome == "parked" and message.source:
-        return message.source, "", message.awaits
-    return None
+def needs(definition: Definition, job: Snapshot, message: Message) -> Needs:
+    """Name the facts that this message may turn on for this job: only these are read."""
+    rule = DECIDERS[type(message)]
+    return Needs(
+        event=rule.event(message),
+        webhook=rule.webhook(message),
+        balance=bool(rule.credits) and _may_cost(definition, job, rule.credits == "any"),
+        files=rule.files and _names_files(job),
+    )
 
 
-def needs_balance(definition: Definition, job: Snapshot, message: Message) -> bool:
-    """Whether the decision may have to take credits: only then is the ledger read."""
+def _may_cost(definition: Definition, job: Snapshot, by_people: bool) -> bool:
     if price_of(definition, job) == 0:
         return False
     taking = [edge for edge in definition.workflow.edges if edge.money in ("hold", "charge")]
-    if isinstance(message, Do | Move | Edit | Arriving | Arrived):
-        return bool(taking)
-    return any(set(edge.by) - PEOPLE for edge in taking)
+    return any(by_people or set(edge.by) - PEOPLE for edge in taking)
 
 
-def needs_files(job: Snapshot, message: Message) -> bool:
-    """Whether files behind artifacts may decide it: only then are they looked at."""
-    looks = not isinstance(
-        message, Beat | Sending | Keep | Checkpoint | Answered | Told | Claim | SetAside
-    )
+def _names_files(job: Snapshot) -> bool:
     waiting = job.attempt is not None and bool(job.attempt.sent)
-    return looks and (waiting or any(found.asset for found in job.artifacts.values()))
+    return waiting or any(found.asset for found in job.artifacts.values())
 
 
 __all__ = [
+    "DECIDERS",
+    "Decider",
+    "Needs",
     "Refused",
     "Verdict",
     "beset",
@@ -125,8 +161,5 @@ __all__ = [
     "decide",
     "derived_parts",
     "keys_of",
-    "needs_balance",
-    "needs_event",
-    "needs_files",
-    "needs_webhook",
+    "needs",
 ]

@@ -1,13 +1,16 @@
-"""A decision while it is being written.
+"""A decision under way: what it is about (``Case``), why a step is taken (``Cause``), and the rows
+it has collected so far (``Draft``).
 
-The one place in this room with state: a page that starts as the job's snapshot, is amended line by
-line, and is torn out as a frozen ``Decision``. A page that is not torn out leaves no trace, which
-is why a refusal half way along a path needs no undoing.
+Case and cause are frozen and handed on; a step reads nothing else. The draft is the one object of
+this room that changes: it begins as the job stands, collects row after row, and ``tear_out`` makes
+a frozen ``Decision`` of it. A draft that is dropped leaves no trace, which is why a refusal half
+way along a path needs no undoing.
 """
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from jobrunner.core.decision import (
     AuditRecord,
@@ -17,55 +20,72 @@ from jobrunner.core.decision import (
     EventRow,
     Handed,
     Hop,
-    KeyRow,
     LedgerEntry,
     LogEvent,
-    QuotaAssert,
-    WebhookRow,
 )
-from jobrunner.core.declaration.workflow import Definition, State
+from jobrunner.core.declaration.workflow import Definition, State, Trigger
 from jobrunner.core.features.notifications import notifications
 from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot, Timer
 from jobrunner.core.messages import Facts, Moment, Report
 
+M = TypeVar("M")
+
+
+class Case(Struct, Generic[M], frozen=True):
+    """All that a decision may look at: the job as it stands, the message that came, what the store
+    knew, and what the outside lends. At birth the job is the one that is about to be."""
+
+    definition: Definition
+    job: Snapshot
+    message: M
+    facts: Facts
+    moment: Moment
+
+
+class Cause(Struct, frozen=True):
+    """Why a step is taken: who takes it, and in whose words. ``failure`` is why the job leaves what
+    it did; ``outcome`` is how the open attempt ends with it, where its stage has said so;
+    ``not_before`` is the end of the backoff of the attempt that the step opens."""
+
+    trigger: Trigger
+    reason: str | None = None
+    failure: Failure | None = None
+    outcome: str = ""
+    not_before: int = 0
+
+
+BY_ENGINE = Cause("engine")
+BY_STAGE = Cause("stage")
+BY_TIMER = Cause("timer")
+
 
 class Draft:
-    """``job`` is the snapshot so far. ``opener`` names what a run opened now was opened by;
-    ``failure`` is why the job is about to enter a failure state, once that is known;
-    ``not_before`` is the end of the backoff of an attempt that is about to be opened;
-    ``outcome`` is how the open attempt ends when its state is left; ``unfit`` is what the report
-    brought in no form that the workflow knows, by name, and why."""
+    """The job so far, and the rows so far. ``opener`` names what a run opened now was opened by.
+    ``report`` is the part of the message's report that has the right form, and ``unfit`` says what
+    had not, by name, and why. ``diverted``: a guard has led the job another way, once is enough.
+    ``decided``: it is a new version of the job, and not only a sign of life."""
+
+    __slots__ = (
+        "actor", "answer", "artifacts", "assets", "attempts", "audits", "before", "case",
+        "dead_letters", "decided", "definition", "diverted", "effects", "event", "handed", "hops",
+        "job", "ledger", "logs", "now", "opener", "report", "unfit",
+    )  # fmt: skip
 
     def __init__(
-        self,
-        definition: Definition,
-        before: Snapshot | None,
-        job: Snapshot,
-        actor: Actor,
-        facts: Facts,
-        moment: Moment,
-        message: Any,
-        opener: str,
-        reason: str | None = None,
+        self, case: Case[Any], actor: Actor, opener: str, *, newborn: bool = False
     ) -> None:
-        self.definition = definition
-        self.before = before
-        self.job = job
+        self.case = case
+        self.definition = case.definition
+        self.now = case.moment.now
         self.actor = actor
-        self.facts = facts
-        self.moment = moment
-        self.message = message
         self.opener = opener
-        self.reason = reason
-        self.report = Report()
-        self.fields: dict[str, Any] = {}
-        self.failure: Failure | None = None
-        self.event: EventRow | None = None
+        self.before = None if newborn else case.job
+        self.job = case.job
+        self.decided = newborn
         self.diverted = False
-        self.not_before = 0
-        self.outcome = ""
+        self.report = Report()
         self.unfit: dict[str, str] = {}
-        self.decided = before is None
+        self.event: EventRow | None = None
         self.hops: list[Hop] = []
         self.ledger: list[LedgerEntry] = []
         self.audits: list[AuditRecord] = []
@@ -73,29 +93,20 @@ class Draft:
         self.attempts: dict[int, Attempt] = {}
         self.artifacts: list[Artifact] = []
         self.assets: list[Asset] = []
-        self.keys: tuple[KeyRow, ...] = ()
-        self.quota: QuotaAssert | None = None
-        self.also: tuple[Decision, ...] = ()
         self.effects: list[Effect] = []
         self.logs: list[LogEvent] = []
-        self.answer: dict[str, Any] = {}
-        self.status = 200
-        self.webhook: WebhookRow | None = None
         self.handed: Handed | None = None
-
-    @property
-    def now(self) -> int:
-        return self.moment.now
+        self.answer: dict[str, Any] = {}
 
     @property
     def state(self) -> State:
         return self.definition.states[self.job.status]
 
     def set(self, **changes: Any) -> None:
-        self.job = msgspec.structs.replace(self.job, **changes)
+        self.job = replace(self.job, **changes)
 
     def decide(self, **changes: Any) -> None:
-        """A change that counts as a new version of the job."""
+        """Change what counts as a new version of the job."""
         self.decided = True
         if changes:
             self.set(**changes)
@@ -112,8 +123,8 @@ class Draft:
     def log(self, event: str, **fields: Any) -> None:
         self.logs.append(LogEvent(event, fields))
 
-    def tear_out(self) -> Decision:
-        """The finished decision: versions counted, stamps set."""
+    def tear_out(self, status: int = 200) -> Decision:
+        """Finish the decision: count the version, set the stamps, freeze the rows."""
         self._count()
         hops = tuple(self.hops)
         return Decision(
@@ -127,15 +138,11 @@ class Draft:
             artifacts=tuple(self.artifacts),
             assets=tuple(self.assets),
             event=self.event,
-            keys=self.keys,
-            quota=self.quota,
-            also=self.also,
             effects=tuple(self.effects),
             logs=tuple(self.logs),
             notifications=notifications(self.definition, self.before, self.job, hops),
             answer=self.answer,
-            status=self.status,
-            webhook=self.webhook,
+            status=status,
             handed=self.handed,
         )
 

@@ -21,21 +21,17 @@ from jobrunner.core.attempts import (
     resume,
 )
 from jobrunner.core.decision import AuditRecord, Decision, NoOp
-from jobrunner.core.declaration.workflow import EXTERNAL, Definition
-from jobrunner.core.draft import Draft
+from jobrunner.core.declaration.workflow import EXTERNAL
+from jobrunner.core.draft import BY_ENGINE, BY_STAGE, Case, Cause, Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import fail
-from jobrunner.core.features.pauses import halted_by, rests_until_resumed
+from jobrunner.core.features.pauses import halted_by
 from jobrunner.core.features.rebinding import bring
 from jobrunner.core.features.webhooks import await_webhook
-from jobrunner.core.job import ENGINE, STAGE, TIMER, Failure, Run, Snapshot
+from jobrunner.core.job import ENGINE, STAGE, Failure
 from jobrunner.core.messages import (
     Advance,
     Ended,
-    Facts,
-    Fired,
-    Message,
-    Moment,
     Rebound,
     Recovered,
     Release,
@@ -54,17 +50,16 @@ DEATHS_MAX = 3
 LOG_LINES_MAX = 200
 
 
-def start(
-    definition: Definition, job: Snapshot, message: Start, facts: Facts, moment: Moment
-) -> Verdict:
+def start(case: Case[Start]) -> Verdict:
     """A slot is free: the attempt begins in the commit that leaves the queue. Where its work is
     done already, that of the next one does."""
+    definition, job, facts = case.definition, case.job, case.facts
     if job.line_at is None or job.stuck or halted_by(definition, job, facts):
         return NoOp("not_in_line", job)
-    draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine")
+    draft = Draft(case, ENGINE, "engine")
     if job.kind == "queued":
         target = definition.onward_of(job.status, job.job_type)
-        if refused := step(draft, target, "engine") or go_on(draft):
+        if refused := step(draft, target, BY_ENGINE) or go_on(draft, BY_ENGINE):
             return aside(draft, refused)
     attempt = draft.job.attempt
     due = attempt is not None and attempt.status == "due" and attempt.stage != EXTERNAL
@@ -75,126 +70,98 @@ def start(
     return draft.tear_out()
 
 
-def ended(
-    definition: Definition, job: Snapshot, message: Ended, facts: Facts, moment: Moment
-) -> Verdict:
+def ended(case: Case[Ended]) -> Verdict:
     """Our stage host reports how an attempt ended."""
+    job, message = case.job, case.message
     if not at_work(job) or job.serial != message.serial:
         return NoOp("late_result", job)
-    draft = Draft(definition, job, job, STAGE, facts, moment, message, "stage")
+    draft = Draft(case, STAGE, "stage")
     if message.log:
         amend(draft, log=(*attempt_of(job).log, *message.log)[-LOG_LINES_MAX:])
     apply_report(draft, message.report)
-    if refused := _OUTCOMES[message.outcome](draft, message) or go_on(draft):
+    if refused := _OUTCOMES[message.outcome](draft, message) or go_on(draft, BY_STAGE):
         return aside(draft, refused)
     return draft.tear_out()
 
 
-def fired(
-    definition: Definition, job: Snapshot, message: Fired, facts: Facts, moment: Moment
-) -> Verdict:
-    """A timer is due; it is used up by the commit of what it causes."""
-    timer = job.timer(message.purpose)
-    if timer is None or timer.due_at > moment.now or job.stuck:
-        return NoOp("timer_gone", job)
-    if rests_until_resumed(job, message.purpose, facts):
-        return NoOp("timer_rests", job)
-    draft = Draft(definition, job, job, TIMER, facts, moment, message, "timer")
-    draft.disarm(message.purpose)
-    if refused := _TIMERS[message.purpose](draft) or go_on(draft):
-        return aside(draft, refused)
-    draft.decided = True
-    return draft.tear_out()
-
-
-def recovered(
-    definition: Definition, job: Snapshot, message: Recovered, facts: Facts, moment: Moment
-) -> Verdict:
+def recovered(case: Case[Recovered]) -> Verdict:
     """The attempt died with the process. That spends no retry: it goes on in place, unless this
     job alone was there whenever the service died."""
+    job, message = case.job, case.message
     if not at_work(job):
         return NoOp("nothing_to_recover", job)
-    draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine")
+    draft = Draft(case, ENGINE, "engine")
     draft.set(deaths=job.deaths + 1 if message.alone else job.deaths)
     if draft.job.deaths >= DEATHS_MAX:
         text = f"the service died {DEATHS_MAX} times while this stage alone was running"
         failure = Failure("STAGE_KILLED_SERVICE", text, retryable=False)
-        refused = fail(draft, failure, "engine") or go_on(draft)
+        refused = fail(draft, failure, BY_ENGINE)
         return aside(draft, refused) if refused else draft.tear_out()
     _interrupt(draft)
     return draft.tear_out()
 
 
-def stop(
-    definition: Definition, job: Snapshot, message: Stop, facts: Facts, moment: Moment
-) -> Verdict:
+def stop(case: Case[Stop]) -> Verdict:
     """An operator ends the attempt: permanently, along the failure path."""
-    draft = Draft(
-        definition, job, job, message.actor, facts, moment, message, "stop", message.reason
-    )
+    job, message = case.job, case.message
+    draft = Draft(case, message.actor, "stop")
     if "admin" not in message.actor.roles(job):
         return Refused("FORBIDDEN", "stopping an attempt is for admins")
     if job.attempt is None:
         return nothing_to(draft, "stop")
     failure = Failure("STOPPED", message.reason or "stopped by an operator", retryable=False)
-    if refused := fail(draft, failure, "engine") or go_on(draft):
+    if refused := fail(draft, failure, Cause("engine", message.reason)):
         return refused
     draft.audits.append(AuditRecord("job.stop", message.actor.name, {"reason": message.reason}))
     draft.answer = {"replayed": False}
     return draft.tear_out()
 
 
-def set_aside(
-    definition: Definition, job: Snapshot, message: SetAside, facts: Facts, moment: Moment
-) -> Verdict:
+def set_aside(case: Case[SetAside]) -> Verdict:
     """Nothing moves this job by itself any more; people still may."""
+    job, message = case.job, case.message
     if job.stuck == message.why:
         return NoOp("put_aside", job)
     if job.kind == "final":
         return NoOp("ended", job)
-    draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine")
+    draft = Draft(case, ENGINE, "engine")
     return _put_aside(draft, message.why)
 
 
-def release(
-    definition: Definition, job: Snapshot, message: Release, facts: Facts, moment: Moment
-) -> Verdict:
+def release(case: Case[Release]) -> Verdict:
     """A job that was put aside may go on; its timers, late by now, fire."""
+    job, message = case.job, case.message
     if "admin" not in message.actor.roles(job):
         return Refused("FORBIDDEN", "releasing a job is for admins")
     if not job.stuck:
         return NoOp("not_stuck", job, {"replayed": True})
-    draft = Draft(
-        definition, job, job, message.actor, facts, moment, message, "release", message.reason
-    )
+    draft = Draft(case, message.actor, "release")
     draft.decide(stuck=None)
-    if refused := go_on(draft):
+    if refused := go_on(draft, Cause("engine", message.reason)):
         return refused
     draft.audits.append(AuditRecord("job.release", message.actor.name, {"was": job.stuck}))
     draft.answer = {"replayed": False}
     return draft.tear_out()
 
 
-def advance(
-    definition: Definition, job: Snapshot, message: Advance, facts: Facts, moment: Moment
-) -> Verdict:
+def advance(case: Case[Advance]) -> Verdict:
     """Nothing happened, but a stage may have been bound to where the job stands."""
-    draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine")
-    if refused := go_on(draft):
+    job = case.job
+    draft = Draft(case, ENGINE, "engine")
+    if refused := go_on(draft, BY_ENGINE):
         return aside(draft, refused)
     return draft.tear_out() if draft.decided else NoOp("stays", job)
 
 
-def rebound(
-    definition: Definition, job: Snapshot, message: Rebound, facts: Facts, moment: Moment
-) -> Verdict:
+def rebound(case: Case[Rebound]) -> Verdict:
     """Where this job rests, another stage is bound than at the last start. It is brought to that
     in place; where the engine itself now takes it on, it goes."""
+    job = case.job
     if job.kind in ("settled", "final"):
         return NoOp("ended", job)
-    draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine")
+    draft = Draft(case, ENGINE, "engine")
     bring(draft)
-    if refused := go_on(draft):
+    if refused := go_on(draft, BY_ENGINE):
         return aside(draft, refused)
     if draft.job == job:
         return NoOp("stays", job)
@@ -202,12 +169,12 @@ def rebound(
     return draft.tear_out()
 
 
-def supersede(
-    definition: Definition, job: Snapshot, message: Supersede, facts: Facts, moment: Moment
-) -> Verdict:
+def supersede(case: Case[Supersede]) -> Verdict:
     """A newer submission took this job's key: it ends, and its hold is released first."""
-    draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine", "superseded")
-    if refused := walk(draft, definition.workflow.recipe.supersede, "engine"):
+    definition, job = case.definition, case.job
+    draft = Draft(case, ENGINE, "engine")
+    superseded = Cause("engine", "superseded")
+    if refused := walk(draft, definition.workflow.recipe.supersede, superseded):
         return refused
     return draft.tear_out() if draft.decided else NoOp("stays", job)
 
@@ -215,33 +182,21 @@ def supersede(
 def aside(draft: Draft, refused: Refused) -> Decision:
     """The engine's own step was refused: no edge is invented, a person is asked. An attempt that
     is over stays over: what it brought is kept, and another one waits for the release."""
-    assert draft.before is not None
-    before, facts, moment = draft.before, draft.facts, draft.moment
-    fresh = _as_it_was(draft.definition, before, draft.message, facts, moment)
-    return _put_aside(fresh, f"{refused.code}: {refused.detail}")
+    return _put_aside(_as_it_was(draft.case), f"{refused.code}: {refused.detail}")
 
 
-def beset(
-    definition: Definition,
-    job: Snapshot,
-    message: Message,
-    facts: Facts,
-    moment: Moment,
-    fault: PluginFault,
-) -> Verdict:
+def beset(case: Case[Any], fault: PluginFault) -> Verdict:
     """The engine's own step met a function that failed: the job is put aside. While one is only
     missing the job stays where it is, and goes on when the plugin brings it again."""
-    draft = _as_it_was(definition, job, message, facts, moment)
+    draft = _as_it_was(case)
     if not fault.missing:
         return _put_aside(draft, str(fault))
-    return draft.tear_out() if draft.job != job else fault.refusal()
+    return draft.tear_out() if draft.job != case.job else fault.refusal()
 
 
-def _as_it_was(
-    definition: Definition, job: Snapshot, message: Any, facts: Facts, moment: Moment
-) -> Draft:
-    """Before the step that could not be taken, but with an attempt that is over being over."""
-    draft = Draft(definition, job, job, ENGINE, facts, moment, message, "engine")
+def _as_it_was(case: Case[Any]) -> Draft:
+    """Begin again before the step that could not be taken; an attempt that is over stays over."""
+    draft, message = Draft(case, ENGINE, "engine"), case.message
     if isinstance(message, Ended):
         try:
             apply_report(draft, message.report)
@@ -278,45 +233,43 @@ def _afresh(draft: Draft, outcome: str, failure: Failure | None) -> None:
 
 def _done(draft: Draft, message: Ended) -> Refused | None:
     target = draft.state.done
-    return _finish(draft, target, "done") if target else _misfit(draft, "done")
+    return _finish(draft, target, "done", None) if target else _misfit(draft, "done")
 
 
 def _partial(draft: Draft, message: Ended) -> Refused | None:
-    target = draft.state.partial
-    if message.failure is not None:
-        draft.failure = named(draft, message.failure)
-    return _finish(draft, target, "partial") if target else _misfit(draft, "partial")
+    target, failure = draft.state.partial, message.failure
+    why = named(draft, failure) if failure is not None else None
+    return _finish(draft, target, "partial", why) if target else _misfit(draft, "partial")
 
 
 def _rejected(draft: Draft, message: Ended) -> Refused | None:
-    draft.failure = named(draft, message.failure or Failure("REJECTED", "refused by policy"))
+    why = named(draft, message.failure or Failure("REJECTED", "refused by policy"))
     target = draft.state.rejected
     if target:
-        return _finish(draft, target, "rejected")
-    return fail(draft, replace(draft.failure, retryable=False), "stage")
+        return _finish(draft, target, "rejected", why)
+    return fail(draft, replace(why, retryable=False), BY_STAGE)
 
 
-def _finish(draft: Draft, target: str, outcome: str) -> Refused | None:
+def _finish(draft: Draft, target: str, outcome: str, why: Failure | None) -> Refused | None:
     """The stage's word is taken if the guards agree, and all that it brings has the form that the
     workflow wants; if not, the attempt failed for good."""
     if draft.unfit:
-        return fail(draft, Failure("STAGE_CRASHED", unfit(draft), retryable=False), "stage")
-    draft.outcome = outcome
-    refused = step(draft, target, "stage")
-    draft.outcome = ""
+        return fail(draft, Failure("STAGE_CRASHED", unfit(draft), retryable=False), BY_STAGE)
+    cause = Cause("stage", failure=why, outcome=outcome)
+    refused = step(draft, target, cause)
     if refused is None:
-        return None
-    return fail(draft, Failure(refused.code, refused.detail, retryable=False), "stage")
+        return go_on(draft, cause)
+    return fail(draft, Failure(refused.code, refused.detail, retryable=False), BY_STAGE)
 
 
 def _misfit(draft: Draft, outcome: str) -> Refused | None:
     text = f"the stage answered {outcome!r}, which {draft.job.status} does not know"
-    return fail(draft, Failure("STAGE_CRASHED", text, retryable=False), "stage")
+    return fail(draft, Failure("STAGE_CRASHED", text, retryable=False), BY_STAGE)
 
 
 def _failed(draft: Draft, message: Ended) -> Refused | None:
     assert message.failure is not None, "a failed attempt says why"
-    return fail(draft, message.failure, "stage")
+    return fail(draft, message.failure, BY_STAGE)
 
 
 def _parked(draft: Draft, message: Ended) -> Refused | None:
@@ -334,59 +287,6 @@ def _interrupted(draft: Draft, message: Ended) -> Refused | None:
     return None
 
 
-def _run_at(draft: Draft) -> Refused | None:
-    draft.decide(run_at=None)
-    behind = draft.definition.onward_of(draft.job.status, draft.job.job_type)
-    in_house = bool(behind) and draft.definition.in_house(behind, draft.job.job_type)
-    if draft.state.kind == "queued" and in_house:
-        draft.set(line_at=draft.now)
-    return None
-
-
-def _retry(draft: Draft) -> Refused | None:
-    worked = draft.definition.states[draft.job.worked]
-    assert worked.retry is not None, f"{worked.name} has no way back"
-    return step(draft, worked.retry.again, "timer")
-
-
-def _backoff(draft: Draft) -> Refused | None:
-    attempt = draft.job.attempt
-    if attempt is not None and attempt.stage != EXTERNAL:
-        draft.set(line_at=draft.now)
-    draft.decide(next_attempt_at=None)
-    return None
-
-
-def _deadline(draft: Draft) -> Refused | None:
-    deadline = draft.state.deadline
-    text = f"nothing happened in {draft.job.status} in time"
-    path = deadline.path if deadline is not None else ()
-    failure = Failure("STAGE_TIMEOUT", text)
-    if not path:
-        return fail(draft, failure, "timer")
-    draft.failure = named(draft, failure)
-    return walk(draft, path, "timer")
-
-
-def _limit(draft: Draft) -> Refused | None:
-    text = f"the stage of {draft.job.status} took longer than it may"
-    return fail(draft, Failure("STAGE_TIMEOUT", text), "timer")
-
-
-def _silence(draft: Draft) -> Refused | None:
-    text = f"no sign of life from the attempt in {draft.job.status}"
-    return fail(draft, Failure("HEARTBEAT_LOST", text), "timer")
-
-
-def _lapse(draft: Draft) -> Refused | None:
-    """The orchestrator of this run is not heard of any more: the run closes, the status stays."""
-    run = draft.job.run
-    if run is not None:
-        closed = Run(run.id, run.opened_by, run.started_at, live=False)
-        draft.decide(run=closed, locks=())
-    return None
-
-
 _OUTCOMES: dict[str, Callable[[Draft, Ended], Refused | None]] = {
     "done": _done,
     "partial": _partial,
@@ -394,14 +294,4 @@ _OUTCOMES: dict[str, Callable[[Draft, Ended], Refused | None]] = {
     "failed": _failed,
     "parked": _parked,
     "interrupted": _interrupted,
-}
-_TIMERS: dict[str, Callable[[Draft], Refused | None]] = {
-    "run_at": _run_at,
-    "retry": _retry,
-    "backoff": _backoff,
-    "deadline": _deadline,
-    "limit": _limit,
-    "lease": _silence,
-    "heartbeat": _silence,
-    "lapse": _lapse,
 }

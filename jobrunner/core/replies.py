@@ -3,26 +3,22 @@ of them may give, and how a finished one is answered."""
 
 from typing import Any
 
-from msgspec.structs import replace
-
 from jobrunner.core.attempts import OUR_STAGE, pulse, renew
-from jobrunner.core.decision import AuditRecord, Decision, EventRow, NoOp
-from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Trigger
-from jobrunner.core.draft import Draft
+from jobrunner.core.decision import AuditRecord, Decision, NoOp
+from jobrunner.core.declaration.workflow import EXTERNAL, Trigger
+from jobrunner.core.draft import Case, Draft
 from jobrunner.core.failed_stage import named, unnamed
 from jobrunner.core.job import Failure, Snapshot
-from jobrunner.core.messages import Claim, Edit, Event, Facts, Moment, Move, Report
+from jobrunner.core.messages import Claim, Edit, Move, Report
 from jobrunner.core.reports import apply_report, misfit
 from jobrunner.errors import Refused
 
 Verdict = Decision | NoOp | Refused
 
 
-def begin(
-    definition: Definition, job: Snapshot, message: Any, facts: Facts, moment: Moment, opener: str
-) -> Draft:
-    reason = getattr(message, "reason", None)
-    return Draft(definition, job, job, message.actor, facts, moment, message, opener, reason)
+def begin(case: Case[Any], opener: str) -> Draft:
+    """Begin what the sender of the message wants."""
+    return Draft(case, case.message.actor, opener)
 
 
 def stale_version(job: Snapshot, expected: int | None) -> Refused | None:
@@ -51,19 +47,21 @@ def working_here(draft: Draft, role: Trigger) -> Refused | None:
     )
 
 
-def read_report(draft: Draft, report: Report) -> None:
+def read_report(draft: Draft, report: Report) -> Failure | None:
+    """Take in what was reported; the failure that it tells of, if it does."""
     apply_report(draft, report)
-    if report.reports_failure:
-        target = draft.definition.states.get(getattr(draft.message, "to", ""), draft.state)
-        draft.failure = named(
-            draft,
-            Failure(
-                report.failure_code or unnamed(target),
-                report.failure_message or "",
-                report.failed_stage or "",
-                report.retryable,
-            ),
-        )
+    if not report.reports_failure:
+        return None
+    target = draft.definition.states.get(getattr(draft.case.message, "to", ""), draft.state)
+    return named(
+        draft,
+        Failure(
+            report.failure_code or unnamed(target),
+            report.failure_message or "",
+            report.failed_stage or "",
+            report.retryable,
+        ),
+    )
 
 
 def note(draft: Draft, progress: int | None, text: str | None) -> None:
@@ -85,28 +83,26 @@ def satisfied(draft: Draft) -> NoOp:
     return NoOp("satisfied", draft.job, {**answer, "replayed": True})
 
 
-def answered(draft: Draft, event: Event | None = None) -> Verdict:
+def answered(draft: Draft, status: int = 200) -> Verdict:
     """The decision, unless something in the report has a wrong form and no guard said so."""
     if draft.unfit:
         return misfit(draft)
-    if event is not None:
-        draft.event = EventRow(event.id, event.digest, event.occurred_at)
-        draft.set(last_event_at=event.occurred_at)
+    if draft.event is not None:
+        draft.set(last_event_at=draft.event.occurred_at)
         renew(draft)
-        draft.hops = [replace(hop, event_id=event.id) for hop in draft.hops]
     if draft.job.run is not None:
         draft.answer.setdefault("run_id", draft.job.run_id)
     draft.answer.setdefault("replayed", False)
     if draft.actor.role == "admin":
         _witness(draft)
-    return draft.tear_out()
+    return draft.tear_out(status)
 
 
 def _witness(draft: Draft) -> None:
     """What an admin does that is no command of the workflow leaves a record too."""
-    match draft.message:
-        case Move(to=to):
-            fields = {"from": source_of(draft), "to": to, "reason": draft.reason}
+    match draft.case.message:
+        case Move(to=to, reason=reason):
+            fields = {"from": source_of(draft), "to": to, "reason": reason}
             draft.audits.append(AuditRecord("job.transition", draft.actor.name, fields))
         case Edit(name=name):
             draft.audits.append(AuditRecord("job.edit", draft.actor.name, {"artifact": name}))

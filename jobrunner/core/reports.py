@@ -121,9 +121,9 @@ def unfit(draft: Draft) -> str:
 
 def _place(draft: Draft, name: str) -> str:
     """Where its sender said it."""
-    if isinstance(draft.message, Edit):
+    if isinstance(draft.case.message, Edit):
         return "value"
-    return f"artifact_updates.{name}" if isinstance(draft.message, Move) else name
+    return f"artifact_updates.{name}" if isinstance(draft.case.message, Move) else name
 
 
 def _news(draft: Draft, report: Report) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def _wrong_result(draft: Draft, result: Any) -> str:
 
 def _reported(draft: Draft) -> bool:
     """It came as somebody's report, and is not what the workflow itself made of a request."""
-    return isinstance(draft.message, Move | Ended | Checkpoint)
+    return isinstance(draft.case.message, Move | Ended | Checkpoint)
 
 
 def _not_theirs(draft: Draft, listed: Listed | None) -> str:

@@ -6,14 +6,14 @@ written on the way to a refusal.
 
 from jobrunner.core.attempts import hold
 from jobrunner.core.claims import lost
-from jobrunner.core.decision import LogEvent, NoOp
-from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Trigger
-from jobrunner.core.draft import Draft
+from jobrunner.core.decision import EventRow, LogEvent, NoOp
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition
+from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import reenter, round_trip
 from jobrunner.core.features.sent_files import delivered
 from jobrunner.core.job import Failure, Snapshot
-from jobrunner.core.messages import Event, Facts, Moment, Move, Report
+from jobrunner.core.messages import Event, Facts, Move, Report
 from jobrunner.core.replies import (
     Verdict,
     answered,
@@ -32,37 +32,45 @@ from jobrunner.errors import Refused
 AHEAD_MAX_MS = 5 * 60 * 1000
 
 
-def move(
-    definition: Definition, job: Snapshot, message: Move, facts: Facts, moment: Moment
-) -> Verdict:
+def move(case: Case[Move]) -> Verdict:
     """One declared edge, asked for by its target."""
-    trigger = message.actor.role
-    if refused := _body(definition, message):
+    job, message = case.job, case.message
+    if refused := _body(case.definition, message):
         return refused
-    if message.event is not None and (known := _known_event(job, message, facts, moment.now)):
+    if known := _known_event(case):
         return known
     if refused := stale_version(job, message.expected_version):
         return refused
-    draft = begin(definition, job, message, facts, moment, _opener(message))
+    draft = begin(case, _opener(message))
+    if message.event is not None:
+        draft.event = EventRow(message.event.id, message.event.digest, message.event.occurred_at)
     if message.to == job.status:
         return _repeat(draft, message)
-    if refused := _allowed(draft, message):
-        return refused
-    if refused := _contended(draft, message) or _complete(draft, message):
-        return refused
-    read = _read(draft, message)
-    if refused := read or _move(draft, message.to, trigger) or go_on(draft):
+    refused = _allowed(draft, message) or _contended(draft, message) or _complete(draft, message)
+    return refused or _carry_out(draft, message)
+
+
+def _carry_out(draft: Draft, message: Move) -> Verdict:
+    cause = _read(draft, message)
+    if isinstance(cause, Refused):
+        return cause
+    if refused := _move(draft, message.to, cause) or go_on(draft, cause):
         return refused
     _held_by_mover(draft, message)
-    return answered(draft, message.event)
+    return answered(draft)
 
 
-def _read(draft: Draft, message: Move) -> Refused | None:
+def event_of(message: Move) -> str | None:
+    """Name the event whose id the store must be asked about first, if it is one."""
+    return message.event.id if message.event else None
+
+
+def _read(draft: Draft, message: Move) -> Cause | Refused:
+    """Take in the report; it and the request say why the job moves."""
     report = delivered(draft, message.report)
     if isinstance(report, Refused):
         return report
-    read_report(draft, report)
-    return None
+    return Cause(message.actor.role, message.reason, read_report(draft, report))
 
 
 def _opener(message: Move) -> str:
@@ -95,12 +103,13 @@ def _complete_report(definition: Definition, message: Move) -> Refused | None:
     return None
 
 
-def _known_event(job: Snapshot, message: Move, facts: Facts, now: int) -> NoOp | Refused | None:
-    event = message.event
-    assert event is not None, "asked of a move that came as no event"
-    if facts.event is not None:
-        return _repeated_event(job, event, facts)
-    latest = _latest_event_at(job, now)
+def _known_event(case: Case[Move]) -> NoOp | Refused | None:
+    job, message, event = case.job, case.message, case.message.event
+    if event is None:
+        return None
+    if case.facts.event is not None:
+        return _repeated_event(job, event, case.facts)
+    latest = _latest_event_at(job, case.moment.now)
     if latest is not None and event.occurred_at < latest:
         return Refused(
             "CALLBACK_OUT_OF_ORDER",
@@ -149,16 +158,15 @@ def _repeat(draft: Draft, message: Move) -> Verdict:
         return forbidden(f"{job.status} is reported on by role workflow")
     if refused := _contended(draft, message):
         return refused
-    if refused := _read(draft, message):
-        return refused
+    cause = _read(draft, message)
+    if isinstance(cause, Refused):
+        return cause
     if same == "progress":
         return _progress(draft, message)
-    if message.report.reports_failure is False:
-        draft.failure = None
-    if refused := reenter(draft, message.actor.role):
+    if refused := reenter(draft, cause):
         return refused
     _held_by_mover(draft, message)
-    return answered(draft, message.event)
+    return answered(draft)
 
 
 def _progress(draft: Draft, message: Move) -> Verdict:
@@ -167,7 +175,7 @@ def _progress(draft: Draft, message: Move) -> Verdict:
     if report == marks and message.event is None:
         return satisfied(draft)
     note(draft, report.progress, report.message)
-    return answered(draft, message.event)
+    return answered(draft)
 
 
 def _allowed(draft: Draft, message: Move) -> Refused | None:
@@ -191,14 +199,12 @@ def _contended(draft: Draft, message: Move) -> Refused | None:
     return working_here(draft, message.actor.role)
 
 
-def _move(draft: Draft, target: str, trigger: Trigger) -> Refused | None:
+def _move(draft: Draft, target: str, cause: Cause) -> Refused | None:
     retry = draft.state.retry
-    if retry is not None and retry.mode == "round_trip" and target == retry.failed[0]:
-        draft.failure = draft.failure or named(
-            draft, Failure("FAILED", "reported without a reason")
-        )
-        return round_trip(draft, retry, trigger)
-    return step(draft, target, trigger)
+    if retry is None or retry.mode != "round_trip" or target != retry.failed[0]:
+        return step(draft, target, cause)
+    failure = cause.failure or named(draft, Failure("FAILED", "reported without a reason"))
+    return round_trip(draft, retry, failure, cause)
 
 
 def _held_by_mover(draft: Draft, message: Move) -> None:

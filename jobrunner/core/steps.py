@@ -5,63 +5,67 @@ steps in one decision. When a path is walked, ``go_on`` looks whether the engine
 job further in the same commit.
 """
 
+from msgspec.structs import replace
+
 from jobrunner.core.attempts import end, lock_for, open_attempt, quit_attempt
 from jobrunner.core.credits import move_money
 from jobrunner.core.decision import AuditRecord, DeadLetter, Hop
 from jobrunner.core.declaration.ask import Ask
 from jobrunner.core.declaration.functions import permitted
 from jobrunner.core.declaration.workflow import Edge, Guard, State, Trigger
-from jobrunner.core.draft import Draft
+from jobrunner.core.draft import Cause, Draft
 from jobrunner.core.failed_stage import named, unnamed
 from jobrunner.core.job import Failure, Run
+from jobrunner.core.messages import Report
 from jobrunner.errors import Refused
 
 OF_A_STATE = ("deadline", "limit", "lease", "heartbeat", "backoff", "retry", "lapse")
 
 
-def walk(draft: Draft, path: tuple[str, ...], trigger: Trigger) -> Refused | None:
-    """Along a path, or nowhere: the first refusal ends it. A guard may divert the rest of it."""
+def walk(draft: Draft, path: tuple[str, ...], cause: Cause) -> Refused | None:
+    """Walk along a path, or nowhere: the first refusal ends it. A guard may divert its rest."""
     for target in path:
-        if refused := step(draft, target, trigger):
+        if refused := step(draft, target, cause):
             return refused
         if draft.job.status != target:
             break
     return None
 
 
-def step(draft: Draft, target: str, trigger: Trigger) -> Refused | None:
-    """One edge."""
+def step(draft: Draft, target: str, cause: Cause) -> Refused | None:
+    """Take one edge."""
     edge = draft.definition.table[draft.job.status].get(target)
     if edge is None:
         return illegal(draft, target)
     for guard in edge.guards:
-        if refused := _ask(draft, guard, target, trigger):
-            return _divert(draft, guard, refused) if _diverts(draft, guard) else refused
+        if refused := _ask(draft, guard, target, cause):
+            return _divert(draft, guard, refused, cause) if _diverts(draft, guard) else refused
     if refused := _locked(draft, target):
         return refused
-    return _take(draft, edge, target, trigger)
+    return _take(draft, edge, target, cause)
 
 
-def go_on(draft: Draft) -> Refused | None:
-    """Where the engine itself takes the job from here, as far as that goes at once."""
+def go_on(draft: Draft, cause: Cause) -> Refused | None:
+    """Take the job where the engine itself takes it from here, as far as that goes at once.
+    ``cause`` is that of the step that came before: its reason and its failure go along."""
     while target := _next(draft):
         trigger: Trigger = "engine"
         if draft.state.kind == "active":
             end(draft, "skipped")
             trigger = "stage"
-        if refused := step(draft, target, trigger):
+        if refused := step(draft, target, Cause(trigger, cause.reason, cause.failure)):
             return refused
     return None
 
 
-def say_again(draft: Draft, trigger: Trigger) -> Refused | None:
-    """An edge from a state to itself that only says: still at it. Clocks start afresh."""
+def say_again(draft: Draft, cause: Cause) -> Refused | None:
+    """Take an edge from a state to itself that only says: still at it. Clocks start afresh."""
     status = draft.job.status
     for guard in draft.definition.table[status][status].guards:
-        if refused := _ask(draft, guard, status, trigger):
+        if refused := _ask(draft, guard, status, cause):
             return refused
     draft.decide(heartbeat_at=draft.now, entered_at=draft.now)
-    draft.hops.append(hop(draft, status, status, trigger))
+    draft.hops.append(hop(draft, status, status, cause))
     draft.log("job.transition", from_status=status, to_status=status)
     if draft.job.timer("deadline"):
         _clock(draft, draft.state)
@@ -81,27 +85,28 @@ def illegal(draft: Draft, target: str) -> Refused:
     )
 
 
-def question(draft: Draft, target: str = "") -> Ask:
-    """What a registered function is asked about the draft as it stands."""
+def question(draft: Draft, target: str = "", report: Report | None = None) -> Ask:
+    """Ask a registered function about the draft as it stands. ``report`` stands in for what the
+    message has reported so far."""
     params = draft.job.params if isinstance(draft.job.params, dict) else {}
     return Ask(
         definition=draft.definition,
         job=draft.job,
-        message=draft.message,
+        message=draft.case.message,
         actor=draft.actor,
         params=params,
-        facts=draft.facts,
+        facts=draft.case.facts,
         now=draft.now,
-        report=draft.report,
-        fields=draft.fields,
+        report=draft.report if report is None else report,
+        fields=getattr(draft.case.message, "fields", {}),
         target=target,
-        fresh=draft.moment.id,
+        fresh=draft.case.moment.id,
         before=draft.before,
     )
 
 
-def _ask(draft: Draft, guard: Guard, target: str, trigger: Trigger) -> Refused | None:
-    if guard.on and trigger not in guard.on:
+def _ask(draft: Draft, guard: Guard, target: str, cause: Cause) -> Refused | None:
+    if guard.on and cause.trigger not in guard.on:
         return None
     if guard.otherwise and draft.diverted:
         return None
@@ -112,12 +117,12 @@ def _diverts(draft: Draft, guard: Guard) -> bool:
     return bool(guard.otherwise) and not draft.diverted
 
 
-def _divert(draft: Draft, guard: Guard, refused: Refused) -> Refused | None:
-    """The refusal is walked instead of answered."""
+def _divert(draft: Draft, guard: Guard, refused: Refused, cause: Cause) -> Refused | None:
+    """Walk the refusal instead of answering it, and on from where it leads."""
     draft.diverted = True
-    failure = Failure(guard.code or refused.code, refused.detail, retryable=False)
-    draft.failure = named(draft, failure)
-    return walk(draft, guard.otherwise, "engine")
+    failure = named(draft, Failure(guard.code or refused.code, refused.detail, retryable=False))
+    because = Cause("engine", cause.reason, failure, cause.outcome)
+    return walk(draft, guard.otherwise, because) or go_on(draft, because)
 
 
 def _locked(draft: Draft, target: str) -> Refused | None:
@@ -130,32 +135,32 @@ def _locked(draft: Draft, target: str) -> Refused | None:
     )
 
 
-def _take(draft: Draft, edge: Edge, target: str, trigger: Trigger) -> Refused | None:
+def _take(draft: Draft, edge: Edge, target: str, cause: Cause) -> Refused | None:
     source = draft.job.status
     to = draft.definition.states[target]
     untouched = draft.job
     _open_run(draft, to)
-    if refused := move_money(draft, edge.money):
+    if refused := move_money(draft, edge.money, cause.reason):
         draft.job = untouched
         return refused
-    _blame(draft, to)
-    _leave(draft, target)
+    cause = _blamed(draft, to, cause)
+    _leave(draft, target, cause)
     if edge.audit is not None:
         draft.audits.append(AuditRecord(edge.audit.event, draft.actor.name, edge.audit.fields))
         draft.log(edge.audit.event, **edge.audit.fields)
     draft.decided = True
-    draft.hops.append(hop(draft, source, target, trigger))
+    draft.hops.append(hop(draft, source, target, cause))
     draft.log("job.transition", from_status=source, to_status=target)
-    enter(draft, to, source)
+    enter(draft, to, source, cause)
     return None
 
 
-def _blame(draft: Draft, to: State) -> None:
-    """No end of this kind is without a reason, and be it that nobody gave one."""
-    if not _is_failure(to) or draft.failure is not None or _known(draft):
-        return
-    text = draft.reason or f"moved to {to.name!r} without a reason"
-    draft.failure = named(draft, Failure(unnamed(to), text, retryable=False))
+def _blamed(draft: Draft, to: State, cause: Cause) -> Cause:
+    """No end of this kind is without a failure, and be it that nobody gave one."""
+    if not _is_failure(to) or cause.failure is not None or _known(draft):
+        return cause
+    text = cause.reason or f"moved to {to.name!r} without a reason"
+    return replace(cause, failure=named(draft, Failure(unnamed(to), text, retryable=False)))
 
 
 def _known(draft: Draft) -> bool:
@@ -167,15 +172,16 @@ def _is_failure(state: State) -> bool:
     return bool(state.fails) or state.ends in ("failed", "expired", "rejected")
 
 
-def hop(draft: Draft, source: str | None, target: str, trigger: Trigger) -> Hop:
+def hop(draft: Draft, source: str | None, target: str, cause: Cause) -> Hop:
+    trigger = cause.trigger
     event_id = draft.event.event_id if draft.event else None
     by_hand = trigger in ("user", "admin", "workflow")
     actor = draft.actor.name if by_hand else trigger
-    return Hop(source, target, trigger, actor, draft.reason, draft.job.run_id, event_id)
+    return Hop(source, target, trigger, actor, cause.reason, draft.job.run_id, event_id)
 
 
-def _leave(draft: Draft, target: str) -> None:
-    quit_attempt(draft, target)
+def _leave(draft: Draft, target: str, cause: Cause) -> None:
+    quit_attempt(draft, cause, target)
     draft.disarm(*OF_A_STATE)
     job = draft.job
     if job.line_at is not None or job.next_attempt_at is not None or job.deadline_at is not None:
@@ -187,7 +193,7 @@ def _open_run(draft: Draft, to: State) -> None:
     if draft.job.live or rests(to):
         return
     opener = draft.actor.badge if draft.opener == "callback" else ""
-    run = Run(draft.moment.id, draft.opener, draft.now, opener=opener)
+    run = Run(draft.case.moment.id, draft.opener, draft.now, opener=opener)
     draft.set(run=run, tries={}, worked="", deaths=0)
 
 
@@ -196,7 +202,7 @@ def rests(state: State) -> bool:
     return state.kind in ("settled", "final") or (state.kind == "waiting" and state.person)
 
 
-def enter(draft: Draft, state: State, source: str | None) -> None:
+def enter(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
     """Stamps, run, locks, clocks and line of a state that was just entered."""
     _revive(draft, state, source)
     _forget(draft, state)
@@ -210,14 +216,14 @@ def enter(draft: Draft, state: State, source: str | None) -> None:
     if state.kind == "queued":
         _queue(draft)
     if state.kind == "active":
-        _work(draft, state, source)
+        _work(draft, state, source, cause)
     else:
         _clock(draft, state)
     if state.kind in ("settled", "final"):
         _end(draft, state)
     if state.kind == "final" and draft.job.paused is not None:
         draft.set(paused=None)
-    _take_failure(draft, state)
+    _take_failure(draft, state, cause)
 
 
 def _revive(draft: Draft, state: State, source: str | None) -> None:
@@ -244,7 +250,7 @@ def _forget(draft: Draft, state: State) -> None:
         return
     if draft.job.failure_code is not None or draft.job.failure_message is not None:
         draft.set(failure_code=None, failure_message=None, failed_stage=None)
-    said_of_this = getattr(draft.message, "to", "") == state.name and draft.report.message
+    said_of_this = getattr(draft.case.message, "to", "") == state.name and draft.report.message
     if state.kind == "active" and draft.job.progress_message is not None and not said_of_this:
         draft.set(progress_message=None)
 
@@ -284,13 +290,13 @@ def postponed(draft: Draft) -> bool:
     return draft.job.run_at is not None and draft.job.run_at > draft.now
 
 
-def _work(draft: Draft, state: State, source: str | None) -> None:
+def _work(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
     run = draft.job.run
     came = draft.definition.states[source].kind if source else ""
     if came == "queued" or (run is not None and run.started_at == draft.now):
         draft.set(started_at=draft.now)
     draft.set(heartbeat_at=draft.now)
-    open_attempt(draft, state.name, draft.not_before)
+    open_attempt(draft, state.name, cause.not_before)
 
 
 def _clock(draft: Draft, state: State) -> None:
@@ -327,9 +333,9 @@ def _end(draft: Draft, state: State) -> None:
         draft.log("job.canceled")
 
 
-def _take_failure(draft: Draft, state: State) -> None:
+def _take_failure(draft: Draft, state: State, cause: Cause) -> None:
     """A failure state carries why; so may one that only remarks on it."""
-    failure = draft.failure
+    failure = cause.failure
     failing = _is_failure(state)
     if failure is not None and (failing or state.remarks):
         draft.set(
@@ -339,7 +345,7 @@ def _take_failure(draft: Draft, state: State) -> None:
             correlation_id=draft.job.correlation_id or draft.job.run_id or draft.job.id,
         )
     if state.dead_letter:
-        why = draft.reason if draft.reason in ("exhausted", "superseded") else "permanent"
+        why = cause.reason if cause.reason in ("exhausted", "superseded") else "permanent"
         known = failure or Failure(
             draft.job.failure_code or "",
             draft.job.failure_message or "",
@@ -379,7 +385,7 @@ def _next(draft: Draft) -> str:
 def _superfluous(draft: Draft, state: State) -> bool:
     """What the stage would make is there, and its file reads back as recorded."""
     job, made = draft.job, draft.job.artifacts.get(state.produces)
-    if made is None or not made.asset or made.asset not in draft.facts.verified:
+    if made is None or not made.asset or made.asset not in draft.case.facts.verified:
         return False
     due = job.attempt is not None and job.attempt.status == "due"
     return due and draft.definition.in_house(state.name, job.job_type)

@@ -7,41 +7,38 @@ a callback to an earlier attempt finds nobody, and a late one neither.
 
 from jobrunner.core.attempts import amend, at_work, attempt_of, pulse, resume
 from jobrunner.core.decision import NoOp
-from jobrunner.core.declaration.workflow import EXTERNAL, Definition
-from jobrunner.core.draft import Draft
+from jobrunner.core.declaration.workflow import EXTERNAL
+from jobrunner.core.draft import BY_STAGE, Case, Draft
 from jobrunner.core.engine_events import aside
 from jobrunner.core.failures import fail
 from jobrunner.core.job import STAGE, Failure, Snapshot
-from jobrunner.core.messages import Answered, Checkpoint, Facts, Keep, Moment
+from jobrunner.core.messages import Answered, Checkpoint, Keep
 from jobrunner.core.replies import Verdict, begin, forbidden
 from jobrunner.core.replies import answered as told
 from jobrunner.core.reports import apply_report, unfit
-from jobrunner.core.steps import go_on
 from jobrunner.errors import Refused
 
 ANSWERS_MAX = 16
 
 
-def keep(
-    definition: Definition, job: Snapshot, message: Keep, facts: Facts, moment: Moment
-) -> Verdict:
+def keep(case: Case[Keep]) -> Verdict:
     """A result is stored with the attempt; its stage goes on when that is on disk."""
+    job, message = case.job, case.message
     if not at_work(job) or job.serial != message.serial:
         return NoOp("late_result", job)
-    draft = Draft(definition, job, job, STAGE, facts, moment, message, "stage")
+    draft = Draft(case, STAGE, "stage")
     attempt = attempt_of(job)
     amend(draft, kept={**attempt.kept, message.name: message.value})
     pulse(draft, attempt)
     return draft.tear_out()
 
 
-def checkpoint(
-    definition: Definition, job: Snapshot, message: Checkpoint, facts: Facts, moment: Moment
-) -> Verdict:
+def checkpoint(case: Case[Checkpoint]) -> Verdict:
     """What the stage has made so far is the job's; the state stays, and the stage goes on."""
+    job, message = case.job, case.message
     if not at_work(job) or job.serial != message.serial:
         return NoOp("late_result", job)
-    draft = Draft(definition, job, job, STAGE, facts, moment, message, "stage")
+    draft = Draft(case, STAGE, "stage")
     apply_report(draft, message.report)
     if draft.unfit:
         return _crashed(draft)
@@ -52,15 +49,14 @@ def checkpoint(
 def _crashed(draft: Draft) -> Verdict:
     """What it hands over has no form that the workflow knows: its attempt is over."""
     failure = Failure("STAGE_CRASHED", unfit(draft), retryable=False)
-    if refused := fail(draft, failure, "stage") or go_on(draft):
+    if refused := fail(draft, failure, BY_STAGE):
         return aside(draft, refused)
     return draft.tear_out()
 
 
-def answered(
-    definition: Definition, job: Snapshot, message: Answered, facts: Facts, moment: Moment
-) -> Verdict:
+def answered(case: Case[Answered]) -> Verdict:
     """The attempt that awaits this goes on; one that has not come so far finds it there."""
+    job, message = case.job, case.message
     if not message.actor.roles(job) & {"workflow", "admin"}:
         return forbidden("answers to a stage are for role workflow")
     attempt = job.attempt
@@ -71,7 +67,7 @@ def answered(
     expected = attempt.status == "parked" and attempt.awaits == message.key
     if not expected and (attempt.status == "parked" or len(attempt.answers) >= ANSWERS_MAX):
         return _unexpected(job, message)
-    draft = begin(definition, job, message, facts, moment, "callback")
+    draft = begin(case, "callback")
     amend(draft, answers={**attempt.answers, message.key: message.value})
     if expected:
         resume(draft)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.core.decide import needs_webhook
+from jobrunner.core.decide import needs
 from jobrunner.core.decision import Decision, NoOp, StoreWebhook, WebhookRow
 from jobrunner.core.features.webhooks import KEPT_MS, name_of, place
 from jobrunner.core.job import Attempt, Snapshot
@@ -73,7 +73,7 @@ class Post(World):
 
     def _facts(self, job: Snapshot, message: Message) -> Facts:
         facts = super()._facts(job, message)
-        wanted = needs_webhook(message)
+        wanted = needs(self.definition, job, message).webhook
         if wanted is None:
             return facts
         return replace(facts, webhook=self.known(wanted[1], wanted[2]))

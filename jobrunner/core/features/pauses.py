@@ -15,9 +15,9 @@ The pause of a stage only keeps its attempts from starting.
 
 from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
-from jobrunner.core.draft import Draft
+from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.job import Paused, Snapshot
-from jobrunner.core.messages import Facts, Moment, Pause, Resume
+from jobrunner.core.messages import Facts, Pause, Resume
 from jobrunner.core.replies import Verdict, begin, forbidden, nothing_to, stale_version
 from jobrunner.core.steps import go_on
 from jobrunner.errors import Refused
@@ -26,11 +26,10 @@ OF_HELD_WORK = frozenset({"limit", "heartbeat", "lease"})
 PAUSERS = frozenset({"user", "admin"})
 
 
-def pause(
-    definition: Definition, job: Snapshot, message: Pause, facts: Facts, moment: Moment
-) -> Verdict:
+def pause(case: Case[Pause]) -> Verdict:
     """Set by the owner or an admin, once: a second pause changes neither who, why nor when."""
-    draft = begin(definition, job, message, facts, moment, "pause")
+    job, message, moment = case.job, case.message, case.moment
+    draft = begin(case, "pause")
     if refused := _barred(job, message):
         return refused
     if job.kind == "final":
@@ -42,18 +41,17 @@ def pause(
     return _answered(draft, "job.pause")
 
 
-def resume(
-    definition: Definition, job: Snapshot, message: Resume, facts: Facts, moment: Moment
-) -> Verdict:
+def resume(case: Case[Resume]) -> Verdict:
     """What came due meanwhile acts now; where the engine had stopped, it goes on in this commit."""
+    job, message = case.job, case.message
     if refused := _barred(job, message):
         return refused
     if job.paused is None:
         return NoOp("not_paused", job, {"replayed": True})
-    draft = begin(definition, job, message, facts, moment, "resume")
+    draft = begin(case, "resume")
     draft.decide(paused=None)
     draft.log("job.resumed", by=message.actor.name, reason=message.reason)
-    if refused := go_on(draft):
+    if refused := go_on(draft, Cause("engine", message.reason)):
         return refused
     return _answered(draft, "job.resume", was_paused_by=job.paused.by)
 
@@ -88,7 +86,7 @@ def _barred(job: Snapshot, message: Pause | Resume) -> Refused | None:
 
 
 def _answered(draft: Draft, event: str, **said: str) -> Verdict:
-    fields = {"reason": draft.reason, **said}
+    fields = {"reason": draft.case.message.reason, **said}
     draft.audits.append(AuditRecord(event, draft.actor.name, fields))
     draft.answer = {"replayed": False}
     return draft.tear_out()

@@ -10,9 +10,9 @@ from jobrunner.core.claims import Marked, lost
 from jobrunner.core.decision import NoOp
 from jobrunner.core.declaration.artifacts import unlike
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
-from jobrunner.core.draft import Draft
+from jobrunner.core.draft import Case, Draft
 from jobrunner.core.job import Actor, Asset, Sent, Snapshot
-from jobrunner.core.messages import Facts, Moment, Report, Sending
+from jobrunner.core.messages import Report, Sending
 from jobrunner.core.replies import Verdict, answered, begin, forbidden, invalid
 from jobrunner.errors import Refused
 
@@ -42,17 +42,16 @@ def sendable(
     return _not_for(definition, job, actor, artifact) if artifact else None
 
 
-def sending(
-    definition: Definition, job: Snapshot, message: Sending, facts: Facts, moment: Moment
-) -> Verdict:
+def sending(case: Case[Sending]) -> Verdict:
     """The whole file is at its place: it waits with the attempt."""
+    definition, job, message = case.definition, case.job, case.message
     asset, attempt = message.asset, job.attempt
     known = attempt.sent if attempt else ()
     if any(one.asset.id == asset.id for one in known):
         return NoOp("replayed", job, {"replayed": True})
     if refused := sendable(definition, job, message.actor, message, message.artifact):
         return refused
-    draft = begin(definition, job, message, facts, moment, "send")
+    draft = begin(case, "send")
     amend(draft, sent=(*known, Sent(asset, message.artifact)))
     draft.set(heartbeat_at=draft.now)
     renew(draft)

@@ -17,7 +17,7 @@ from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.declaration.ask import Act
 from jobrunner.core.declaration.functions import added, permitted
 from jobrunner.core.declaration.workflow import Definition, Trigger, Upload
-from jobrunner.core.draft import Draft
+from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.job import Actor, Asset, Snapshot
 from jobrunner.core.messages import Arrived, Arriving, Facts, Moment, Report
 from jobrunner.core.replies import Verdict, answered, begin, forbidden, satisfied, stale_version
@@ -45,39 +45,38 @@ def admitted(
     if isinstance(upload, Refused):
         return upload
     message = Arriving(actor, upload.name)
-    draft = begin(definition, job, message, Facts(), Moment(now), "upload")
+    draft = begin(Case(definition, job, message, Facts(), Moment(now)), "upload")
     if refused := _barred(draft, upload) or _wrong_type(upload, media_type):
         return refused
     return upload
 
 
-def arriving(
-    definition: Definition, job: Snapshot, message: Arriving, facts: Facts, moment: Moment
-) -> Verdict:
+def arriving(case: Case[Arriving]) -> Verdict:
     """The first byte: where the workflow says so, it moves the job."""
+    definition, job, message = case.definition, case.job, case.message
     upload = _named(definition, message.upload)
     if isinstance(upload, Refused):
         return upload
-    draft = begin(definition, job, message, facts, moment, "upload")
+    draft = begin(case, "upload")
     if refused := stale_version(job, message.expected_version) or _barred(draft, upload):
         return refused
     path = upload.begins.get(job.status, ())
     if not path:
         return satisfied(draft)
     draft.decided = True
-    if refused := walk(draft, path, _trigger(draft)) or go_on(draft):
+    cause = Cause(_trigger(draft))
+    if refused := walk(draft, path, cause) or go_on(draft, cause):
         return refused
     return _answered(draft, upload)
 
 
-def arrived(
-    definition: Definition, job: Snapshot, message: Arrived, facts: Facts, moment: Moment
-) -> Verdict:
+def arrived(case: Case[Arrived]) -> Verdict:
     """The whole file: it is part of the job from this commit on, or it never was."""
+    definition, job, message = case.definition, case.job, case.message
     upload = _named(definition, message.upload)
     if isinstance(upload, Refused):
         return upload
-    draft = begin(definition, job, message, facts, moment, "upload")
+    draft = begin(case, "upload")
     asset = message.asset
     if refused := _barred(draft, upload):
         return refused
@@ -86,7 +85,8 @@ def arrived(
             return NoOp("replayed", job, {"asset": known, "replayed": True})
     if refused := _take(draft, upload, asset):
         return refused
-    if refused := walk(draft, upload.walks[job.status], _trigger(draft)) or go_on(draft):
+    cause = Cause(_trigger(draft))
+    if refused := walk(draft, upload.walks[job.status], cause) or go_on(draft, cause):
         return refused
     return _answered(draft, upload)
 
@@ -153,8 +153,8 @@ def _take(draft: Draft, upload: Upload, asset: Asset) -> Refused | None:
         values[upload.artifact] = asset.url
     if upload.fingerprint:
         values[upload.fingerprint] = asset.sha256
-    draft.report = Report(artifacts=values, assets=(asset,))
-    act = Act() if upload.action is None else added(upload.action, question(draft))
+    report = Report(artifacts=values, assets=(asset,))
+    act = Act() if upload.action is None else added(upload.action, question(draft, report=report))
     if isinstance(act, Refused):
         return act
     apply_report(draft, Report(artifacts={**values, **act.report.artifacts}, assets=(asset,)))

@@ -13,13 +13,14 @@ In each case its id is stored in the commit of what follows from it, so that the
 second effect. A name is awaited by one job at a time; the attempt that comes second fails.
 """
 
+from msgspec.structs import replace
+
 from jobrunner.core.attempts import amend, attempt_of, park, resume
 from jobrunner.core.decision import Handed, NoOp, StoreWebhook, WebhookRow
-from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.draft import Draft
+from jobrunner.core.draft import BY_STAGE, Case, Draft
 from jobrunner.core.failures import fail
-from jobrunner.core.job import Actor, Failure, Snapshot
-from jobrunner.core.messages import Ended, Facts, Moment, Told, WebhookFacts
+from jobrunner.core.job import Actor, Failure
+from jobrunner.core.messages import Ended, Told, WebhookFacts
 from jobrunner.core.replies import Verdict
 from jobrunner.errors import Refused
 
@@ -35,6 +36,18 @@ def name_of(source: str, key: str) -> str:
     return f"{source}:{key}"
 
 
+def told_by(message: Told) -> tuple[str, str, str]:
+    """Name what the store must be asked about a webhook that came."""
+    return message.source, message.webhook_id, name_of(message.source, message.key)
+
+
+def awaited_by(message: Ended) -> tuple[str, str, str] | None:
+    """Name what the store must be asked about a webhook that an attempt parks for, if it does:
+    whether one of that name is there already, whatever its id."""
+    parks = message.outcome == "parked" and bool(message.source)
+    return (message.source, "", message.awaits) if parks else None
+
+
 def place(message: Told, known: WebhookFacts, now: int) -> str | StoreWebhook | None:
     """The id of the job that it is for, or what remembers it; None when it was here before."""
     if known.seen:
@@ -47,11 +60,10 @@ def place(message: Told, known: WebhookFacts, now: int) -> str | StoreWebhook | 
     return awaited.job_id if awaited.open else StoreWebhook(_row(message, now, OVER))
 
 
-def told(
-    definition: Definition, job: Snapshot, message: Told, facts: Facts, moment: Moment
-) -> Verdict:
+def told(case: Case[Told]) -> Verdict:
     """The attempt that awaits this goes on. Where it does so no more, whoever brought the webhook
     looks for its place again."""
+    job, message, facts = case.job, case.message, case.facts
     if facts.webhook is not None and facts.webhook.seen:
         return NoOp("replayed", job, {"reason": REPLAYED})
     attempt, name = job.attempt, name_of(message.source, message.key)
@@ -59,21 +71,20 @@ def told(
     if attempt is None or not awaited or attempt.source != message.source:
         return NoOp("not_awaited", job)
     teller = Actor(f"webhook:{message.source}", "workflow")
-    draft = Draft(definition, job, job, teller, facts, moment, message, "callback")
-    draft.webhook = _row(message, moment.now)
+    draft = Draft(case, teller, "callback")
     amend(draft, answers={**attempt.answers, name: message.value})
     resume(draft)
     draft.answer = {"applied": True}
-    return draft.tear_out()
+    return replace(draft.tear_out(), webhook=_row(message, draft.now))
 
 
 def await_webhook(draft: Draft, message: Ended) -> Refused | None:
     """The attempt parks, unless what it awaits is there."""
-    known = draft.facts.webhook or WebhookFacts()
+    known = draft.case.facts.webhook or WebhookFacts()
     other = known.awaited
     if other is not None and other.open and other.job_id not in (None, draft.job.id):
         text = f"{message.awaits} is awaited by job {other.job_id}; a key is for one job"
-        return fail(draft, Failure("CALLBACK_KEY_TAKEN", text, retryable=False), "stage")
+        return fail(draft, Failure("CALLBACK_KEY_TAKEN", text, retryable=False), BY_STAGE)
     if known.kept is None:
         park(draft, message.awaits, message.await_s, message.source)
         return None
