@@ -33,23 +33,12 @@ from jobrunner.config.settings import Config
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.ending import LATE_S, Ending, ungrouped
+from jobrunner.equipping import accompanied, reached_at, surroundings, url_of
 from jobrunner.errors import JobrunnerError, OutcomeUnknown
 from jobrunner.files.incoming import Arrivals
-from jobrunner.files.space import Room
 from jobrunner.log import Log as Subscriber
-from jobrunner.outgoing.gate import Outlets
-from jobrunner.ports import (
-    Clock,
-    Ids,
-    SystemChildren,
-    SystemClock,
-    SystemConnector,
-    SystemFiles,
-    SystemIds,
-    SystemSignals,
-)
+from jobrunner.ports import Clock, Ports, system_ports
 from jobrunner.stages import Registry
-from jobrunner.stages.companions import Companions
 from jobrunner.stages.equipment import Surroundings
 from jobrunner.startup import first_token, introduce, keep_secrets, remember, settle
 from jobrunner.store.store import Store, open_store
@@ -58,20 +47,7 @@ Log = Callable[..., None]
 LAST_TRACES_S = 5.0
 
 
-class Ports(Struct, frozen=True):
-    """What the world is made of; the simulated form has the same fields."""
-
-    clock: Clock
-    ids: Ids
-    files: Any
-    children: Any
-    signals: Any
-    writer_hop: Any = None
-    reader_hop: Any = None
-    connector: Any = None
-
-
-class Service(Struct, frozen=True):
+class RunningService(Struct, frozen=True):
     """A service that answers: where, and through which rooms."""
 
     url: str
@@ -81,18 +57,6 @@ class Service(Struct, frozen=True):
     first_token: str | None = None
     admin_url: str = ""
     limits: Any = None
-
-
-def system_ports() -> Ports:
-    clock = SystemClock()
-    return Ports(
-        clock,
-        SystemIds(clock),
-        SystemFiles(),
-        SystemChildren(),
-        SystemSignals(),
-        connector=SystemConnector(),
-    )
 
 
 async def serve(config: Config, log: Subscriber) -> None:
@@ -121,14 +85,14 @@ async def serve(config: Config, log: Subscriber) -> None:
 @asynccontextmanager
 async def running(
     config: Config, log: Log, ports: Ports | None = None, registry: Registry | None = None
-) -> AsyncIterator[Service]:
+) -> AsyncIterator[RunningService]:
     """The whole service, answering on its address; leaving drains it."""
     from jobrunner.http.frame.server import open_sites
 
     ports = ports or system_ports()
     preflight.demand_folders(config)
     definitions = registry or load_definitions(config)
-    around = _surroundings(config, ports)
+    around = surroundings(config, ports)
     keep_secrets(config, definitions, around.redaction, log)
     around.hold(definitions.names())
 
@@ -148,11 +112,11 @@ async def running(
         places = at.host, at.port, at.admin_host, at.admin_port
         await door.arrivals.open()
         async with open_sites(door, *places) as ((host, port), apart):
-            url, admin_url = _url(host, port), _url(*apart) if apart else ""
-            around.local_url = _url(_reached(host), port)
+            url, admin_url = url_of(host, port), url_of(*apart) if apart else ""
+            around.local_url = url_of(reached_at(host), port)
             around.base_url = config.server.public_url or around.local_url
             async with (
-                _accompanied(config, definitions, around, ports.clock, log),
+                accompanied(config, definitions, around, ports.clock, log),
                 anyio.create_task_group() as group,
             ):
                 crew = Crew(group, ports.clock, log, facade.loss.give_up)
@@ -162,7 +126,7 @@ async def running(
                 log("service.ready", url=url, epoch=store.epoch)
                 try:
                     rooms = facade, store, definitions
-                    yield Service(url, *rooms, first, admin_url, door.limits)
+                    yield RunningService(url, *rooms, first, admin_url, door.limits)
                 finally:
                     with anyio.CancelScope(shield=True):
                         await facade.drain()
@@ -185,7 +149,7 @@ async def working(
     introduce(config, store, definitions, log, version())
     await remember(store, definitions, ports.clock, log)
     first = await first_token(config, store, ports.clock, ports.ids, ports.files)
-    around = around or _surroundings(config, ports)
+    around = around or surroundings(config, ports)
     world = World(
         store,
         definitions,
@@ -199,53 +163,6 @@ async def working(
     )
     async with at_work(world, _terms(config, definitions, ports)) as facade:
         yield facade, first
-
-
-def _surroundings(config: Config, ports: Ports) -> Surroundings:
-    downloads = config.downloads
-    room = Room(ports.files, os.path.abspath(config.store.assets), config.store.min_free)
-    outlets = Outlets(
-        ports.connector,
-        ports.children,
-        downloads.allow_hosts,
-        downloads.allow_private,
-        downloads.max_size,
-        room,
-    )
-    around = Surroundings(outlets, room)
-    around.base_url = config.server.public_url or _url(config.server.host, config.server.port)
-    return around
-
-
-@asynccontextmanager
-async def _accompanied(
-    config: Config, definitions: Registry, around: Surroundings, clock: Clock, log: Log
-) -> AsyncIterator[None]:
-    """The companions of workflows are being opened, and until they are the jobs of those wait; all
-    other jobs may go."""
-
-    def settings_of(name: str) -> Mapping[str, Any]:
-        definition = definitions.current(name)
-        return definition.workflow.settings if definition is not None else {}
-
-    folder = os.path.join(os.path.dirname(os.path.abspath(config.store.path)), "companions")
-    known = definitions.names()
-    brought = {name: one for name, one in definitions.companions.items() if name in known}
-    for name in sorted(definitions.companions.keys() - brought.keys()):
-        log("companion.ignored", level="warning", workflow=name)
-    companions = Companions(brought, settings_of, folder, around, clock, log)
-    async with companions.running():
-        around.release(*(name for name in known if name not in brought))
-        yield
-
-
-def _url(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _reached(host: str) -> str:
-    """By which address this machine reaches itself there."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
 
 
 @asynccontextmanager
@@ -422,7 +339,7 @@ def version() -> str:
         return "0"
 
 
-def _greet(service: Service) -> None:
+def _greet(service: RunningService) -> None:
     print(f"jobrunner answers on {service.url}", flush=True)
     if service.first_token is not None:
         print(f"admin token, shown this once: {service.first_token}")
@@ -432,13 +349,11 @@ def _greet(service: Service) -> None:
 __all__ = [
     "JobrunnerError",
     "OutcomeUnknown",
-    "Ports",
-    "Service",
+    "RunningService",
     "load_definitions",
     "open_offline",
     "running",
     "serve",
-    "system_ports",
     "version",
     "working",
 ]

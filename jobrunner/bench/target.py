@@ -25,6 +25,7 @@ from jobrunner.http.frame.limits import Limits
 from jobrunner.http.frame.server import make_app, open_site
 from jobrunner.http.routes.workers.sources import Sources
 from jobrunner.log import Log
+from jobrunner.ports import system_ports
 from jobrunner.stages import Registry
 from jobrunner.startup import settle
 from jobrunner.store.hop import Handle, open_handle
@@ -96,7 +97,7 @@ async def serve(kind: str, folder: str) -> None:
     """Say where it listens, then serve until it is ended."""
     of_ours = kind in ("service", "shut")
     opened = _service(folder, kind) if of_ours else _comparison(kind, folder)
-    async with opened as address, app.system_ports().signals.stops() as stops:
+    async with opened as address, system_ports().signals.stops() as stops:
         sys.stdout.write(msgspec.json.encode(address).decode() + "\n")
         sys.stdout.flush()
         await anext(aiter(stops))
@@ -117,7 +118,7 @@ async def _service(folder: str, kind: str) -> AsyncIterator[Address]:
 
 @asynccontextmanager
 async def _comparison(kind: str, folder: str) -> AsyncIterator[Address]:
-    ports, registry = app.system_ports(), app.load_definitions(_config(folder))
+    ports, registry = system_ports(), app.load_definitions(_config(folder))
     handle = None
     if kind == "R":
         handle = await open_handle(f"{folder}/one-row.db", make=True)

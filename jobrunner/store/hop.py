@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 class Handle(aiosqlite.Connection):
     """A connection that is called: ``await handle(function, a, b)`` runs
-    ``function(connection, a, b)`` on its thread. Every form of ``ports.Hop`` given to the store
-    keeps to this: the handle comes first."""
+    ``function(connection, a, b)`` on its thread. Every form of ``ports.StoreThread`` given to the
+    store keeps to this: the handle comes first."""
 
     async def __call__(self, function: Callable[..., T], *arguments: Any) -> T:
         with anyio.CancelScope(shield=True):

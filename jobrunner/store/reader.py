@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from jobrunner.core.questions import Credits, DoorFacts, DoorQuestion
 from jobrunner.errors import StorageError
-from jobrunner.ports import Hop
+from jobrunner.ports import StoreThread
 from jobrunner.store import gauges as gauging
 from jobrunner.store import jobs as answers
 from jobrunner.store import listing
@@ -77,7 +77,7 @@ def asks(
 
 
 class StoreReader:
-    def __init__(self, hop: Hop, initial_credits: int) -> None:
+    def __init__(self, hop: StoreThread, initial_credits: int) -> None:
         self._hop = hop
         self._initial_credits = initial_credits
         self._failed: list[str] = []

@@ -8,7 +8,7 @@ from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.core.questions import Reader
 from jobrunner.errors import Misconfigured, StorageError
-from jobrunner.ports import Clock, Hop
+from jobrunner.ports import Clock, StoreThread
 from jobrunner.store.batch import Committed
 from jobrunner.store.features.health import Condition, probed
 from jobrunner.store.fsck import check
@@ -103,8 +103,8 @@ async def open_store(
     *,
     clock: Clock,
     initial_credits: int = 0,
-    writer_hop: Hop | None = None,
-    reader_hop: Hop | None = None,
+    writer_hop: StoreThread | None = None,
+    reader_hop: StoreThread | None = None,
     meter: Meter = SILENT,
     command: str = "",
     on_wait: Callable[[str], None] = lambda text: None,
@@ -134,7 +134,7 @@ async def open_store(
         return Store(path, clock, epoch, writer, reader, lock, kept, whereabouts)
 
 
-async def _handle(path: str, handles: AsyncExitStack) -> Hop:
+async def _handle(path: str, handles: AsyncExitStack) -> StoreThread:
     try:
         handle = await open_handle(path)
     except sqlite3.Error as error:

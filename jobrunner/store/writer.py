@@ -13,7 +13,7 @@ import anyio
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.errors import OutcomeUnknown, StorageError
-from jobrunner.ports import Clock, Hop
+from jobrunner.ports import Clock, StoreThread
 from jobrunner.store.batch import Committed, Verdict, commit, write_batch
 from jobrunner.store.compiling import Work, compiled
 from jobrunner.store.identity import Whereabouts
@@ -28,7 +28,7 @@ NOWHERE = Whereabouts("")
 class Writer:
     def __init__(
         self,
-        hop: Hop,
+        hop: StoreThread,
         epoch: int,
         first_row: int,
         initial_credits: int,

@@ -10,8 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jobrunner import app
-from jobrunner.ports import SystemClock, SystemIds
+from jobrunner.ports import Ports, SystemClock, SystemIds, system_ports
 from tests.http.serving import House, Said, opened
 from tests.standing import LIFECYCLES, every_pair
 from tests.whole.placing import outside, stand
@@ -43,13 +42,13 @@ def unpack(kept: Path, folder: Path) -> None:
     shutil.copy(kept / TOKEN, folder / TOKEN)
 
 
-def then(folder: Path) -> app.Ports:
+def then(folder: Path) -> Ports:
     """The world in which the last thing that is in the file has just happened: no lease has lapsed
     meanwhile, and no deadline has passed."""
     with closing(sqlite3.connect(folder / FILE)) as db:
         (last_ms,) = db.execute("SELECT max(updated_at) FROM jobs").fetchone()
     clock = Then(last_ms)
-    return replace(app.system_ports(), clock=clock, ids=SystemIds(clock))
+    return replace(system_ports(), clock=clock, ids=SystemIds(clock))
 
 
 class Then(SystemClock):

@@ -64,7 +64,11 @@ class Provider:
     """Posts to a running service, and looks at what became of it."""
 
     def __init__(
-        self, service: app.Service, session: aiohttp.ClientSession, folder: Path, log: list[Any]
+        self,
+        service: app.RunningService,
+        session: aiohttp.ClientSession,
+        folder: Path,
+        log: list[Any],
     ) -> None:
         self.service = service
         self.session = session

@@ -24,6 +24,7 @@ from jobrunner.config.settings import (
     WorkflowSettings,
 )
 from jobrunner.core.declaration.workflow import Workflow
+from jobrunner.ports import Ports
 from jobrunner.stages import Registry
 
 PLUGINS = ("asset_pattern", "cutx", "howera", "image_generation", "ss")
@@ -153,7 +154,7 @@ def _dashed(headers: dict[str, str]) -> dict[str, str]:
 class House:
     """A running service, its clients, and everything it logged."""
 
-    service: app.Service
+    service: app.RunningService
     session: aiohttp.ClientSession
     contract: Contract
     logged: list[dict[str, Any]]
@@ -200,7 +201,7 @@ async def opened(
     registry: Registry | None = None,
     faults: int = 0,
     fresh: bool = False,
-    ports: app.Ports | None = None,
+    ports: Ports | None = None,
     **sections: Any,
 ) -> AsyncIterator[House]:
     """``ports`` stand in the place of the system's, ``sections`` are more of the settings.

@@ -68,7 +68,11 @@ class Home:
     """A service with cutx in it, an admin, and ada, who has 100 credits."""
 
     def __init__(
-        self, service: app.Service, session: aiohttp.ClientSession, folder: Path, log: list[Any]
+        self,
+        service: app.RunningService,
+        session: aiohttp.ClientSession,
+        folder: Path,
+        log: list[Any],
     ) -> None:
         self.service = service
         self.folder = folder

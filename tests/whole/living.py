@@ -17,6 +17,7 @@ from jobrunner import app
 from jobrunner.config.settings import Config, LimitsSection, ServerSection, StoreSection
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.log import Log
+from jobrunner.ports import system_ports
 from jobrunner.stages import Registry
 from tests.driving import outside, varied
 from tests.http.serving import PLUGINS, Caller, Said
@@ -28,7 +29,7 @@ class Living:
     """A running service, its clients, and the lines of its log."""
 
     def __init__(
-        self, service: app.Service, admin: Caller, callers: dict[str, Caller], told: "Told"
+        self, service: app.RunningService, admin: Caller, callers: dict[str, Caller], told: "Told"
     ) -> None:
         self.service = service
         self.admin = admin
@@ -101,7 +102,7 @@ async def living(
         store=StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
         limits=LimitsSection(lag=0),
     )
-    bound = replace(app.system_ports(), **ports)
+    bound = replace(system_ports(), **ports)
     async with (
         app.running(config, told.log, bound, registry or lifecycles()) as service,
         aiohttp.ClientSession() as session,

@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 import anyio
 from msgspec import Struct
 
-from jobrunner.app import Ports
-from jobrunner.ports import SystemIds
+from jobrunner.ports import Ports, SystemIds
 from jobrunner.store.opening import prepare_writer
 from jobrunner.testing.simulation.loop import SimLoop
 
@@ -141,6 +140,11 @@ class SimIds(SystemIds):
 class SimFiles:
     def __init__(self) -> None:
         self.written: dict[str, bytes] = {}
+
+    def read(self, path: str) -> bytes:
+        if path not in self.written:
+            raise FileNotFoundError(path)
+        return self.written[path]
 
     def write_private(self, path: str, data: bytes) -> None:
         self.written[path] = data

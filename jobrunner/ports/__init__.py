@@ -1,0 +1,69 @@
+"""The seven seams through which this program touches the world, and their real forms.
+
+Clock · Ids (and jitter) · StoreThread (run this batch on the store's thread) · Files · Children
+(processes and threads) · Connector (HTTP going out) · Signals. Only ``app`` binds them. Nobody else
+imports time, random, uuid, secrets, threading, subprocess, socket or tempfile, so the same service
+runs on a simulated world, and no line of it ever asks which world that is.
+"""
+
+from jobrunner.ports.children import LENT, SystemChild, SystemChildren, one_at_a_time
+from jobrunner.ports.clock import SystemClock, SystemIds
+from jobrunner.ports.disk import SystemFiles, digest
+from jobrunner.ports.network import (
+    SystemConnector,
+    SystemSignals,
+    bound_send_buffer,
+    raise_open_files,
+)
+from jobrunner.ports.seams import (
+    Child,
+    Children,
+    Clock,
+    Connector,
+    Files,
+    Ids,
+    Ports,
+    Signals,
+    StoreThread,
+    Watchdog,
+)
+
+
+def system_ports() -> Ports:
+    """Bind every seam to this machine."""
+    clock = SystemClock()
+    return Ports(
+        clock,
+        SystemIds(clock),
+        SystemFiles(),
+        SystemChildren(),
+        SystemSignals(),
+        connector=SystemConnector(),
+    )
+
+
+__all__ = [
+    "LENT",
+    "Child",
+    "Children",
+    "Clock",
+    "Connector",
+    "Files",
+    "Ids",
+    "Ports",
+    "Signals",
+    "StoreThread",
+    "SystemChild",
+    "SystemChildren",
+    "SystemClock",
+    "SystemConnector",
+    "SystemFiles",
+    "SystemIds",
+    "SystemSignals",
+    "Watchdog",
+    "bound_send_buffer",
+    "digest",
+    "one_at_a_time",
+    "raise_open_files",
+    "system_ports",
+]

@@ -1,0 +1,57 @@
+"""The clock of this machine, and ids and secrets of its randomness."""
+
+import random
+import secrets
+import time
+
+import anyio
+
+from jobrunner.ports.seams import Clock
+
+
+class SystemClock:
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+class SystemIds:
+    """UUIDv7 with a counter in the random bits, so that ids of one millisecond still rise. Random
+    bytes are fetched many at a time: a system call for each would cost more than the id."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = (0, 0)
+        self._pool = b""
+        self._used = 0
+
+    def fresh(self) -> str:
+        now, drawn = self._clock.now(), self._draw()
+        counter, tail = drawn >> 34, drawn & 0x3FFFFFFF
+        if now <= self._last[0]:
+            now, counter = self._last[0], self._last[1] + 1
+        if counter >> 32:
+            now, counter = now + 1, 0
+        self._last = (now, counter)
+        high = (now << 16) | 0x7000 | (counter >> 20)
+        low = (0b10 << 62) | ((counter & 0xFFFFF) << 42) | tail
+        text = f"{high:016x}{low:016x}"
+        return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+    def _draw(self) -> int:
+        """64 random bits."""
+        if self._used == len(self._pool):
+            self._pool, self._used = secrets.token_bytes(4096), 0
+        self._used += 8
+        return int.from_bytes(self._pool[self._used - 8 : self._used], "big")
+
+    def jitter(self) -> float:
+        return random.random()
+
+    def secret(self) -> str:
+        return "jr_" + secrets.token_urlsafe(32)

@@ -1,0 +1,68 @@
+"""Connections, the limits that the system sets on them, and its signals."""
+
+import asyncio
+import resource
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+if TYPE_CHECKING:
+    from aiohttp import BaseConnector
+    from aiohttp.abc import AbstractResolver
+
+CONNECTIONS_MAX = 256
+
+
+class SystemConnector:
+    """No two addresses of one name are tried at once: the first that is forbidden ends it."""
+
+    def __init__(
+        self,
+        make_socket: Callable[[int, int, int], socket.socket] = socket.socket,
+        resolver: "AbstractResolver | None" = None,
+    ) -> None:
+        self._make_socket = make_socket
+        self._resolver = resolver
+
+    def guarded(self, judge: Callable[[str, int], None]) -> "BaseConnector":
+        from aiohttp import TCPConnector
+
+        def opened(found: tuple[Any, ...]) -> socket.socket:
+            family, kind, protocol, _, place = found
+            judge(place[0], place[1])
+            return self._make_socket(family, kind, protocol)
+
+        return TCPConnector(
+            socket_factory=opened,
+            resolver=self._resolver,
+            happy_eyeballs_delay=None,
+            limit=CONNECTIONS_MAX,
+        )
+
+
+def bound_send_buffer(transport: asyncio.WriteTransport, size: int) -> None:
+    """What a client that does not read may make us keep: so much here, so much in the system."""
+    transport.set_write_buffer_limits(high=size)
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+
+
+def raise_open_files(wanted: int) -> int:
+    """How many files this process may have open, when it may have more on asking."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return soft
+
+
+class SystemSignals:
+    @asynccontextmanager
+    async def stops(self) -> AsyncIterator[Any]:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+            yield received
