@@ -88,6 +88,7 @@ async def running(
 ) -> AsyncIterator[RunningService]:
     """The whole service, answering on its address; leaving drains it."""
     from jobrunner.http.frame.server import open_sites
+    from jobrunner.http.routes.table import table_of
 
     ports = ports or system_ports()
     preflight.demand_folders(config)
@@ -111,7 +112,7 @@ async def running(
         at = config.server
         places = at.host, at.port, at.admin_host, at.admin_port
         await door.arrivals.open()
-        async with open_sites(door, *places) as ((host, port), apart):
+        async with open_sites(door, table_of(door), *places) as ((host, port), apart):
             url, admin_url = url_of(host, port), url_of(*apart) if apart else ""
             around.local_url = url_of(reached_at(host), port)
             around.base_url = config.server.public_url or around.local_url
@@ -262,7 +263,7 @@ def _door(
     meter: Any,
 ) -> Any:
     from jobrunner.http.frame.auth import Keyring
-    from jobrunner.http.frame.call import Door, Settings
+    from jobrunner.http.frame.endpoint import Door, Settings
 
     async def faults() -> list[str]:
         return list(await store.check())
@@ -319,7 +320,7 @@ def _limits(config: Config, store: Store, facade: Facade, ports: Ports) -> Any:
 def _sources(config: Config, facade: Facade, clock: Clock, log: Log) -> Any:
     """Who is heard, with the secrets that the environment holds. A source that lacks one refuses
     its webhooks, and the log says so."""
-    from jobrunner.http.routes.workers.sources import Sources, keys_of
+    from jobrunner.http.frame.sources import Sources, keys_of
 
     known, keys = facade.definitions.sources, {}
     for name in known:

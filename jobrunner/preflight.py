@@ -9,7 +9,7 @@ from functools import partial
 from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
 from jobrunner.config.settings import Config, nearest
 from jobrunner.errors import Misconfigured
-from jobrunner.http.routes.workers.sources import keys_of
+from jobrunner.http.frame.sources import keys_of
 from jobrunner.stages import Registry
 
 

@@ -20,10 +20,11 @@ from jobrunner.core.messages import Submit
 from jobrunner.core.questions import Token
 from jobrunner.files.incoming import Arrivals
 from jobrunner.http.frame.auth import Keyring
-from jobrunner.http.frame.call import Door, Settings
+from jobrunner.http.frame.endpoint import Door, Settings
 from jobrunner.http.frame.limits import Limits
 from jobrunner.http.frame.server import make_app, open_site
-from jobrunner.http.routes.workers.sources import Sources
+from jobrunner.http.frame.sources import Sources
+from jobrunner.http.routes.table import table_of
 from jobrunner.log import Log
 from jobrunner.ports import system_ports
 from jobrunner.stages import Registry
@@ -140,7 +141,7 @@ async def _comparison(kind: str, folder: str) -> AsyncIterator[Address]:
         assets=folder,
         limits=Limits(ports.clock, ports.ids),
     )
-    async with open_site(make_app(door), door, "127.0.0.1", 0) as (host, port):
+    async with open_site(make_app(door, table_of(door)), door, "127.0.0.1", 0) as (host, port):
         yield Address(f"http://{host}:{port}", ANY_TOKEN)
     if handle is not None:
         await handle.close()

@@ -21,7 +21,8 @@ into values, ``rendering`` turns values into bytes; between them there is only t
 Deliberately absent: sessions, cookies, forms, CORS, templates, and TLS (a reverse proxy has that).
 """
 
-from jobrunner.http.frame.call import Door, Settings
+from jobrunner.http.frame.endpoint import Door, Settings
 from jobrunner.http.frame.server import make_app, open_site
+from jobrunner.http.routes.table import table_of
 
-__all__ = ["Door", "Settings", "make_app", "open_site"]
+__all__ = ["Door", "Settings", "make_app", "open_site", "table_of"]

@@ -32,8 +32,8 @@ from jobrunner.core.declaration.workflow import (
     Workflow,
 )
 from jobrunner.drawing.graph import mermaid, svg
-from jobrunner.http.frame.plugin_routes import endpoints_of
 from jobrunner.http.routes.admin.workflows import _view
+from jobrunner.http.routes.plugins import endpoints_of
 from jobrunner.http.routes.table import TAKEN
 from jobrunner.stages import Registry, Stage
 from jobrunner.stages.companions import Companion

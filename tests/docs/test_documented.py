@@ -16,7 +16,7 @@ from jobrunner.config.settings import Config, WorkflowSettings
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http.frame.endpoint import ADMINS, ANYBODY, OWNERS, WORKERS
-from jobrunner.http.frame.plugin_routes import endpoints_of
+from jobrunner.http.routes.plugins import endpoints_of
 from jobrunner.http.routes.table import CORE
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,7 +23,7 @@ from jobrunner.core.features.meter import Readings
 from jobrunner.core.job import Snapshot
 from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http.frame import openapi
-from jobrunner.http.frame.plugin_routes import endpoints_of
+from jobrunner.http.routes.plugins import endpoints_of
 from jobrunner.http.routes.table import CORE
 from jobrunner.store.migrations import migrate
 from jobrunner.telemetry.figures import Figures

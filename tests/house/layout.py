@@ -54,6 +54,8 @@ FILE_VERBS = frozenset(
 # One word for each feature: files of these names may stand in as many rooms as they like.
 FEATURES = frozenset(
     {
+        "artifacts",
+        "assets",
         "attempts",
         "audit",
         "bindings",
@@ -76,10 +78,12 @@ FEATURES = frozenset(
         "quota",
         "plugins",
         "replicate_like",
+        "reports",
         "reruns",
         "settings",
         "sources",
         "signatures",
+        "status_moves",
         "streams",
         "submissions",
         "timers",

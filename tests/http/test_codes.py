@@ -165,7 +165,7 @@ async def test_a_bug_is_told_to_the_log_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(tmp_path, registry=with_odd(), faults=1) as house:
-        monkeypatch.setattr("jobrunner.http.frame.plugin_routes.job_view", broken)
+        monkeypatch.setattr("jobrunner.http.routes.plugins.job_view", broken)
         house.ada.contract = None
         said = await house.ada.post("/odd/bug", {}, X_Request_Id="find-me")
         assert (said.status, said.code) == (500, "INTERNAL")

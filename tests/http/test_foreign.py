@@ -9,7 +9,7 @@ from urllib.parse import quote
 import anyio
 import pytest
 
-from jobrunner.http.frame.plugin_routes import endpoints_of
+from jobrunner.http.routes.plugins import endpoints_of
 from jobrunner.http.routes.table import CORE
 from tests.http.serving import Caller, House, definitions, opened
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jobrunner.config.settings import ServerSection
 from jobrunner.core.features.meter import Meter, Readings
-from jobrunner.http.routes.admin.metrics import is_local
+from jobrunner.http.frame.origins import is_local
 from jobrunner.stages import Registry
 from jobrunner.telemetry import Figures, Telemetry
 from tests.http.posting import KEY, STRANGER, TYPE, VARIABLE, listening, saying, secret, signed

@@ -163,7 +163,7 @@ def test_no_field_mixes_patterned_text_with_arrays_or_objects() -> None:
     would die, now or later."""
     found = []
     for kind in _structs():
-        if kind.__module__ in ("jobrunner.http.frame.call", "jobrunner.app"):
+        if kind.__module__ in ("jobrunner.http.frame.endpoint", "jobrunner.app"):
             continue
         try:
             fields = perilous_fields(kind)

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.json import decode
 
+from jobrunner.core.instants import instant_of, text_of, timed
 from jobrunner.core.job import Actor
 from jobrunner.core.questions import Token
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageFull
 from jobrunner.http.frame.auth import REMEMBERED_MAX, Keyring
-from jobrunner.http.frame.instants import instant_of, text_of, timed
-from jobrunner.http.frame.paging import cursor_of, key_of
+from jobrunner.http.frame.inputs import cursor_of, key_of
 from jobrunner.http.frame.problems import problem, refusal_of
 from jobrunner.ports import digest
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from jobrunner.config.settings import LimitsSection
-from jobrunner.http.frame import call
+from jobrunner.http.frame import endpoint
 from tests.http.serving import House, definitions, opened
 
 pytestmark = pytest.mark.anyio
@@ -31,8 +31,8 @@ async def house(
     tmp_path: Path, anyio_backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[House]:
     """Patient for a second only, so that running out of patience can be waited for."""
-    hasty = partial(call.Settings, keepalive_s=KEEPALIVE_S, read_timeout_s=KEEPALIVE_S)
-    monkeypatch.setattr(call, "Settings", hasty)
+    hasty = partial(endpoint.Settings, keepalive_s=KEEPALIVE_S, read_timeout_s=KEEPALIVE_S)
+    monkeypatch.setattr(endpoint, "Settings", hasty)
     async with opened(tmp_path, registry=definitions(names=("howera",)), fresh=True) as house:
         yield house
 

@@ -14,8 +14,8 @@ import pytest
 
 from jobrunner.config.settings import ServerSection
 from jobrunner.errors import Refused
-from jobrunner.http.frame.call import Settings
-from jobrunner.http.frame.streamed_bodies import Stream
+from jobrunner.http.frame.endpoint import Settings
+from jobrunner.http.frame.streaming import Stream
 from jobrunner.ports import SystemClock
 from tests.http.serving import House, opened
 from tests.http.uploading import (

@@ -7,7 +7,7 @@ without, so that another path tomorrow makes no stored address wrong.
 
 from typing import Any
 
-from jobrunner.http.frame.call import Call
+from jobrunner.http.frame.endpoint import Call
 
 
 def link(call: Call, path: str) -> str:

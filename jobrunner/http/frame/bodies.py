@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 
 from jobrunner.errors import Refused
-from jobrunner.http.frame.call import JSON, Settings
+from jobrunner.http.frame.endpoint import JSON, Settings
 from jobrunner.http.frame.problems import invalid
 
 NESTING_MAX = 64

@@ -1,17 +1,29 @@
 """One entry of the table: what may be called, by whom, with what, and what may come back."""
 
-from typing import Any, Literal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
+from jobrunner.actors import Facade
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.errors import STATUS_OF_CODE
-from jobrunner.http.frame.call import Handler
-from jobrunner.http.frame.limits import Weight
-from jobrunner.http.views import View
-from jobrunner.http.wire import Query
+from jobrunner.core.features.meter import SILENT, Meter, Readings
+from jobrunner.core.job import Actor
+from jobrunner.core.questions import Reader
+from jobrunner.errors import STATUS_OF_CODE, Refused
+from jobrunner.files.incoming import Arrivals
+from jobrunner.http.frame.auth import Keyring
+from jobrunner.http.frame.limits import Limits, Weight
+from jobrunner.http.frame.origins import Network
+from jobrunner.http.frame.sources import Sources
+from jobrunner.ports import Clock, Ids
 
+JSON = "application/json"
+PROBLEM = "application/problem+json"
+
+FromWorkflows = Literal["workflows", "params", "commands"]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 SHOWN = "text/html"
@@ -53,7 +65,104 @@ MOVING = (
 )
 
 
-class Endpoint(Struct, frozen=True, kw_only=True):
+class Settings(Struct, frozen=True, kw_only=True):
+    """``read_timeout_s`` is how long a client may take to send a body, all in all; of a file it may
+    be silent for ``upload_idle_s``, and must send ``upload_rate`` bytes a second beyond that.
+    ``upload_expires_s`` is how long an upload may be resumed;
+    ``write_timeout_s`` how long to take a piece of a stream. ``public_url`` is where others reach
+    us, and ``trusted_proxies`` are believed about whom they ask for."""
+
+    auth: Literal["tokens", "none"] = "tokens"
+    max_body: int = 256 * 1024
+    max_upload: int = 2 * 1024**3
+    upload_idle_s: float = 30
+    upload_rate: int = 8 * 1024
+    upload_expires_s: float = 24 * 3600
+    read_timeout_s: float = 30
+    keepalive_s: float = 30
+    initial_credits: int = 25
+    shutdown_s: float = 5
+    write_timeout_s: float = 10
+    public_url: str = ""
+    trusted_proxies: tuple[Network, ...] = ()
+
+    @property
+    def base_path(self) -> str:
+        """What the paths of all links begin with."""
+        return urlsplit(self.public_url).path.rstrip("/")
+
+
+class Door(Struct, frozen=True, eq=False, kw_only=True):
+    """``health`` answers by check's name what is wrong with it (empty: nothing); ``check_db`` lists
+    the faults of the stored file; ``log`` takes an event's name and its fields. ``assets`` is the
+    folder of all files, ``arrivals`` those that are coming in. ``meter`` is told what happens here,
+    and ``exposition`` turns readings into the text of all figures, with its media type."""
+
+    facade: Facade
+    reader: Reader
+    clock: Clock
+    ids: Ids
+    keyring: Keyring
+    settings: Settings
+    webhooks: Sources
+    log: Callable[..., None]
+    health: Callable[[], Awaitable[Mapping[str, str]]]
+    check_db: Callable[[], Awaitable[list[str]]]
+    limits: Limits
+    arrivals: Arrivals
+    assets: str
+    version: str = "0"
+    meter: Meter = SILENT
+    exposition: Callable[[Readings], tuple[bytes, str]] = lambda readings: (b"", JSON)
+
+
+class Call(NamedTuple):
+    """One request, after token and body were looked at. ``body`` and ``query`` are the endpoint's
+    structs; ``raw`` the body as it came, for endpoints whose struct depends on the job; ``stream``
+    the body before anybody has read it, for endpoints that take a file; ``address`` where the
+    client is. Whoever only waits from here on calls ``leave``: its place is for others."""
+
+    door: Door
+    actor: Actor
+    correlation_id: str
+    path: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: Any = None
+    query: Any = None
+    raw: bytes = b""
+    stream: Any = None
+    address: str = ""
+    leave: Callable[[], None] = lambda: None
+
+
+class Reply(Struct, frozen=True):
+    """``events`` instead of a body: what is told as it happens, each piece at once. ``pour`` writes
+    the answer itself, given the request; the rest then only says what it will be. ``refused``: what
+    this says in other words."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    content_type: str = JSON
+    pour: Callable[[Any], Awaitable[Any]] | None = None
+    events: AsyncIterator[bytes] | None = None
+    refused: Refused | None = None
+
+
+Handler = Callable[[Call], Awaitable[Reply]]
+
+
+class Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may stand behind the ``?``. Names in ``many`` may be repeated."""
+
+    many: ClassVar[frozenset[str]] = frozenset()
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """What every answer has in common."""
+
+
+class Endpoint(Struct, frozen=True):
     """``roles`` None: no token is asked for. ``body`` None: none is read; ``Raw``: which struct it
     must be depends on the job, and ``shown_body`` is what the document says instead, or what the
     fields of ``command`` are. ``empty``
@@ -122,6 +231,15 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         codes += WITH_PATH if "{" in self.path else ()
         codes += WITH_WRITE if self.method not in ("GET", "OPTIONS") else ()
         return tuple(sorted(set(codes)))
+
+
+class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every body has in common: unknown fields are refused. ``rules`` are what its schema says
+    beyond its fields one by one; ``from_workflows`` its fields that loaded workflows have the say
+    of, and what they say there."""
+
+    rules: ClassVar[tuple[dict[str, Any], ...]] = ()
+    from_workflows: ClassVar[dict[str, FromWorkflows]] = {}
 
 
 def status_of(code: str, definitions: list[Definition]) -> int:

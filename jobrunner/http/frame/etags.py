@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from jobrunner.core.job import Snapshot
-from jobrunner.http.frame.call import Call
+from jobrunner.http.frame.endpoint import Call
 from jobrunner.http.frame.problems import invalid
 
 TAG = re.compile(r'(?:W/)?"(\d{1,16})(?:\.(\d{1,16}))?"')

@@ -3,7 +3,7 @@
 from typing import Any
 
 from jobrunner.http.frame.endpoint import Endpoint
-from jobrunner.http.views import Job
+from jobrunner.http.frame.views import Job
 
 TEXT = {"type": "string"}
 BASE64 = "[A-Za-z0-9+/]+={0,2}"

@@ -1,24 +1,22 @@
 """The OpenAPI 3.1 document, from the table, the structs, and the loaded declarations."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import fields
 
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.bulk import BUILT_IN
 from jobrunner.http.frame.bodies import INTEGER_MAX
-from jobrunner.http.frame.call import JSON, PROBLEM
-from jobrunner.http.frame.endpoint import Endpoint, status_of
-from jobrunner.http.frame.forms import command_body
+from jobrunner.http.frame.endpoint import JSON, PROBLEM, Body, Endpoint, View, status_of
 from jobrunner.http.frame.headers import answered_by, asked_of
-from jobrunner.http.frame.problems import phrase_of
-from jobrunner.http.routes.jobs.bulk import BulkOrder, Which
-from jobrunner.http.routes.jobs.streams import EVENT_STREAM
-from jobrunner.http.views import Job, Problem, View
-from jobrunner.http.wire import ReportedAsset, Submission
+from jobrunner.http.frame.inputs import command_body
+from jobrunner.http.frame.problems import Problem, phrase_of
+from jobrunner.http.frame.streaming import EVENT_STREAM
+from jobrunner.http.frame.views import Job
 
 REF = "#/components/schemas/{name}"
 # Who reads a stream as text finds it so, and who takes it apart finds what each event is.
@@ -77,11 +75,12 @@ class _Names:
             for job_type in definition.workflow.job_types
         }
         declared = (*self.commands.values(), *self.params.values())
-        kinds = list(dict.fromkeys([*_structs(table), *declared]))
+        kinds = list(dict.fromkeys(_with_inner([*_structs(table), *declared])))
         refs, self.schemas = msgspec.json.schema_components(kinds, ref_template=REF)
         self._refs = dict(zip(kinds, refs, strict=True))
-        self._open_params()
-        self._name_commands()
+        for kind in kinds:
+            if issubclass(kind, Body):
+                self._say_what_is_loaded(kind)
         _bounded(self.schemas)
         for kind in kinds:
             rules = getattr(kind, "rules", ())
@@ -101,19 +100,17 @@ class _Names:
         found = {one: kind for (one, name), kind in self.commands.items() if name == command}
         return {workflow: self.ref(kind) for workflow, kind in found.items()}
 
-    def _open_params(self) -> None:
-        """Params are one of what the loaded job types say."""
-        properties = self._schema(Submission)["properties"]
-        properties["workflow"]["examples"] = [one.workflow.name for one in self.definitions]
-        choices = [self.ref(kind) for kind in dict.fromkeys(self.params.values())]
-        for name in ("params", "parameters"):
-            properties[name] = {"anyOf": choices} if choices else {"type": "object"}
-
-    def _name_commands(self) -> None:
-        """A bulk takes those that a loaded workflow declares, and the built-in ones."""
-        declared = {command for _, command in self.commands}
-        command = self._schema(BulkOrder)["properties"]["command"]
-        command["enum"] = sorted(declared | set(BUILT_IN))
+    def _say_what_is_loaded(self, kind: type[Any]) -> None:
+        """Fill in the fields that loaded workflows have the say of."""
+        choices = [self.ref(one) for one in dict.fromkeys(self.params.values())]
+        commands = {command for _, command in self.commands} | set(BUILT_IN)
+        said: dict[str, dict[str, Any]] = {
+            "workflows": {"examples": [one.workflow.name for one in self.definitions]},
+            "params": {"anyOf": choices} if choices else {"type": "object"},
+            "commands": {"enum": sorted(commands)},
+        }
+        for name, what in kind.from_workflows.items():
+            self._schema(kind)["properties"][name] |= said[what]
 
 
 def _bounded(schema: Any) -> None:
@@ -128,11 +125,25 @@ def _bounded(schema: Any) -> None:
 
 
 def _structs(table: Iterable[Endpoint]) -> Iterable[type[Struct]]:
-    yield from (Problem, Job, Submission, Which, ReportedAsset)
+    yield from (Problem, Job)
     for endpoint in table:
         for kind in (endpoint.body, endpoint.shown_body, *endpoint.answers.values()):
             if isinstance(kind, type) and issubclass(kind, Struct):
                 yield kind
+
+
+def _with_inner(kinds: Iterable[type[Struct]]) -> Iterator[type[Struct]]:
+    """Each struct, and those that its fields are made of."""
+    for kind in kinds:
+        yield kind
+        yield from _with_inner(_structs_in(field.type for field in fields(kind)))
+
+
+def _structs_in(hints: Iterable[Any]) -> Iterator[type[Struct]]:
+    for hint in hints:
+        if isinstance(hint, type) and issubclass(hint, Struct):
+            yield hint
+        yield from _structs_in(get_args(hint))
 
 
 def _operation(endpoint: Endpoint, names: _Names) -> dict[str, Any]:

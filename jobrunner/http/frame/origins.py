@@ -117,3 +117,12 @@ def _without_port(text: str) -> str:
 
 def _within(address: IPv4Address | IPv6Address, networks: Iterable[Network]) -> bool:
     return any(address in network for network in networks)
+
+
+def is_local(address: str | None, headers: Mapping[str, str]) -> bool:
+    """From this machine, by its own name, and not on behalf of somebody elsewhere."""
+    try:
+        here = ip_address(address or "").is_loopback
+    except ValueError:
+        return False
+    return here and is_direct(headers)

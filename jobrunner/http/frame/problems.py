@@ -4,13 +4,31 @@ from http import HTTPStatus
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from jobrunner.core.instants import timed
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageFull
-from jobrunner.http.frame.call import PROBLEM, Reply
-from jobrunner.http.frame.instants import timed
+from jobrunner.http.frame.endpoint import PROBLEM, Reply, View
 
 RETRY_AFTER_S = 5
 RESERVED = frozenset({"type", "title", "status", "detail", "error_code", "correlation_id"})
+
+
+class FieldFault(View, frozen=True, kw_only=True):
+    path: str
+    message: str
+
+
+class Problem(View, frozen=True, kw_only=True):
+    """RFC 9457, with a stable code; some codes bring members of their own."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    error_code: str
+    correlation_id: str
+    errors: list[FieldFault] | UnsetType = UNSET
 
 
 def problem(refused: Refused, correlation_id: str) -> Reply:

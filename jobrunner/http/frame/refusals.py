@@ -8,7 +8,7 @@ of those so many lines a second are written, and the rest is counted.
 from aiohttp import web
 
 from jobrunner.errors import Refused
-from jobrunner.http.frame.call import Door
+from jobrunner.http.frame.endpoint import Door
 from jobrunner.http.frame.origins import CLIENT
 
 LINES_PER_S = 200

@@ -4,7 +4,7 @@ The order for each: correlation id, what no honest client sends, route, token, r
 handler. Errors of every kind end in the same place and leave in the same shape.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -17,18 +17,13 @@ from jobrunner.actors.tasks import Crew
 from jobrunner.core.job import Actor
 from jobrunner.errors import Refused, StorageFull, bug_told
 from jobrunner.http.frame.bodies import check_coding, convert, decode, read, too_large
-from jobrunner.http.frame.call import Call, Door, Reply
-from jobrunner.http.frame.endpoint import Endpoint
-from jobrunner.http.frame.origins import CLIENT, check_page, client_of
+from jobrunner.http.frame.endpoint import Call, Door, Endpoint, Query, Reply
+from jobrunner.http.frame.origins import CLIENT, check_page, client_of, is_local
 from jobrunner.http.frame.problems import internal, invalid, problem, refusal_of
 from jobrunner.http.frame.refusals import Refusals
 from jobrunner.http.frame.sockets import FIXED, REQUEST_ID, SUBMISSIONS, open_site
-from jobrunner.http.frame.streamed_bodies import Stream, say_nothing_yet
-from jobrunner.http.frame.streaming import is_gone, pour_events
+from jobrunner.http.frame.streaming import Stream, is_gone, pour_events, say_nothing_yet
 from jobrunner.http.front.waiting import Front
-from jobrunner.http.routes.admin.metrics import is_local
-from jobrunner.http.routes.table import table_of
-from jobrunner.http.wire import Query
 from jobrunner.ports import raise_open_files
 
 REQUEST_ID_MAX = 128
@@ -40,15 +35,16 @@ NOWHERE = "none"
 REFUSED = web.RequestKey("refused", Refused)
 KNOWN = web.RequestKey("known", bool)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+Table = Sequence[Endpoint]
 Served = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def make_app(door: Door, *, operators: bool = True) -> web.Application:
-    """The application, with every route that this door has, or those that are not for operators."""
+def make_app(door: Door, table: Table, *, operators: bool = True) -> web.Application:
+    """The application, with every route of the table, or those that are not for operators."""
     app = web.Application(middlewares=[_frame(door)], client_max_size=door.settings.max_body)
     app.on_response_prepare.append(_sign)
     submissions = dict[bytes, tuple[str, str]]()
-    for endpoint in table_of(door):
+    for endpoint in table:
         if endpoint.for_operators and not operators:
             continue
         handler = _serve(door, endpoint)
@@ -64,7 +60,7 @@ def make_app(door: Door, *, operators: bool = True) -> web.Application:
 
 @asynccontextmanager
 async def open_sites(
-    door: Door, host: str, port: int, admin_host: str, admin_port: int
+    door: Door, table: Table, host: str, port: int, admin_host: str, admin_port: int
 ) -> AsyncIterator[tuple[tuple[str, int], tuple[str, int] | None]]:
     """Listen, and watch how well that goes. With an ``admin_host`` the routes for operators are
     there and nowhere else.
@@ -78,11 +74,11 @@ async def open_sites(
     async with _watched(door), AsyncExitStack() as stack:
         apart = None
         if admin_host:
-            operators = make_app(door)
+            operators = make_app(door, table)
             apart = await stack.enter_async_context(
                 open_site(operators, door, admin_host, admin_port, "server.admin_")
             )
-        everybody = make_app(door, operators=not admin_host)
+        everybody = make_app(door, table, operators=not admin_host)
         yield await stack.enter_async_context(open_site(everybody, door, host, port)), apart
 
 

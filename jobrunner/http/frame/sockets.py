@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from jobrunner.errors import Misconfigured, bug_told
-from jobrunner.http.frame.call import Door, Reply
+from jobrunner.http.frame.endpoint import Door, Reply
 from jobrunner.http.frame.problems import internal, invalid, phrase_of, problem
 from jobrunner.http.front.waiting import Desk, Front
 

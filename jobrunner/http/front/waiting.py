@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 
 from jobrunner.errors import Refused
-from jobrunner.http.frame.call import Door
+from jobrunner.http.frame.endpoint import Door
 from jobrunner.http.frame.refusals import Refusals
 from jobrunner.http.front.admission import Admission
 from jobrunner.http.front.framing import Framed, framed

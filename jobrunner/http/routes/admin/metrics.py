@@ -4,13 +4,8 @@ On this machine nobody is asked for a token, as monitoring expects; from elsewhe
 proxy that runs here, an admin's is needed.
 """
 
-from collections.abc import Mapping
-from ipaddress import ip_address
-
 from jobrunner.core.features.meter import Readings
-from jobrunner.http.frame.call import Call, Door, Reply
-from jobrunner.http.frame.endpoint import ADMINS, Endpoint
-from jobrunner.http.frame.origins import is_direct
+from jobrunner.http.frame.endpoint import ADMINS, Call, Door, Endpoint, Reply
 
 TEXT = "text/plain"
 
@@ -50,27 +45,18 @@ async def readings(door: Door) -> Readings:
     )
 
 
-def is_local(address: str | None, headers: Mapping[str, str]) -> bool:
-    """From this machine, by its own name, and not on behalf of somebody elsewhere."""
-    try:
-        here = ip_address(address or "").is_loopback
-    except ValueError:
-        return False
-    return here and is_direct(headers)
-
-
 def _age_s(since: int | None, now: int) -> float:
     return max(now - since, 0) / 1000 if since is not None else 0.0
 
 
 ENDPOINTS = (
     Endpoint(
-        method="GET",
-        path="/metrics",
-        name="getMetrics",
-        handler=metrics,
-        summary="Figures for Prometheus; on this machine without a token",
-        answers={200: TEXT},
+        "GET",
+        "/metrics",
+        "getMetrics",
+        metrics,
+        "Figures for Prometheus; on this machine without a token",
+        {200: TEXT},
         roles=ADMINS,
         local=True,
     ),

@@ -7,15 +7,11 @@ from msgspec import Meta
 from jobrunner.core.decision import EnableEndpoint, Redeliver
 from jobrunner.core.features.deliveries import DeliveryFilter, DeliveryRow, EndpointRow
 from jobrunner.core.features.notifications import lane_of
+from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.errors import Refused
-from jobrunner.http.frame.call import Call, Reply
-from jobrunner.http.frame.endpoint import ADMINS, OWNERS, Endpoint
-from jobrunner.http.frame.finding import visible_job
-from jobrunner.http.frame.instants import text_of, text_or_none
-from jobrunner.http.frame.paging import cursor_of, key_of
-from jobrunner.http.frame.rendering import reply
-from jobrunner.http.views import View
-from jobrunner.http.wire import NoFields, PageQuery
+from jobrunner.http.frame.endpoint import ADMINS, OWNERS, Call, Endpoint, Reply, View
+from jobrunner.http.frame.inputs import NoFields, PageQuery, cursor_of, key_of, visible_job
+from jobrunner.http.frame.views import reply
 
 Status = Literal["due", "delivered", "failed", "disabled"]
 
@@ -79,9 +75,23 @@ class EndpointEntry(View, frozen=True, kw_only=True):
     due: int
 
 
+async def endpoints(call: Call) -> Reply:
+    query: EndpointsQuery = call.query
+    rows = await call.door.reader.endpoints(query.limit, key_of(query.cursor), not query.all)
+    following = cursor_of(rows[-1].id) if len(rows) == query.limit else None
+    return reply(Endpoints(endpoints=[_endpoint(row) for row in rows], next_cursor=following))
+
+
 class Endpoints(View, frozen=True, kw_only=True):
     endpoints: list[EndpointEntry]
     next_cursor: str | None
+
+
+async def secrets(call: Call) -> Reply:
+    """What the caller's own endpoints verify with."""
+    shown = reply(Secrets(secrets=call.door.facade.deliveries.secrets_of(call.actor.name)))
+    shown.headers["Cache-Control"] = "no-store"
+    return shown
 
 
 class Secrets(View, frozen=True, kw_only=True):
@@ -121,13 +131,6 @@ async def redeliver(call: Call) -> Reply:
     return await _again(call, await _delivery(call))
 
 
-async def endpoints(call: Call) -> Reply:
-    query: EndpointsQuery = call.query
-    rows = await call.door.reader.endpoints(query.limit, key_of(query.cursor), not query.all)
-    following = cursor_of(rows[-1].id) if len(rows) == query.limit else None
-    return reply(Endpoints(endpoints=[_endpoint(row) for row in rows], next_cursor=following))
-
-
 async def enable(call: Call) -> Reply:
     """What was held back goes out now."""
     text = call.path["id"]
@@ -140,13 +143,6 @@ async def enable(call: Call) -> Reply:
         await call.door.facade.write(unit)
         call.door.facade.deliveries.note(lane_of(rows[0].owner, rows[0].url))
     return reply(_endpoint((await call.door.reader.endpoints(1, key + 1, troubled=False))[0]))
-
-
-async def secrets(call: Call) -> Reply:
-    """What the caller's own endpoints verify with."""
-    shown = reply(Secrets(secrets=call.door.facade.deliveries.secrets_of(call.actor.name)))
-    shown.headers["Cache-Control"] = "no-store"
-    return shown
 
 
 async def _page(call: Call, which: DeliveryFilter) -> Reply:
@@ -228,74 +224,74 @@ def bare(url: str) -> str:
 
 ENDPOINTS = (
     Endpoint(
-        method="GET",
-        path="/jobs/{id}/deliveries",
-        name="getDeliveries",
-        handler=of_job,
-        summary="What its endpoint was told, with each try, newest first",
-        answers={200: Deliveries},
+        "GET",
+        "/jobs/{id}/deliveries",
+        "getDeliveries",
+        of_job,
+        "What its endpoint was told, with each try, newest first",
+        {200: Deliveries},
         query=DeliveriesQuery,
     ),
     Endpoint(
-        method="POST",
-        path="/jobs/{id}/deliveries/{delivery}/redeliver",
-        name="redeliverOwn",
-        handler=redeliver_own,
-        summary="Tell it again, under the same id",
-        answers={202: DeliveryEntry},
+        "POST",
+        "/jobs/{id}/deliveries/{delivery}/redeliver",
+        "redeliverOwn",
+        redeliver_own,
+        "Tell it again, under the same id",
+        {202: DeliveryEntry},
         roles=OWNERS,
         body=NoFields,
         empty=True,
         codes=("ENDPOINT_DISABLED",),
     ),
     Endpoint(
-        method="GET",
-        path="/notifications/secret",
-        name="getNotifySecret",
-        handler=secrets,
-        summary="What the caller's endpoints verify notifications with",
-        answers={200: Secrets},
+        "GET",
+        "/notifications/secret",
+        "getNotifySecret",
+        secrets,
+        "What the caller's endpoints verify notifications with",
+        {200: Secrets},
         roles=OWNERS,
     ),
     Endpoint(
-        method="GET",
-        path="/admin/deliveries",
-        name="listDeliveries",
-        handler=of_all,
-        summary="All deliveries, newest first",
-        answers={200: Deliveries},
+        "GET",
+        "/admin/deliveries",
+        "listDeliveries",
+        of_all,
+        "All deliveries, newest first",
+        {200: Deliveries},
         roles=ADMINS,
         query=AllDeliveriesQuery,
     ),
     Endpoint(
-        method="POST",
-        path="/admin/deliveries/{id}/redeliver",
-        name="redeliver",
-        handler=redeliver,
-        summary="Tell it again, under the same id",
-        answers={202: DeliveryEntry},
+        "POST",
+        "/admin/deliveries/{id}/redeliver",
+        "redeliver",
+        redeliver,
+        "Tell it again, under the same id",
+        {202: DeliveryEntry},
         roles=ADMINS,
         body=NoFields,
         empty=True,
         codes=("ENDPOINT_DISABLED",),
     ),
     Endpoint(
-        method="GET",
-        path="/admin/endpoints",
-        name="listEndpoints",
-        handler=endpoints,
-        summary="Endpoints that fail or are disabled",
-        answers={200: Endpoints},
+        "GET",
+        "/admin/endpoints",
+        "listEndpoints",
+        endpoints,
+        "Endpoints that fail or are disabled",
+        {200: Endpoints},
         roles=ADMINS,
         query=EndpointsQuery,
     ),
     Endpoint(
-        method="POST",
-        path="/admin/endpoints/{id}/enable",
-        name="enableEndpoint",
-        handler=enable,
-        summary="Deliver there again, also what was held back",
-        answers={200: EndpointEntry},
+        "POST",
+        "/admin/endpoints/{id}/enable",
+        "enableEndpoint",
+        enable,
+        "Deliver there again, also what was held back",
+        {200: EndpointEntry},
         roles=ADMINS,
         body=NoFields,
         empty=True,

@@ -1,20 +1,66 @@
 """Tokens: made with an end or without, replaced while the old ones are still good for a while,
 revoked."""
 
-from msgspec import UNSET, UnsetType
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import UNSET, Meta, UnsetType
 
 from jobrunner.core.decision import Grant, NewToken, RevokeToken
 from jobrunner.core.features.tokens import replaced
+from jobrunner.core.instants import instant_of, text_of, text_or_none
 from jobrunner.core.questions import Token
 from jobrunner.errors import Refused
-from jobrunner.http.frame.call import Call, Reply
-from jobrunner.http.frame.instants import instant_of, text_of, text_or_none
+from jobrunner.http.frame.endpoint import ADMINS, Body, Call, Endpoint, Reply, View
+from jobrunner.http.frame.inputs import Instant, Name, UserId, not_both
 from jobrunner.http.frame.problems import invalid
-from jobrunner.http.frame.rendering import reply
-from jobrunner.http.routes.jobs.jobs import workflow_named
-from jobrunner.http.views import TokenEntry, Tokens
-from jobrunner.http.wire import Rotation, TokenOrder
+from jobrunner.http.frame.views import reply
+from jobrunner.http.routes.jobs.submissions import workflow_named
 from jobrunner.ports import digest
+
+Lifetime = Annotated[int, Meta(ge=1, le=10 * 366 * 86400, description="Seconds from now")]
+Role = Literal["user", "workflow", "admin"]
+
+
+class TokenOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``credits`` is what a new account starts with; without it, what the service is set to.
+    ``workflows`` are the only ones that a token of role ``workflow`` is for; without it, all."""
+
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (
+        not_both("expires_at", "expires_in"),
+        {
+            "anyOf": [
+                {"properties": {"role": {"const": "workflow"}}},
+                {"properties": {"workflows": {"maxItems": 0}}},
+            ]
+        },
+    )
+    name: UserId
+    role: Role
+    expires_at: Instant | None = None
+    expires_in: Lifetime | None = None
+    credits: Annotated[int, Meta(ge=0, le=10**9)] | None = None
+    workflows: Annotated[list[Name], Meta(max_length=64)] = []
+
+
+class Rotation(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The old token is good for ``grace`` seconds more; the new one for ``expires_in``, or without
+    end."""
+
+    grace: Annotated[int, Meta(ge=0, le=366 * 86400)] = 86400
+    expires_in: Lifetime | None = None
+
+
+class TokenEntry(View, frozen=True, kw_only=True):
+    """``token`` is shown once, when it is made. ``workflows``: none means all."""
+
+    id: str
+    name: str
+    role: str
+    workflows: list[str]
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+    token: str | UnsetType = UNSET
 
 
 async def tokens(call: Call) -> Reply:
@@ -123,3 +169,51 @@ def _token_entry(token: Token, secret: str | UnsetType = UNSET) -> TokenEntry:
         revoked_at=text_or_none(token.revoked_at),
         token=secret,
     )
+
+
+class Tokens(View, frozen=True, kw_only=True):
+    tokens: list[TokenEntry]
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/admin/tokens",
+        "listTokens",
+        tokens,
+        "The tokens, without what they say",
+        {200: Tokens},
+        roles=ADMINS,
+    ),
+    Endpoint(
+        "POST",
+        "/admin/tokens",
+        "createToken",
+        new_token,
+        "A new token, shown this once",
+        {201: TokenEntry},
+        roles=ADMINS,
+        body=TokenOrder,
+        codes=("UNKNOWN_WORKFLOW",),
+    ),
+    Endpoint(
+        "POST",
+        "/admin/tokens/{id}/rotate",
+        "rotateToken",
+        rotate_token,
+        "A new token in the place of one, or of all of a name, which end a little later",
+        {201: TokenEntry},
+        roles=ADMINS,
+        body=Rotation,
+        empty=True,
+    ),
+    Endpoint(
+        "DELETE",
+        "/admin/tokens/{id}",
+        "revokeToken",
+        revoke_token,
+        "Revoke a token by its id, or all of a name",
+        {204: None},
+        roles=ADMINS,
+    ),
+)

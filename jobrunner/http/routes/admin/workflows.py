@@ -2,36 +2,126 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from jobrunner.core.declaration.artifacts import Listed, schema_of_shapes
-from jobrunner.core.declaration.workflow import ANY, Command, Definition, State, Upload, Workflow
+from jobrunner.core.declaration.workflow import (
+    ANY,
+    Command,
+    Definition,
+    State,
+    Upload,
+    Workflow,
+)
 from jobrunner.drawing.graph import mermaid, svg
 from jobrunner.errors import Refused
-from jobrunner.http.frame.call import Call, Reply
-from jobrunner.http.frame.rendering import encode, reply
-from jobrunner.http.views import (
-    ArtifactKind,
-    CommandView,
-    EdgeView,
-    JobTypeView,
-    RefusedWorkflow,
-    StateView,
-    UploadKind,
-    WorkflowEntry,
-    Workflows,
-    WorkflowView,
-)
-from jobrunner.http.wire import DrawingQuery
+from jobrunner.http.frame.endpoint import Call, Endpoint, Query, Reply, View
+from jobrunner.http.frame.views import encode, reply
 
 DRAWINGS: dict[str, tuple[Callable[[Workflow], str], str]] = {
     "mermaid": (mermaid, "text/plain; charset=utf-8"),
     "svg": (svg, "image/svg+xml"),
 }
 NO_SCRIPT = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+
+
+class DrawingQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: Literal["json", "mermaid", "svg"] = "json"
+
+
+class StateView(View, frozen=True, kw_only=True):
+    """``stage`` is one name, or several by job type; None where nothing is run."""
+
+    name: str
+    kind: str
+    stage: str | dict[str, str] | None
+    same: str
+    ends: str | None
+    deadline_s: float | None
+    limit_s: float | None
+    retry_max: int | None
+
+
+class EdgeView(View, frozen=True, kw_only=True):
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
+    triggers: list[str]
+    guards: list[str]
+    money: str | None
+
+
+class CommandView(View, frozen=True, kw_only=True):
+    """``path`` says, by the status it starts in, which statuses it walks."""
+
+    name: str
+    source: list[str] = msgspec.field(name="from")
+    path: dict[str, list[str]]
+    satisfied: list[str]
+    roles: list[str]
+    fields_schema: dict[str, Any] | None
+
+
+class JobTypeView(View, frozen=True, kw_only=True):
+    """``result_schema`` is what a result must be, where the workflow says so."""
+
+    params_schema: dict[str, Any]
+    price: int
+    result_schema: dict[str, Any] | None
+
+
+class UploadKind(View, frozen=True, kw_only=True):
+    """A file that jobs take: in which states, as what, and what it becomes."""
+
+    name: str
+    source: list[str]
+    asset_type: str
+    types: list[str]
+    max_bytes: int | None
+
+
+class ArtifactKind(View, frozen=True, kw_only=True):
+    """An artifact that the workflow lists: what it must be, whose reports may bring it (nobody's:
+    it is written by commands alone), and from which states (none: from all)."""
+
+    name: str
+    value_schema: dict[str, Any]
+    writers: list[str]
+    source: list[str]
+
+
+class WorkflowView(View, frozen=True, kw_only=True):
+    name: str
+    version: str
+    digest: str
+    initial: str
+    states: list[StateView]
+    edges: list[EdgeView]
+    commands: list[CommandView]
+    uploads: list[UploadKind]
+    artifacts: list[ArtifactKind]
+    job_types: dict[str, JobTypeView]
+    params_schema: dict[str, Any]
+    prices: dict[str, int]
+
+
+class WorkflowEntry(View, frozen=True, kw_only=True):
+    name: str
+    version: str
+    initial: str
+    job_types: list[str]
+
+
+class RefusedWorkflow(View, frozen=True, kw_only=True):
+    name: str
+    faults: list[str]
+
+
+class Workflows(View, frozen=True, kw_only=True):
+    workflows: list[WorkflowEntry]
+    refused: list[RefusedWorkflow]
 
 
 async def list_workflows(call: Call) -> Reply:
@@ -161,3 +251,28 @@ def _command(definition: Definition, command: Command) -> CommandView:
         roles=list(command.roles),
         fields_schema=fields,
     )
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/workflows",
+        "listWorkflows",
+        list_workflows,
+        "The loaded workflows, and those that were refused",
+        {200: Workflows},
+    ),
+    Endpoint(
+        "GET",
+        "/workflows/{name}",
+        "getWorkflow",
+        show_workflow,
+        "A declaration, or its picture",
+        {200: WorkflowView},
+        query=DrawingQuery,
+        media=(
+            "text/plain",
+            "image/svg+xml",
+        ),
+    ),
+)

@@ -15,20 +15,17 @@ from typing import BinaryIO
 import anyio
 from aiohttp import web
 
-from jobrunner.core.decision import Unshelve
-from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.job import Actor, Snapshot
-from jobrunner.core.questions import AssetRow, JobFilter
+from jobrunner.core.questions import AssetRow
 from jobrunner.errors import Refused
 from jobrunner.files.library import inside, is_absent
 from jobrunner.http.frame.addresses import link
-from jobrunner.http.frame.call import Call, Reply
+from jobrunner.http.frame.endpoint import Call, Endpoint, Reply
+from jobrunner.http.frame.streaming import ANY_TYPE
+from jobrunner.http.routes.files.assets import discard, own_asset, works_with_library
 
-CLAIMS_MAX = 100
 BLOCK = 256 * 1024
 RANGE = re.compile(r"bytes=\s*([0-9]{0,18})-([0-9]{0,18})\s*")
 DIGITS = re.compile(r"[0-9a-f]{64}")
-ANY_TYPE = "application/octet-stream"
 TYPES = {
     "csv": "text/csv",
     "gif": "image/gif",
@@ -58,61 +55,6 @@ LOCKED_DOWN = {
 }
 
 
-async def own_asset(call: Call) -> AssetRow:
-    """The asset that the path names, if it is the caller's.
-
-    Raises: Refused NOT_FOUND, also for a stranger's."""
-    asset_id = call.path["id"]
-    row = await call.door.reader.asset(asset_id)
-    if row is None or not await _readable(call, row):
-        raise Refused("NOT_FOUND", f"there is no asset {asset_id}")
-    return row
-
-
-async def _readable(call: Call, row: AssetRow) -> bool:
-    """A user reads its own; a token for some workflows the files of their jobs, and those that such
-    a job names."""
-    if call.actor.role == "user":
-        return row.user_id == call.actor.name
-    if not call.actor.workflows:
-        return True
-    job = await call.door.reader.job(row.job_id) if row.job_id else None
-    if job is not None and call.actor.serves(job.workflow):
-        return True
-    if await call.door.reader.named_by(row, call.actor.workflows):
-        return True
-    return await works_with_library(call, row.user_id)
-
-
-async def works_with_library(call: Call, owner: str) -> bool:
-    """Whether the caller has claimed a job of theirs where it may look into their library."""
-    definitions, actor = call.door.facade.definitions, call.actor
-    if actor.role != "workflow":
-        return False
-    loaded = [found for name in definitions.names() if (found := definitions.current(name))]
-    states = {
-        state.name
-        for definition in loaded
-        if actor.serves(definition.workflow.name)
-        for state in definition.workflow.states
-        if state.library
-    }
-    if not states:
-        return False
-    theirs = JobFilter(
-        user_id=owner, workflows=actor.workflows, statuses=tuple(sorted(states)), limit=CLAIMS_MAX
-    )
-    page = await call.door.reader.jobs(theirs)
-    return any(_is_claimed_by(job, definitions.of(job), actor) for job in page.jobs)
-
-
-def _is_claimed_by(job: Snapshot, definition: Definition | None, actor: Actor) -> bool:
-    claimant = job.attempt.claimant if job.attempt else ""
-    if definition is None or not claimant or not actor.stands_for(claimant):
-        return False
-    return definition.states[job.status].library
-
-
 async def content(call: Call) -> Reply:
     """The file, or the range of it that was asked for."""
     row = await own_asset(call)
@@ -132,20 +74,6 @@ async def content(call: Call) -> Reply:
         return await _pour(request, status, headers, path, first, last, idle_s)
 
     return Reply(status, headers=headers, pour=pour)
-
-
-async def discard(call: Call) -> Reply:
-    """Delete a file that is no job's."""
-    row = await own_asset(call)
-    if not (call.actor.role == "admin" or row.user_id == call.actor.name):
-        raise Refused("FORBIDDEN", "deleting a file is for its owner or an admin")
-    if row.job_id is not None:
-        detail = f"the file belongs to job {row.job_id} and goes with it"
-        raise Refused("ASSET_ATTACHED", detail, job_id=row.job_id)
-    folder = row.asset.storage_path.rpartition("/")[0]
-    now = call.door.clock.now()
-    await call.door.facade.deletions.unshelve(Unshelve(row.asset.id, folder, now, call.actor.name))
-    return Reply(204)
 
 
 async def _found(call: Call, row: AssetRow) -> int:
@@ -260,3 +188,17 @@ def _opened(path: Path, first: int) -> BinaryIO:
 
 
 __all__ = ["content", "discard", "own_asset", "works_with_library"]
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/assets/{id}/content",
+        "getAssetContent",
+        content,
+        "The file, or a range of it",
+        {200: ANY_TYPE, 206: ANY_TYPE, 304: None},
+        codes=("ASSET_GONE", "RANGE_NOT_SATISFIABLE"),
+        media=KINDS,
+    ),
+)

@@ -11,35 +11,43 @@ number of others, the second takes away what every limit is checked against. Ask
 refused.
 """
 
-import hashlib
-from base64 import b64decode, b64encode
-from binascii import Error
-from collections.abc import Awaitable, Callable, Mapping
-from email.utils import formatdate
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated
 
 import anyio
+from msgspec import Meta
 from msgspec.structs import replace
 
 from jobrunner.core.declaration.workflow import Definition, Upload
+from jobrunner.core.instants import text_of
 from jobrunner.core.job import Asset, Snapshot
 from jobrunner.core.messages import Sending
 from jobrunner.errors import Refused
 from jobrunner.files.incoming import CHUNK, ID, AnnouncedFile
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.bodies import too_large
-from jobrunner.http.frame.call import Call, Reply
-from jobrunner.http.frame.finding import governed_job
-from jobrunner.http.frame.instants import text_of
-from jobrunner.http.frame.problems import invalid, problem, refusal_of
-from jobrunner.http.frame.rendering import reply
-from jobrunner.http.frame.streamed_bodies import ANY_TYPE, Stream
+from jobrunner.http.frame.endpoint import MOVING, OWNERS, Call, Endpoint, Query, Reply, View
+from jobrunner.http.frame.inputs import ArtifactName, AssetType, Count, governed_job
+from jobrunner.http.frame.views import reply
+from jobrunner.http.routes.files.tus import (
+    ALGORITHMS,
+    EXTENSIONS,
+    PIECE,
+    VERSION,
+    announced,
+    check_piece,
+    check_version,
+    checksum_in,
+    media_type_in,
+    metadata_in,
+    number_in,
+    progress_headers,
+    spoken,
+)
 from jobrunner.http.routes.files.uploads import (
     admit,
     admit_sent,
     begin,
-    check_length,
-    empty,
     finish,
     finish_alone,
     finish_sent,
@@ -47,35 +55,35 @@ from jobrunner.http.routes.files.uploads import (
     sent_limit,
     type_of,
 )
-from jobrunner.http.views import UploadView
-from jobrunner.http.wire import AnnounceQuery
 
-VERSION = "1.0.0"
-PIECE = "application/offset+octet-stream"
-EXTENSIONS = "creation,creation-with-upload,termination,checksum,expiration"
-ALGORITHMS = ("sha256", "sha1")
-METADATA_MAX = 4096
-DIGITS_MAX = 16
+RESUMING = ("UPLOAD_IN_PROGRESS", "TUS_VERSION_UNSUPPORTED")
+PIECEWISE = ("UPLOAD_OFFSET_MISMATCH", "CHECKSUM_MISMATCH")
+TAKING = (*RESUMING, *PIECEWISE, "UNKNOWN_UPLOAD", "ALREADY_EXISTS")
 PASSING = ("UPLOAD_IN_PROGRESS", "JOB_VERSION_CONFLICT", "JOB_PAUSED")
 
-Handler = Callable[[Call], Awaitable[Reply]]
+
+class AnnounceQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``job_id``: a worker's file for the attempt that it holds; the rest as with
+    ``POST /jobs/{id}/assets``."""
+
+    job_id: Annotated[str, Meta(max_length=64)] | None = None
+    artifact: ArtifactName | None = None
+    asset_type: AssetType | None = None
+    claim: Count | None = None
 
 
-def spoken(handler: Handler) -> Handler:
-    """In this protocol every answer names its version, refusals included."""
+class UploadView(View, frozen=True, kw_only=True):
+    """A file that comes in piece by piece: ``offset`` bytes of ``length`` are here. ``asset_id`` is
+    what it became."""
 
-    async def answered(call: Call) -> Reply:
-        try:
-            said = await handler(call)
-        except Exception as error:
-            refused = refusal_of(error)
-            if refused is None:
-                raise
-            said = replace(problem(refused, call.correlation_id), refused=refused)
-        said.headers["Tus-Resumable"] = VERSION
-        return said
-
-    return answered
+    id: str
+    job_id: str | None
+    upload: str | None
+    offset: int
+    length: int
+    name: str
+    asset_id: str | None
+    expires_at: str
 
 
 async def options(call: Call) -> Reply:
@@ -93,25 +101,25 @@ async def options(call: Call) -> Reply:
 @spoken
 async def create_for_job(call: Call) -> Reply:
     """Announce a file for a job, perhaps with its first piece."""
-    _check_version(call)
+    check_version(call)
     job, definition = await governed_job(call)
-    told = _metadata(call.headers.get("Upload-Metadata", ""))
-    declared = admit(call, job, definition, told.get("upload", ""), _media_type(told))
-    order = _order(call, told, limit_of(call, declared), job.id, declared.name)
+    told = metadata_in(call.headers.get("Upload-Metadata", ""))
+    declared = admit(call, job, definition, told.get("upload", ""), media_type_in(told))
+    order = announced(call, told, limit_of(call, declared), job.id, declared.name)
     return await _create(call, order)
 
 
 @spoken
 async def create(call: Call) -> Reply:
     """The same for a file before its job."""
-    _check_version(call)
+    check_version(call)
     query: AnnounceQuery = call.query
-    told = _metadata(call.headers.get("Upload-Metadata", ""))
+    told = metadata_in(call.headers.get("Upload-Metadata", ""))
     if query.job_id:
         return await _create(call, await _order_of_worker(call, told, query))
     if call.actor.role == "workflow":
         raise Refused("FORBIDDEN", "role workflow sends files for jobs; say which: job_id")
-    return await _create(call, _order(call, told, call.door.settings.max_upload))
+    return await _create(call, announced(call, told, call.door.settings.max_upload))
 
 
 @spoken
@@ -134,7 +142,7 @@ async def show(call: Call) -> Reply:
         expires_at=text_of(order.expires_at),
     )
     shown = reply(view)
-    shown.headers.update(_progress(call, order, offset))
+    shown.headers.update(progress_headers(call, order, offset))
     shown.headers["Upload-Length"] = str(order.length)
     if order.metadata:
         shown.headers["Upload-Metadata"] = order.metadata
@@ -144,23 +152,23 @@ async def show(call: Call) -> Reply:
 @spoken
 async def append(call: Call) -> Reply:
     """The next piece."""
-    _check_version(call)
+    check_version(call)
     order = _own(call)
-    _check_piece(call)
-    claimed = _number(call, "Upload-Offset")
+    check_piece(call)
+    claimed = number_in(call, "Upload-Offset")
     with call.door.arrivals.alone(order.id):
         offset = await _offset(call, order)
         if claimed != offset:
             detail = f"the upload stands at {offset}, not at {claimed}; go on from there"
             raise Refused("UPLOAD_OFFSET_MISMATCH", detail, offset=offset)
         order, offset = await _take(call, order, offset)
-    return Reply(204, headers=_progress(call, order, offset))
+    return Reply(204, headers=progress_headers(call, order, offset))
 
 
 @spoken
 async def end(call: Call) -> Reply:
     """Give up an upload; a file that it became stays."""
-    _check_version(call)
+    check_version(call)
     order = _own(call)
     with call.door.arrivals.alone(order.id):
         await call.door.arrivals.forget(order)
@@ -171,7 +179,7 @@ async def _order_of_worker(
     call: Call, told: Mapping[str, str], query: AnnounceQuery
 ) -> AnnouncedFile:
     job, definition = await governed_job(call._replace(path={"id": query.job_id or ""}))
-    order = _order(call, told, sent_limit(call, definition), job.id)
+    order = announced(call, told, sent_limit(call, definition), job.id)
     order = replace(
         order,
         asset_type=query.asset_type or type_of(order.media_type, order.name),
@@ -191,7 +199,7 @@ async def _create(call: Call, order: AnnouncedFile) -> Reply:
     arrivals, stream, offset = call.door.arrivals, call.stream, 0
     with_piece = stream.length != 0
     if with_piece:
-        _check_piece(call)
+        check_piece(call)
     await arrivals.check_room(order.length)
     await arrivals.promise(order)
     with arrivals.alone(order.id):
@@ -199,7 +207,10 @@ async def _create(call: Call, order: AnnouncedFile) -> Reply:
         part.close()
         if with_piece:
             order, offset = await _take(call, order, 0)
-    headers = {"Location": link(call, f"/uploads/{order.id}"), **_progress(call, order, offset)}
+    headers = {
+        "Location": link(call, f"/uploads/{order.id}"),
+        **progress_headers(call, order, offset),
+    }
     return Reply(201, headers=headers)
 
 
@@ -210,7 +221,7 @@ async def _take(call: Call, order: AnnouncedFile, offset: int) -> tuple[Announce
     left = order.length - offset
     if stream.length is not None and stream.length > left:
         raise too_large(left)
-    checked = _checksum(call)
+    checked = checksum_in(call)
     job, declared = await _still_wanted(call, order)
     await arrivals.check_room(left)
     name = order.id + CHUNK if checked else order.id
@@ -301,117 +312,68 @@ def _own(call: Call) -> AnnouncedFile:
     return order
 
 
-def _order(
-    call: Call, told: Mapping[str, str], limit: int, job_id: str = "", upload: str = ""
-) -> AnnouncedFile:
-    """Raises: Refused."""
-    if "Upload-Concat" in call.headers or "Upload-Defer-Length" in call.headers:
-        detail = f"uploads are not joined here, and their length is said first: {EXTENSIONS}"
-        raise invalid(detail, ("Upload-Concat", "not supported"))
-    length = _number(call, "Upload-Length")
-    if not length:
-        raise empty()
-    check_length(length, limit)
-    now = call.door.clock.now()
-    return AnnouncedFile(
-        id=call.door.ids.fresh(),
-        user_id=call.actor.name,
-        length=length,
-        name=told.get("filename", told.get("name", ""))[:255],
-        media_type=_media_type(told),
-        created_at=now,
-        expires_at=now + int(call.door.settings.upload_expires_s * 1000),
-        job_id=job_id,
-        upload=upload,
-        metadata=call.headers.get("Upload-Metadata", ""),
-    )
-
-
-def _progress(call: Call, order: AnnouncedFile, offset: int) -> dict[str, str]:
-    headers = {"Upload-Offset": str(offset)}
-    if not order.asset_id:
-        headers["Upload-Expires"] = formatdate(order.expires_at / 1000, usegmt=True)
-    else:
-        headers["Content-Location"] = link(call, f"/assets/{order.asset_id}")
-    return headers
-
-
-def _check_version(call: Call) -> None:
-    given = call.headers.get("Tus-Resumable")
-    if given != VERSION:
-        detail = f"send Tus-Resumable: {VERSION}, not {given!r}"
-        raise Refused("TUS_VERSION_UNSUPPORTED", detail, versions=[VERSION])
-
-
-def _check_piece(call: Call) -> None:
-    stream: Stream = call.stream
-    if stream.media_type != PIECE:
-        raise Refused("UNSUPPORTED_MEDIA_TYPE", f"send Content-Type: {PIECE}")
-
-
-def _number(call: Call, header: str) -> int:
-    """Raises: Refused VALIDATION_ERROR."""
-    headers: Any = call.headers
-    given = headers.getall(header, [])
-    text = given[0] if len(given) == 1 else ""
-    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX):
-        detail = f"{header}: one whole number of bytes"
-        raise invalid(detail, (header, detail))
-    return int(text)
-
-
-def _metadata(header: str) -> dict[str, str]:
-    """Names with what they stand for in Base64.
-
-    Raises: Refused VALIDATION_ERROR."""
-    if len(header) > METADATA_MAX:
-        raise _bad_metadata(f"at most {METADATA_MAX} characters")
-    told: dict[str, str] = {}
-    for pair in header.split(",") if header.strip() else ():
-        name, _, value = pair.strip().partition(" ")
-        if not name or name in told:
-            raise _bad_metadata("each name once, followed by its value in Base64")
-        try:
-            told[name] = b64decode(value, validate=True).decode()
-        except (Error, UnicodeDecodeError):
-            raise _bad_metadata(f"{name[:40]!r} is not Base64 of UTF-8") from None
-    return told
-
-
-def _bad_metadata(detail: str) -> Refused:
-    return invalid(f"Upload-Metadata: {detail}", ("Upload-Metadata", detail))
-
-
-def _media_type(told: Mapping[str, str]) -> str:
-    given = told.get("filetype", told.get("type", "")).partition(";")[0].strip().lower()
-    return given or ANY_TYPE
-
-
-class _Checksum:
-    """What a piece is to add up to."""
-
-    def __init__(self, algorithm: str, wanted: bytes) -> None:
-        self.sum = hashlib.new(algorithm, usedforsecurity=False)
-        self._wanted = wanted
-
-    def judge(self) -> None:
-        if self.sum.digest() != self._wanted:
-            found = b64encode(self.sum.digest()).decode()
-            detail = "the piece is not what its checksum says; send it again"
-            raise Refused("CHECKSUM_MISMATCH", detail, received=found)
-
-
-def _checksum(call: Call) -> _Checksum | None:
-    """Raises: Refused VALIDATION_ERROR."""
-    header = call.headers.get("Upload-Checksum")
-    if header is None:
-        return None
-    algorithm, _, text = header.strip().partition(" ")
-    try:
-        wanted = b64decode(text, validate=True)
-    except Error:
-        wanted = b""
-    if algorithm not in ALGORITHMS or not wanted:
-        detail = f"Upload-Checksum: one of {', '.join(ALGORITHMS)}, then its digest in Base64"
-        raise invalid(detail, ("Upload-Checksum", detail))
-    return _Checksum(algorithm, wanted)
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/jobs/{id}/uploads",
+        "createJobUpload",
+        create_for_job,
+        "Announce a file for a job, to be sent in pieces (tus 1.0.0)",
+        {201: None},
+        roles=OWNERS,
+        streams=PIECE,
+        codes=(*MOVING, *TAKING, "QUOTA_EXCEEDED"),
+        declared=True,
+    ),
+    Endpoint(
+        "POST",
+        "/uploads",
+        "createUpload",
+        create,
+        "The same for a file before its job; with job_id, for the attempt of a worker",
+        {201: None},
+        streams=PIECE,
+        query=AnnounceQuery,
+        codes=(*MOVING, *TAKING, "QUOTA_EXCEEDED"),
+        declared=True,
+    ),
+    Endpoint(
+        "OPTIONS",
+        "/uploads",
+        "getUploadOptions",
+        options,
+        "What the resumable uploads can do",
+        {204: None},
+        roles=None,
+    ),
+    Endpoint(
+        "GET",
+        "/uploads/{id}",
+        "getUpload",
+        show,
+        "How far an upload has come; the same in headers, for HEAD",
+        {200: UploadView},
+        codes=(*MOVING, *TAKING, "STORAGE_FULL", "OUTCOME_UNKNOWN", "OVERLOADED"),
+        declared=True,
+    ),
+    Endpoint(
+        "PATCH",
+        "/uploads/{id}",
+        "continueUpload",
+        append,
+        "The next piece; with the last one it becomes an asset",
+        {204: None},
+        streams=PIECE,
+        codes=(*MOVING, *TAKING),
+        declared=True,
+    ),
+    Endpoint(
+        "DELETE",
+        "/uploads/{id}",
+        "endUpload",
+        end,
+        "Give up an upload",
+        {204: None},
+        codes=RESUMING,
+    ),
+)

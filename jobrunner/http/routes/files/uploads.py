@@ -10,8 +10,10 @@ from base64 import b64decode
 from binascii import Error
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Annotated
 
 import anyio
+from msgspec import Meta
 from msgspec.structs import replace
 
 from jobrunner.actors import Answer
@@ -25,20 +27,37 @@ from jobrunner.errors import OutcomeUnknown, PluginFault, Refused
 from jobrunner.files.incoming import PartFile, Placed
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.bodies import too_large
-from jobrunner.http.frame.call import Call, Reply
+from jobrunner.http.frame.endpoint import MOVING, OWNERS, WORKERS, Call, Endpoint, Query, Reply
 from jobrunner.http.frame.etags import expected_version
-from jobrunner.http.frame.finding import governed_job
+from jobrunner.http.frame.inputs import ArtifactName, AssetType, Count, Word, governed_job
 from jobrunner.http.frame.problems import invalid
-from jobrunner.http.frame.rendering import asset_entry, reply, reply_answer
-from jobrunner.http.frame.streamed_bodies import Stream
-from jobrunner.http.routes.files.content import ANY_TYPE, TYPES
-from jobrunner.http.wire import SendQuery, UploadQuery
+from jobrunner.http.frame.streaming import ANY_TYPE, Stream
+from jobrunner.http.frame.views import AssetEntry, Job, asset_entry, reply, reply_answer
+from jobrunner.http.routes.files.content import TYPES
 
+ARRIVING = ("UPLOAD_IN_PROGRESS", "DIGEST_MISMATCH", "UNKNOWN_UPLOAD")
 LIBRARY = "upload"
 FAMILIES = ("image", "audio", "video", "text")
 First = Callable[[], Awaitable[None]]
 STRUCTURED = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]{44}):\s*(?:,|$)")
 HEX = re.compile(r"[0-9a-fA-F]{64}")
+
+
+class ShelfQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(max_length=1024)] = ""
+
+
+class SendQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``artifact`` is what the file is the value of, as soon as a report succeeds; ``asset_type``
+    what it is in the job's library (else as its media type says). ``claim``, ``attempt`` and
+    ``run_id`` say which work it is of."""
+
+    name: Annotated[str, Meta(max_length=1024)] = ""
+    artifact: ArtifactName | None = None
+    asset_type: AssetType | None = None
+    claim: Count | None = None
+    attempt: Count | None = None
+    run_id: Word | None = None
 
 
 async def upload(call: Call) -> Reply:
@@ -300,3 +319,53 @@ def _asset(call: Call, asset_id: str, asset_type: str, placed: Placed) -> Asset:
         sha256=placed.sha256,
         created_at=call.door.clock.now(),
     )
+
+
+class UploadQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``name`` is what the file is called; what of it cannot stand in a path is replaced.
+    ``upload`` says which of the files that the workflow takes this is (default: the first)."""
+
+    name: Annotated[str, Meta(max_length=1024)] = ""
+    upload: Annotated[str, Meta(max_length=64)] = ""
+
+
+ENDPOINTS = (
+    Endpoint(
+        "PUT",
+        "/jobs/{id}/upload",
+        "uploadFile",
+        upload,
+        "Send a file for a job in one request; its body is the file",
+        {200: Job},
+        roles=OWNERS,
+        streams=ANY_TYPE,
+        query=UploadQuery,
+        codes=(*MOVING, *ARRIVING),
+        declared=True,
+    ),
+    Endpoint(
+        "POST",
+        "/jobs/{id}/assets",
+        "sendAsset",
+        send,
+        "A worker sends a file for the attempt that it works on; its body is the file",
+        {201: AssetEntry},
+        roles=WORKERS,
+        streams=ANY_TYPE,
+        query=SendQuery,
+        codes=(*MOVING, "DIGEST_MISMATCH", "QUOTA_EXCEEDED"),
+        declared=True,
+    ),
+    Endpoint(
+        "POST",
+        "/assets",
+        "createAsset",
+        shelve,
+        "Send a file before its job; its body is the file",
+        {201: AssetEntry},
+        roles=OWNERS,
+        streams=ANY_TYPE,
+        query=ShelfQuery,
+        codes=("DIGEST_MISMATCH", "ALREADY_EXISTS"),
+    ),
+)

@@ -7,32 +7,29 @@ from msgspec import Meta, to_builtins
 
 from jobrunner.actors.features.bulk import FORESEEN_MAX
 from jobrunner.core.features.bulk import BUILT_IN, Bulk, BulkItem, Orders
+from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.core.questions import JobFilter
 from jobrunner.http.frame.addresses import link
-from jobrunner.http.frame.call import Call, Reply
-from jobrunner.http.frame.endpoint import ADMINS, Endpoint
-from jobrunner.http.frame.instants import text_of, text_or_none
-from jobrunner.http.frame.paging import cursor_of, key_of
-from jobrunner.http.frame.problems import invalid
-from jobrunner.http.frame.rendering import encode, reply
-from jobrunner.http.views import View
-from jobrunner.http.wire import (
-    Body,
+from jobrunner.http.frame.endpoint import ADMINS, Body, Call, Endpoint, FromWorkflows, Reply, View
+from jobrunner.http.frame.inputs import (
     LabelKey,
     LabelValue,
     Name,
     PageQuery,
     Prose,
     UserId,
+    cursor_of,
+    key_of,
     needs_one,
     not_both,
 )
+from jobrunner.http.frame.problems import invalid
+from jobrunner.http.frame.views import encode, reply
 
 AT_ONCE_MAX = 100
 AT_ONCE_S = 20.0
 IDS_MAX = 5000
 SHOWN_MAX = 100
-
 
 SAYS_SOMETHING: dict[str, Any] = {
     "anyOf": [
@@ -78,6 +75,7 @@ class BulkOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
         not_both("ids", "filter"),
         TAKES_FIELDS,
     )
+    from_workflows: ClassVar[dict[str, FromWorkflows]] = {"command": "commands"}
     command: Name
     ids: Annotated[list[Name], Meta(min_length=1, max_length=IDS_MAX)] | None = None
     filter: Which | None = None
@@ -259,32 +257,32 @@ async def _shown(call: Call, bulk: Bulk, limit: int, after: int | None) -> BulkV
 
 ENDPOINTS = (
     Endpoint(
-        method="POST",
-        path="/admin/bulk",
-        name="orderBulk",
-        handler=order,
-        summary="One command for many jobs; with dry_run, what it would do",
-        answers={200: ForeseenBulk, 201: BulkView, 202: BulkView},
+        "POST",
+        "/admin/bulk",
+        "orderBulk",
+        order,
+        "One command for many jobs; with dry_run, what it would do",
+        {200: ForeseenBulk, 201: BulkView, 202: BulkView},
         roles=ADMINS,
         body=BulkOrder,
     ),
     Endpoint(
-        method="GET",
-        path="/admin/bulk/{id}",
-        name="getBulk",
-        handler=show,
-        summary="How far a bulk is, and what failed",
-        answers={200: BulkView},
+        "GET",
+        "/admin/bulk/{id}",
+        "getBulk",
+        show,
+        "How far a bulk is, and what failed",
+        {200: BulkView},
         roles=ADMINS,
         query=PageQuery,
     ),
     Endpoint(
-        method="DELETE",
-        path="/admin/bulk/{id}",
-        name="abortBulk",
-        handler=abort,
-        summary="Begin nothing more of a bulk; what is done stays done",
-        answers={200: BulkView},
+        "DELETE",
+        "/admin/bulk/{id}",
+        "abortBulk",
+        abort,
+        "Begin nothing more of a bulk; what is done stays done",
+        {200: BulkView},
         roles=ADMINS,
     ),
 )

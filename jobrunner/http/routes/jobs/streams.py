@@ -14,21 +14,23 @@ whole version once more.
 
 from collections.abc import AsyncIterator, Iterable
 from itertools import groupby
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import anyio
+from msgspec import Meta
 
 from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import HistoryRow, NewsQuestion, Story, Told
 from jobrunner.errors import Refused
-from jobrunner.http.frame.call import Call, Reply
-from jobrunner.http.frame.finding import visible_job
+from jobrunner.http.frame.endpoint import Call, Endpoint, Query, Reply, View
+from jobrunner.http.frame.inputs import visible_job
 from jobrunner.http.frame.problems import invalid
-from jobrunner.http.frame.rendering import PAYLOADS, encode, history_entry, job_view
-from jobrunner.http.views import Transition
-from jobrunner.http.wire import EventsQuery, JobEventsQuery
+from jobrunner.http.frame.streaming import EVENT_STREAM
+from jobrunner.http.frame.views import PAYLOADS, HistoryEntry, encode, history_entry, job_view
 
-EVENT_STREAM = "text/event-stream"
+EventNumber = Annotated[str, Meta(max_length=64, extra_json_schema={"pattern": "^[0-9]{1,15}$"})]
+
+STREAMING = ("NOT_ACCEPTABLE", "TOO_MANY_STREAMS")
 HEARTBEAT_S = 15
 PAUSE_S = 0.1
 RETRY_MS = 2000
@@ -36,6 +38,32 @@ PAGE = 100
 ID_DIGITS = 15
 BRIEF: frozenset[str] = frozenset()
 AT_REST = ("settled", "final")
+
+
+class JobEventsQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``last_event_id`` is for clients that cannot send the header Last-Event-ID."""
+
+    last_event_id: EventNumber | None = None
+
+
+class EventsQuery(JobEventsQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``status`` may be repeated; ``user_id`` is for who sees the jobs of others."""
+
+    many: ClassVar[frozenset[str]] = frozenset({"status"})
+    workflow: str | None = None
+    status: list[str] = []
+    user_id: str | None = None
+
+
+class Transition(View, frozen=True, kw_only=True):
+    """What a stream says of one version of a job. ``status`` is where its last hop led."""
+
+    job_id: str
+    workflow: str
+    user_id: str
+    version: int
+    status: str
+    hops: list[HistoryEntry]
 
 
 async def job_events(call: Call) -> Reply:
@@ -224,3 +252,27 @@ def _acceptable(call: Call) -> None:
         return
     detail = f"this is a stream of {EVENT_STREAM}; for one job as JSON see ?wait= of /jobs/ID"
     raise Refused("NOT_ACCEPTABLE", detail)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/jobs/{id}/events",
+        "followJob",
+        job_events,
+        "What befalls it, as it happens",
+        {200: EVENT_STREAM, 204: None},
+        query=JobEventsQuery,
+        codes=STREAMING,
+    ),
+    Endpoint(
+        "GET",
+        "/events",
+        "followJobs",
+        all_events,
+        "What befalls all jobs that the caller may list",
+        {200: EVENT_STREAM},
+        query=EventsQuery,
+        codes=STREAMING,
+    ),
+)

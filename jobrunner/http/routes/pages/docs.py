@@ -6,8 +6,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from jobrunner.errors import Refused
-from jobrunner.http.frame.call import Call, Reply
-from jobrunner.http.frame.endpoint import SHOWN, Endpoint
+from jobrunner.http.frame.endpoint import SHOWN, Call, Endpoint, Reply
 from jobrunner.ports import digest
 
 HTML = "text/html; charset=utf-8"
@@ -65,22 +64,22 @@ def _read(place: tuple[str, ...]) -> Part:
 
 ENDPOINTS = (
     Endpoint(
-        method="GET",
-        path="/docs",
-        name="getDocs",
-        handler=page,
-        summary="This document as a page",
-        answers={200: SHOWN, 304: None},
+        "GET",
+        "/docs",
+        "getDocs",
+        page,
+        "This document as a page",
+        {200: SHOWN, 304: None},
         roles=None,
     ),
     Endpoint(
-        method="GET",
-        path="/docs/{part}",
-        name="getDocsPart",
-        handler=part,
-        summary="A style or a script of that page",
-        answers={200: "text/css", 304: None},
-        media=("text/javascript",),
+        "GET",
+        "/docs/{part}",
+        "getDocsPart",
+        part,
+        "A style or a script of that page",
+        {200: "text/css", 304: None},
         roles=None,
+        media=("text/javascript",),
     ),
 )

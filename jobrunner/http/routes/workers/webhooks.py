@@ -8,19 +8,28 @@ if it were not. What is our fault (no room, a plugin that is not loaded) is a 5x
 import re
 
 import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
 from jobrunner.core.messages import Told
 from jobrunner.errors import Refused
 from jobrunner.http.frame.bodies import check_shape
-from jobrunner.http.frame.call import Call, Reply
-from jobrunner.http.frame.rendering import reply
-from jobrunner.http.views import WebhookHeard
+from jobrunner.http.frame.endpoint import Call, Endpoint, Reply, View
+from jobrunner.http.frame.views import reply
 from jobrunner.stages.outcomes import said
 from jobrunner.stages.sources import Heard, Source
 
 KEY = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
 NOTHING_TO_SAY = "nothing_to_say"
 NOT_UNDERSTOOD = "not_understood"
+
+
+class WebhookHeard(View, frozen=True, kw_only=True):
+    """What became of a webhook. ``reason``, when it was not applied: ``replayed`` (its id came
+    before), ``kept`` (nobody awaits it yet), ``over`` (who awaited it does so no more), ``gone``
+    (the job was deleted), ``nothing_to_say``, ``not_understood``."""
+
+    applied: bool
+    reason: str | UnsetType = UNSET
 
 
 async def webhook(call: Call) -> Reply:
@@ -102,3 +111,19 @@ def _storable(heard: object) -> Heard:
         raise ValueError(refused.detail) from None
     key, value = msgspec.json.decode(data)
     return Heard(key, value)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/webhooks/{source}",
+        "hearWebhook",
+        webhook,
+        "What a provider says about its work, signed by Standard Webhooks",
+        {200: WebhookHeard},
+        roles=None,
+        body=Raw,
+        plain=True,
+        codes=("UNAUTHORIZED", "WORKFLOW_UNAVAILABLE"),
+    ),
+)

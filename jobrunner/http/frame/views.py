@@ -1,35 +1,127 @@
-"""A snapshot as its caller sees it. The one place that knows both the nouns and the views."""
+"""What several routes show, and how a row becomes what its caller sees."""
 
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from jobrunner.actors import Answer
 from jobrunner.core.access import allowed, ended_as, needs_person
-from jobrunner.core.job import Asset, Attempt, Failure, Paused, Snapshot
+from jobrunner.core.declaration.workflow import End
+from jobrunner.core.instants import text_of, text_or_none, timed
+from jobrunner.core.job import Asset, Paused, Snapshot
 from jobrunner.core.questions import AssetRow, HistoryRow
 from jobrunner.http.frame.addresses import link, linked
-from jobrunner.http.frame.call import Call, Reply
+from jobrunner.http.frame.endpoint import Call, Reply, View
 from jobrunner.http.frame.etags import etag
-from jobrunner.http.frame.instants import text_of, text_or_none, timed
-from jobrunner.http.views import (
-    Allowed,
-    AssetEntry,
-    AttemptEntry,
-    HeldBack,
-    HistoryEntry,
-    Job,
-    Money,
-    Stuck,
-    View,
-)
 
 INLINE_MAX = 4096
 PAYLOADS = frozenset({"params", "result", "artifacts"})
-
 encode = msgspec.json.Encoder().encode
+
+
+class Money(View, frozen=True, kw_only=True):
+    cost: int
+    state: str
+
+
+class Allowed(View, frozen=True, kw_only=True):
+    """What the caller may ask for next."""
+
+    statuses: list[str]
+    commands: list[str]
+
+
+class Stuck(View, frozen=True, kw_only=True):
+    """``missing`` is what its plugin does not bring today; the job goes on when it is back."""
+
+    reason: str
+    missing: list[str] | UnsetType = UNSET
+
+
+class HeldBack(View, frozen=True, kw_only=True):
+    """Who paused the job, why, and since when."""
+
+    by: str
+    reason: str | None
+    at: str
+
+
+class Job(View, frozen=True, kw_only=True):
+    """A job. Lists leave out params, result and artifacts unless they are asked for. ``job_id``
+    is ``id`` once more. An artifact over 4 KiB is shown as {"ref": path}. ``ended_as`` names its
+    end in words that all workflows share; ``needs_person`` is true while nothing but a person's
+    act moves it."""
+
+    id: str
+    job_id: str
+    workflow: str
+    workflow_version: str | None
+    job_type: str
+    user_id: str
+    status: str
+    kind: str
+    version: int
+    progress: int
+    progress_message: str | None
+    attempt: int
+    retry_count: int
+    run_id: str | None
+    params: Any | UnsetType = UNSET
+    result: Any | UnsetType = UNSET
+    artifacts: dict[str, Any] | UnsetType = UNSET
+    failure_code: str | None
+    failure_message: str | None
+    failed_stage: str | None
+    correlation_id: str | None
+    idempotency_key: str | None
+    priority: int
+    labels: dict[str, str]
+    credits: Money
+    created_at: str
+    updated_at: str
+    started_at: str | None
+    completed_at: str | None
+    scheduled_at: str | None
+    heartbeat_at: str | None
+    next_attempt_at: str | None
+    deadline_at: str | None
+    run_at: str | None
+    result_url: str | None
+    notify_url: str | None
+    notify_on: list[str]
+    stuck: Stuck | None
+    paused: HeldBack | None
+    forked_from: str | None
+    ended_as: End | None
+    needs_person: bool
+    allowed: Allowed
+    replayed: bool | UnsetType = UNSET
+
+
+class HistoryEntry(View, frozen=True, kw_only=True):
+    version: int
+    hop: int
+    from_status: str | None
+    to_status: str
+    trigger: str
+    actor: str
+    reason: str | None
+    run_id: str
+    event_id: str | None
+    at: str
+
+
+class AssetEntry(View, frozen=True, kw_only=True):
+    id: str
+    job_id: str | None
+    asset_type: str
+    url: str
+    storage_path: str | None
+    file_size: int | None
+    sha256: str | None
+    created_at: str
 
 
 def reply(view: View, status: int = 200) -> Reply:
@@ -127,25 +219,6 @@ def history_entry(row: HistoryRow) -> HistoryEntry:
         run_id=row.run_id,
         event_id=row.event_id,
         at=text_of(row.at),
-    )
-
-
-def attempt_entry(attempt: Attempt, whole: bool = False) -> AttemptEntry:
-    """``whole``: with what strangers and libraries said of its failure."""
-    failure = attempt.failure or Failure("", "")
-    told = failure.detail.splitlines() if whole else []
-    return AttemptEntry(
-        state=attempt.state,
-        stage=attempt.stage,
-        run_id=attempt.run_id,
-        attempt=attempt.number,
-        status=attempt.status,
-        outcome=attempt.outcome or None,
-        failure_code=failure.code or None,
-        failure_message=failure.message or None,
-        started_at=text_or_none(attempt.started_at),
-        ended_at=text_or_none(attempt.ended_at),
-        log=[*attempt.log, *told],
     )
 
 

@@ -9,21 +9,32 @@ from msgspec import Struct
 from jobrunner.actors import Answer
 from jobrunner.core.declaration.functions import call_function, sendable
 from jobrunner.core.declaration.workflow import Definition, Route
+from jobrunner.core.instants import timed
 from jobrunner.core.messages import Do
 from jobrunner.errors import PluginFault, Refused
 from jobrunner.http.frame.addresses import link, linked
 from jobrunner.http.frame.bodies import decode
-from jobrunner.http.frame.call import Call, Handler, Reply
-from jobrunner.http.frame.endpoint import ANYBODY, MOVING, OWNERS, SUBMITTING, Endpoint
+from jobrunner.http.frame.endpoint import (
+    ANYBODY,
+    MOVING,
+    OWNERS,
+    SUBMITTING,
+    Call,
+    Endpoint,
+    Handler,
+    Reply,
+)
 from jobrunner.http.frame.etags import etag, expected_version
-from jobrunner.http.frame.finding import governed_job
-from jobrunner.http.frame.forms import command_fields, omitted_of, params_of
-from jobrunner.http.frame.instants import timed
-from jobrunner.http.frame.rendering import encode, job_view
+from jobrunner.http.frame.inputs import (
+    NoFields,
+    command_fields,
+    governed_job,
+    omitted_of,
+    params_of,
+)
+from jobrunner.http.frame.views import Job, encode, job_view
 from jobrunner.http.routes.jobs.commands import command_at
-from jobrunner.http.routes.jobs.jobs import CANONICAL, submission
-from jobrunner.http.views import Job
-from jobrunner.http.wire import NoFields
+from jobrunner.http.routes.jobs.submissions import CANONICAL, submission
 
 SETTLED = ("settled", "final")
 READ = tuple[dict[str, Any], str | None]

@@ -1,0 +1,109 @@
+"""Records for a person to look at: who did what, and work that was given up."""
+
+from typing import Any
+
+from jobrunner.core.instants import text_of
+from jobrunner.http.frame.endpoint import ADMINS, Call, Endpoint, Reply, View
+from jobrunner.http.frame.inputs import PageQuery, following_cursor, key_of
+from jobrunner.http.frame.views import reply
+
+
+class DeadLettersQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    hidden: bool = False
+
+
+class AuditEntry(View, frozen=True, kw_only=True):
+    id: int
+    at: str
+    event: str
+    actor: str
+    job_id: str | None
+    fields: dict[str, Any]
+
+
+class DeadLetterEntry(View, frozen=True, kw_only=True):
+    id: int
+    at: str
+    job_id: str
+    workflow: str
+    user_id: str
+    reason: str
+    failure_code: str
+    failure_message: str
+    failed_stage: str
+    hidden: bool
+
+
+async def audit(call: Call) -> Reply:
+    query: PageQuery = call.query
+    rows = await call.door.reader.audit(query.limit, key_of(query.cursor))
+    entries = [
+        AuditEntry(
+            id=row.id,
+            at=text_of(row.at),
+            event=row.event,
+            actor=row.actor,
+            job_id=row.job_id,
+            fields=row.fields,
+        )
+        for row in rows
+    ]
+    return reply(
+        Audit(audit=entries, next_cursor=following_cursor([row.id for row in rows], query))
+    )
+
+
+async def dead_letters(call: Call) -> Reply:
+    query: DeadLettersQuery = call.query
+    rows = await call.door.reader.dead_letters(query.limit, key_of(query.cursor), query.hidden)
+    entries = [
+        DeadLetterEntry(
+            id=row.id,
+            at=text_of(row.at),
+            job_id=row.job_id,
+            workflow=row.workflow,
+            user_id=row.user_id,
+            reason=row.reason,
+            failure_code=row.failure_code,
+            failure_message=row.failure_message,
+            failed_stage=row.failed_stage,
+            hidden=row.hidden,
+        )
+        for row in rows
+    ]
+    following = following_cursor([row.id for row in rows], query)
+    return reply(DeadLetters(dead_letters=entries, next_cursor=following))
+
+
+class Audit(View, frozen=True, kw_only=True):
+    audit: list[AuditEntry]
+    next_cursor: str | None
+
+
+class DeadLetters(View, frozen=True, kw_only=True):
+    dead_letters: list[DeadLetterEntry]
+    next_cursor: str | None
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/admin/audit",
+        "getAudit",
+        audit,
+        "Who did what, newest first",
+        {200: Audit},
+        roles=ADMINS,
+        query=PageQuery,
+    ),
+    Endpoint(
+        "GET",
+        "/admin/dead-letters",
+        "getDeadLetters",
+        dead_letters,
+        "Work that was given up, for a person to look at",
+        {200: DeadLetters},
+        roles=ADMINS,
+        query=DeadLettersQuery,
+    ),
+)

@@ -1,0 +1,137 @@
+"""The accounts: what can be spent, the ledger, and credits given."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from jobrunner.core.decision import Grant
+from jobrunner.core.instants import text_of
+from jobrunner.errors import Refused
+from jobrunner.http.frame.endpoint import ADMINS, Body, Call, Endpoint, Reply, View
+from jobrunner.http.frame.inputs import (
+    Key,
+    OwnedPageQuery,
+    OwnedQuery,
+    following_cursor,
+    key_given,
+    key_of,
+    owner_of,
+)
+from jobrunner.http.frame.views import reply
+
+
+class GrantOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Under one ``idempotency_key`` an account is given these credits once."""
+
+    amount: Annotated[int, Meta(ge=1, le=10**9)]
+    reason: Annotated[str, Meta(min_length=1, max_length=500)]
+    idempotency_key: Key | None = None
+
+
+class Purse(View, frozen=True, kw_only=True):
+    """``balance`` is what can be spent."""
+
+    user_id: str
+    balance: int
+    held: int
+
+
+class Granted(Purse, frozen=True, kw_only=True):
+    """The account as it is now; ``replayed``: these credits were given before."""
+
+    replayed: bool
+
+
+class LedgerEntry(View, frozen=True, kw_only=True):
+    kind: str
+    amount: int
+    balance_after: int
+    held_after: int
+    job_id: str | None
+    run_id: str | None
+    reason: str
+    created_at: str
+
+
+class Ledger(View, frozen=True, kw_only=True):
+    history: list[LedgerEntry]
+    next_cursor: str | None
+
+
+async def credits(call: Call) -> Reply:
+    query: OwnedQuery = call.query
+    return reply(await _purse(call, owner_of(call, query)))
+
+
+async def credits_history(call: Call) -> Reply:
+    query: OwnedPageQuery = call.query
+    user_id = owner_of(call, query)
+    rows = await call.door.reader.ledger(user_id, query.limit, key_of(query.cursor))
+    entries = [
+        LedgerEntry(
+            kind=row.kind,
+            amount=row.amount,
+            balance_after=row.balance_after,
+            held_after=row.held_after,
+            job_id=row.job_id,
+            run_id=row.run_id,
+            reason=row.reason,
+            created_at=text_of(row.created_at),
+        )
+        for row in rows
+    ]
+    return reply(
+        Ledger(history=entries, next_cursor=following_cursor([row.id for row in rows], query))
+    )
+
+
+async def grant(call: Call) -> Reply:
+    body: GrantOrder = call.body
+    user_id, now = call.path["user"], call.door.clock.now()
+    if not any(token.name == user_id for token in await call.door.reader.tokens()):
+        raise Refused("NOT_FOUND", f"there is no user {user_id!r}: no token has that name")
+    key = key_given(call, body.idempotency_key) or ""
+    given = Grant(user_id, body.amount, body.reason, call.actor.name, now, key=key)
+    replayed = await call.door.facade.grant(given)
+    purse = await call.door.reader.credits(user_id)
+    return reply(
+        Granted(user_id=user_id, balance=purse.balance, held=purse.held, replayed=replayed)
+    )
+
+
+async def _purse(call: Call, user_id: str) -> Purse:
+    found = await call.door.reader.credits(user_id)
+    return Purse(user_id=user_id, balance=found.balance, held=found.held)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/credits",
+        "getCredits",
+        credits,
+        "What the caller can spend",
+        {200: Purse},
+        query=OwnedQuery,
+    ),
+    Endpoint(
+        "GET",
+        "/credits/history",
+        "getCreditsHistory",
+        credits_history,
+        "The ledger, newest first",
+        {200: Ledger},
+        query=OwnedPageQuery,
+    ),
+    Endpoint(
+        "POST",
+        "/admin/credits/{user}/grant",
+        "grantCredits",
+        grant,
+        "Give credits",
+        {200: Granted},
+        roles=ADMINS,
+        body=GrantOrder,
+        codes=("IDEMPOTENCY_MISMATCH",),
+    ),
+)

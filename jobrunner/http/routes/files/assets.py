@@ -1,0 +1,170 @@
+"""The library: files over all jobs, those of one, and one by itself."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from jobrunner.core.decision import Unshelve
+from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.job import Actor, Snapshot
+from jobrunner.core.questions import AssetRow, JobFilter
+from jobrunner.errors import Refused
+from jobrunner.http.frame.endpoint import OWNERS, Call, Endpoint, Query, Reply, View
+from jobrunner.http.frame.inputs import (
+    Cursor,
+    OwnedPageQuery,
+    cursor_of,
+    following_cursor,
+    key_of,
+    owner_of,
+    visible_job,
+)
+from jobrunner.http.frame.views import AssetEntry, asset_entries, asset_entry, reply
+
+CLAIMS_MAX = 100
+
+
+class FilesQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    limit: Annotated[int, Meta(ge=1, le=100)] = 100
+    cursor: Cursor | None = None
+
+
+async def library(call: Call) -> Reply:
+    """Files over all jobs, newest first. An admin who names nobody sees everybody's; a worker sees
+    those of whose job it holds, where the stage that it stands in for would."""
+    query: OwnedPageQuery = call.query
+    everybody = call.actor.role == "admin" and query.user_id is None
+    if query.user_id is not None and await works_with_library(call, query.user_id):
+        owner: str | None = query.user_id
+    else:
+        owner = None if everybody else owner_of(call, query)
+    rows = await call.door.reader.library(owner, query.limit, key_of(query.cursor))
+    following = following_cursor([row.row for row in rows], query)
+    return reply(Library(assets=asset_entries(call, rows), next_cursor=following))
+
+
+async def asset(call: Call) -> Reply:
+    row = await own_asset(call)
+    return reply(asset_entry(call, row.asset, row.job_id))
+
+
+async def assets(call: Call) -> Reply:
+    query: FilesQuery = call.query
+    job = await visible_job(call)
+    rows = await call.door.reader.job_assets(job.id, query.limit, key_of(query.cursor))
+    following = cursor_of(rows[-1].row) if len(rows) == query.limit else None
+    return reply(Assets(assets=asset_entries(call, rows), next_cursor=following))
+
+
+async def own_asset(call: Call) -> AssetRow:
+    """The asset that the path names, if it is the caller's.
+
+    Raises: Refused NOT_FOUND, also for a stranger's."""
+    asset_id = call.path["id"]
+    row = await call.door.reader.asset(asset_id)
+    if row is None or not await _readable(call, row):
+        raise Refused("NOT_FOUND", f"there is no asset {asset_id}")
+    return row
+
+
+async def _readable(call: Call, row: AssetRow) -> bool:
+    """A user reads its own; a token for some workflows the files of their jobs, and those that such
+    a job names."""
+    if call.actor.role == "user":
+        return row.user_id == call.actor.name
+    if not call.actor.workflows:
+        return True
+    job = await call.door.reader.job(row.job_id) if row.job_id else None
+    if job is not None and call.actor.serves(job.workflow):
+        return True
+    if await call.door.reader.named_by(row, call.actor.workflows):
+        return True
+    return await works_with_library(call, row.user_id)
+
+
+async def works_with_library(call: Call, owner: str) -> bool:
+    """Whether the caller has claimed a job of theirs where it may look into their library."""
+    definitions, actor = call.door.facade.definitions, call.actor
+    if actor.role != "workflow":
+        return False
+    loaded = [found for name in definitions.names() if (found := definitions.current(name))]
+    states = {
+        state.name
+        for definition in loaded
+        if actor.serves(definition.workflow.name)
+        for state in definition.workflow.states
+        if state.library
+    }
+    if not states:
+        return False
+    theirs = JobFilter(
+        user_id=owner, workflows=actor.workflows, statuses=tuple(sorted(states)), limit=CLAIMS_MAX
+    )
+    page = await call.door.reader.jobs(theirs)
+    return any(_is_claimed_by(job, definitions.of(job), actor) for job in page.jobs)
+
+
+def _is_claimed_by(job: Snapshot, definition: Definition | None, actor: Actor) -> bool:
+    claimant = job.attempt.claimant if job.attempt else ""
+    if definition is None or not claimant or not actor.stands_for(claimant):
+        return False
+    return definition.states[job.status].library
+
+
+async def discard(call: Call) -> Reply:
+    """Delete a file that is no job's."""
+    row = await own_asset(call)
+    if not (call.actor.role == "admin" or row.user_id == call.actor.name):
+        raise Refused("FORBIDDEN", "deleting a file is for its owner or an admin")
+    if row.job_id is not None:
+        detail = f"the file belongs to job {row.job_id} and goes with it"
+        raise Refused("ASSET_ATTACHED", detail, job_id=row.job_id)
+    folder = row.asset.storage_path.rpartition("/")[0]
+    now = call.door.clock.now()
+    await call.door.facade.deletions.unshelve(Unshelve(row.asset.id, folder, now, call.actor.name))
+    return Reply(204)
+
+
+class Assets(View, frozen=True, kw_only=True):
+    assets: list[AssetEntry]
+    next_cursor: str | None
+
+
+class Library(View, frozen=True, kw_only=True):
+    assets: list[AssetEntry]
+    next_cursor: str | None
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/jobs/{id}/assets",
+        "getJobAssets",
+        assets,
+        "Its files, newest first",
+        {200: Assets},
+        query=FilesQuery,
+    ),
+    Endpoint(
+        "GET",
+        "/assets",
+        "listAssets",
+        library,
+        "The caller's files over all jobs, newest first; an admin sees everybody's",
+        {200: Library},
+        query=OwnedPageQuery,
+    ),
+    Endpoint(
+        "GET", "/assets/{id}", "getAsset", asset, "What is known of a file", {200: AssetEntry}
+    ),
+    Endpoint(
+        "DELETE",
+        "/assets/{id}",
+        "deleteAsset",
+        discard,
+        "Delete a file that is no job's",
+        {204: None},
+        roles=OWNERS,
+        codes=("ASSET_ATTACHED",),
+    ),
+)

@@ -1,0 +1,108 @@
+"""Artifacts that people read in every version, and those that they write."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from jobrunner.core.instants import text_of
+from jobrunner.core.messages import Edit
+from jobrunner.errors import Refused
+from jobrunner.http.frame.bodies import too_large
+from jobrunner.http.frame.endpoint import MOVING, Body, Call, Endpoint, Query, Reply, View
+from jobrunner.http.frame.etags import expected_version
+from jobrunner.http.frame.inputs import Version, governed_job, job_id_of, visible_job
+from jobrunner.http.frame.views import Job, reply, reply_answer
+
+
+class ArtifactEdit(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    value: Any
+    base_version: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    expected_version: Version | None = None
+
+
+class ArtifactQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: Version | None = None
+
+
+class ArtifactVersion(View, frozen=True, kw_only=True):
+    version: int
+    created_at: str
+
+
+class ArtifactValue(View, frozen=True, kw_only=True):
+    name: str
+    version: int
+    value: Any
+    created_at: str
+    versions: list[ArtifactVersion]
+
+
+async def show_artifact(call: Call) -> Reply:
+    query: ArtifactQuery = call.query
+    job, name = await visible_job(call), call.path["name"]
+    view = await call.door.reader.artifact(job.id, name, query.version)
+    if view is None:
+        wanted = f"{name!r}" if query.version is None else f"{name!r} in version {query.version}"
+        raise Refused("NOT_FOUND", f"the job has no artifact {wanted}")
+    if view.unreadable:
+        why = f"UNREADABLE: {view.unreadable}"
+        version = view.artifact.version
+        raise Refused("JOB_LOCKED", f"version {version} of {name!r}: {why}", stuck=why)
+    return reply(
+        ArtifactValue(
+            name=view.artifact.name,
+            version=view.artifact.version,
+            value=view.artifact.value,
+            created_at=text_of(view.artifact.created_at),
+            versions=[
+                ArtifactVersion(version=version, created_at=text_of(at))
+                for version, at in view.versions
+            ],
+        )
+    )
+
+
+async def edit_artifact(call: Call) -> Reply:
+    """A person's new version."""
+    body: ArtifactEdit = call.body
+    await _check_size(call)
+    version = expected_version(call, body.expected_version)
+    message = Edit(call.actor, call.path["name"], body.value, body.base_version, version)
+    return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
+
+
+async def _check_size(call: Call) -> None:
+    """More than a body usually has is for artifacts that are declared to take it."""
+    size, most = len(call.raw), call.door.settings.max_body
+    if size <= most:
+        return
+    _, definition = await governed_job(call)
+    declared = definition.editables.get(call.path["name"])
+    most = max(most, declared.max_size if declared else 0)
+    if size > most:
+        raise too_large(most)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/jobs/{id}/artifacts/{name}",
+        "getArtifact",
+        show_artifact,
+        "An artifact in one version, and the list of its versions",
+        {200: ArtifactValue},
+        query=ArtifactQuery,
+        codes=("JOB_LOCKED",),
+    ),
+    Endpoint(
+        "PUT",
+        "/jobs/{id}/artifacts/{name}",
+        "editArtifact",
+        edit_artifact,
+        "A person's new version of an artifact",
+        {200: Job},
+        body=ArtifactEdit,
+        codes=MOVING,
+        declared=True,
+    ),
+)

@@ -1,0 +1,68 @@
+"""GET /jobs/{id}/attempts: what the stages did."""
+
+from jobrunner.core.instants import text_or_none
+from jobrunner.core.job import Attempt, Failure
+from jobrunner.http.frame.endpoint import Call, Endpoint, Reply, View
+from jobrunner.http.frame.inputs import RowsQuery, cursor_of, key_of, visible_job
+from jobrunner.http.frame.views import reply
+
+
+class AttemptEntry(View, frozen=True, kw_only=True):
+    state: str
+    stage: str
+    run_id: str
+    attempt: int
+    status: str
+    outcome: str | None
+    failure_code: str | None
+    failure_message: str | None
+    started_at: str | None
+    ended_at: str | None
+    log: list[str]
+
+
+async def attempts(call: Call) -> Reply:
+    job = await visible_job(call)
+    query: RowsQuery = call.query
+    found = await call.door.reader.attempts(job.id, query.limit, key_of(query.cursor) or 0)
+    following = cursor_of(found[-1].serial) if len(found) == query.limit else None
+    whole = call.actor.role == "admin"
+    entries = [attempt_entry(attempt, whole) for attempt in found]
+    return reply(Attempts(attempts=entries, next_cursor=following))
+
+
+class Attempts(View, frozen=True, kw_only=True):
+    attempts: list[AttemptEntry]
+    next_cursor: str | None
+
+
+def attempt_entry(attempt: Attempt, whole: bool = False) -> AttemptEntry:
+    """``whole``: with what strangers and libraries said of its failure."""
+    failure = attempt.failure or Failure("", "")
+    told = failure.detail.splitlines() if whole else []
+    return AttemptEntry(
+        state=attempt.state,
+        stage=attempt.stage,
+        run_id=attempt.run_id,
+        attempt=attempt.number,
+        status=attempt.status,
+        outcome=attempt.outcome or None,
+        failure_code=failure.code or None,
+        failure_message=failure.message or None,
+        started_at=text_or_none(attempt.started_at),
+        ended_at=text_or_none(attempt.ended_at),
+        log=[*attempt.log, *told],
+    )
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/jobs/{id}/attempts",
+        "getAttempts",
+        attempts,
+        "What its stages did",
+        {200: Attempts},
+        query=RowsQuery,
+    ),
+)

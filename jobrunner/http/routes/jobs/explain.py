@@ -1,0 +1,26 @@
+"""GET /jobs/{id}/explain: why a job is not moving."""
+
+from typing import Any
+
+from jobrunner.core.instants import timed
+from jobrunner.http.frame.endpoint import Call, Endpoint, Reply
+from jobrunner.http.frame.inputs import visible_job
+from jobrunner.http.frame.views import encode
+
+
+async def explain(call: Call) -> Reply:
+    """Why it is not moving."""
+    job = await visible_job(call)
+    return Reply(200, encode(timed(await call.door.facade.explain(job))))
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/jobs/{id}/explain",
+        "explainJob",
+        explain,
+        "Why it is not moving",
+        {200: dict[str, Any]},
+    ),
+)

@@ -1,0 +1,212 @@
+"""Jobs coming in: checked, keyed, priced and taken, or found again."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from jobrunner.actors import Answer
+from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.features.tracing import HEADER, parent_in
+from jobrunner.core.instants import instant_of
+from jobrunner.core.messages import Submit
+from jobrunner.errors import Refused
+from jobrunner.http.frame.addresses import link
+from jobrunner.http.frame.endpoint import (
+    OWNERS,
+    SUBMITTING,
+    Body,
+    Call,
+    Endpoint,
+    FromWorkflows,
+    Reply,
+)
+from jobrunner.http.frame.inputs import (
+    SPACE,
+    Instant,
+    Key,
+    LabelKey,
+    LabelValue,
+    Name,
+    key_given,
+    needs_one,
+    not_both,
+    omitted_of,
+    params_of,
+    unavailable,
+)
+from jobrunner.http.frame.problems import invalid
+from jobrunner.http.frame.views import Job, reply_answer
+from jobrunner.ports import digest
+
+Address = Annotated[
+    str, Meta(max_length=2048, pattern=rf"^https?://[^/{SPACE}]+[^{SPACE}]*(?!\n)$")
+]
+Happening = Literal["ended", "settled", "waiting", "stuck", "transition"]
+
+CANONICAL = msgspec.json.Encoder(order="sorted").encode
+
+
+class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Make a job. The job type says what ``params`` may be; ``parameters`` is an alias."""
+
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (
+        not_both("params", "parameters"),
+        {"anyOf": [needs_one("notify_url"), {"not": needs_one("notify_on")}]},
+    )
+    from_workflows: ClassVar[dict[str, FromWorkflows]] = {
+        "workflow": "workflows",
+        "params": "params",
+        "parameters": "params",
+    }
+    workflow: Name
+    job_type: Annotated[str, Meta(min_length=1, max_length=50)] | None = None
+    params: msgspec.Raw | UnsetType = UNSET
+    parameters: msgspec.Raw | UnsetType = UNSET
+    idempotency_key: Key | None = None
+    priority: Annotated[int, Meta(ge=-100, le=100)] = 0
+    run_at: Instant | None = None
+    labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] = {}
+    notify_url: Address | None = None
+    notify_on: Annotated[list[Happening], Meta(min_length=1, max_length=5)] | None = None
+
+
+async def submit(call: Call) -> Reply:
+    """Checked in this order: workflow, job type, params, key; the rest is the core's."""
+    body: Submission = call.body
+    definition = workflow_named(call, body.workflow)
+    job_type = job_type_named(definition, body.job_type)
+    raw = _params(body)
+    params = params_of(definition, job_type, raw, "$.params")
+    run_at = instant_of(body.run_at, "$.run_at") if body.run_at else None
+    _refuse_url(call, body)
+    answer = await call.door.facade.submit(
+        submission(
+            call,
+            definition,
+            job_type,
+            params,
+            body.idempotency_key,
+            priority=body.priority,
+            run_at=run_at,
+            labels=body.labels,
+            notify_url=body.notify_url,
+            notify_on=tuple(body.notify_on or ()),
+            omitted=omitted_of(definition, job_type, params, raw),
+        )
+    )
+    return reply_submitted(call, answer)
+
+
+def _refuse_url(call: Call, body: Submission) -> None:
+    """Raises: Refused, for a URL that nobody may be told at."""
+    if body.notify_url is not None and (
+        reason := call.door.facade.deliveries.misfit_url(body.notify_url)
+    ):
+        raise invalid(f"notify_url: {reason}", ("$.notify_url", reason))
+    if body.notify_on is not None and body.notify_url is None:
+        detail = "notify_on says what notify_url is told; send both"
+        raise invalid(detail, ("$.notify_on", detail))
+
+
+def submission(
+    call: Call,
+    definition: Definition,
+    job_type: str,
+    params: dict[str, Any],
+    key: str | None,
+    **wishes: Any,
+) -> Submit:
+    """The message that a submission becomes, through whichever door it came."""
+    name = definition.workflow.name
+    return Submit(
+        actor=call.actor,
+        workflow=name,
+        job_type=job_type,
+        params=params,
+        job_id=call.door.ids.fresh(),
+        key=key_given(call, key, definition.workflow.recipe.max_length),
+        body_digest=digest(CANONICAL([name, job_type, params])).hex(),
+        correlation_id=call.correlation_id,
+        traceparent=traceparent_of(call),
+        draining=call.door.facade.draining,
+        **wishes,
+    )
+
+
+def traceparent_of(call: Call) -> str | None:
+    """Where the caller's trace goes on. What is none is no reason to refuse anybody."""
+    said = call.headers.get(HEADER)
+    return said if parent_in(said) else None
+
+
+def reply_submitted(call: Call, answer: Answer) -> Reply:
+    shown = reply_answer(call, answer, 200 if answer.replayed else 201)
+    shown.headers["Location"] = link(call, f"/jobs/{answer.job.id}")
+    return shown
+
+
+def workflow_named(call: Call, name: str) -> Definition:
+    """Raises: Refused UNKNOWN_WORKFLOW; WORKFLOW_UNAVAILABLE for one that was refused at start."""
+    definitions = call.door.facade.definitions
+    definition: Definition | None = definitions.current(name)
+    if definition is not None:
+        return definition
+    if name in definitions.refused["workflows"]:
+        raise unavailable(name)
+    known = ", ".join(definitions.names()) or "none"
+    raise Refused("UNKNOWN_WORKFLOW", f"there is no workflow {name!r}; loaded are: {known}")
+
+
+def job_type_named(definition: Definition, name: str | None) -> str:
+    """The first declared one when the caller names none.
+
+    Raises: Refused UNKNOWN_JOB_TYPE.
+    """
+    if name is None:
+        return definition.workflow.job_types[0].name
+    if name in definition.job_types:
+        return name
+    known = ", ".join(definition.job_types)
+    detail = f"{definition.workflow.name} has no job type {name!r}; it has: {known}"
+    raise Refused("UNKNOWN_JOB_TYPE", detail)
+
+
+def _params(body: Submission) -> bytes:
+    """Raises: Refused when both spellings are there and differ."""
+    given, alias = body.params, body.parameters
+    if given is UNSET or alias is UNSET:
+        chosen = alias if given is UNSET else given
+        return b"" if chosen is UNSET else bytes(chosen)
+    if msgspec.json.decode(given) != msgspec.json.decode(alias):
+        detail = "params and parameters are the same field, and they differ; send one of them"
+        raise invalid(detail, ("$.parameters", detail))
+    return bytes(given)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/jobs",
+        "createJob",
+        submit,
+        "Make a job, or find the one of its key",
+        {201: Job, 200: Job},
+        roles=OWNERS,
+        body=Submission,
+        codes=SUBMITTING,
+        declared=True,
+    ),
+    Endpoint(
+        "POST",
+        "/jobs/",
+        "createJobHere",
+        submit,
+        "The same",
+        {201: Job, 200: Job},
+        roles=OWNERS,
+        body=Submission,
+        codes=SUBMITTING,
+        declared=True,
+    ),
+)
