@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner import preflight
-from jobrunner.actors import Facade, Limits
+from jobrunner.actors import Facade, WorkLimits
 from jobrunner.actors.assembly import Terms
 from jobrunner.actors.assembly import working as at_work
 from jobrunner.actors.features.health import Health
@@ -47,7 +47,7 @@ Log = Callable[..., None]
 LAST_TRACES_S = 5.0
 
 
-class RunningService(Struct, frozen=True):
+class LiveService(Struct, frozen=True):
     """A service that answers: where, and through which rooms."""
 
     url: str
@@ -85,7 +85,7 @@ async def serve(config: Config, log: Subscriber) -> None:
 @asynccontextmanager
 async def running(
     config: Config, log: Log, ports: Ports | None = None, registry: Registry | None = None
-) -> AsyncIterator[RunningService]:
+) -> AsyncIterator[LiveService]:
     """The whole service, answering on its address; leaving drains it."""
     from jobrunner.http.frame.server import open_sites
     from jobrunner.http.routes.table import table_of
@@ -127,7 +127,7 @@ async def running(
                 log("service.ready", url=url, epoch=store.epoch)
                 try:
                     rooms = facade, store, definitions
-                    yield RunningService(url, *rooms, first, admin_url, door.limits)
+                    yield LiveService(url, *rooms, first, admin_url, door.limits)
                 finally:
                     with anyio.CancelScope(shield=True):
                         await facade.drain()
@@ -229,7 +229,7 @@ async def _opened(
 
 
 def _terms(config: Config, registry: Registry, ports: Ports) -> Terms:
-    limits = Limits(
+    limits = WorkLimits(
         config.limits.active_jobs,
         config.limits.per_user_active,
         config.limits.queued_jobs,
@@ -245,9 +245,9 @@ def _terms(config: Config, registry: Registry, ports: Ports) -> Terms:
 
 
 def _seals(config: Config, registry: Registry, ports: Ports) -> Seals:
-    file = key_file_beside(config.store.path)
+    file = key_file_beside(config.store.path, ports.files)
     if not config.notify.secrets_env:
-        file.make(ports.files, ports.ids.secret())
+        file.make(ports.ids.secret())
     named = {name: config.workflow(name).notify.secret_env for name in registry.names()}
     own = {f"workflow:{name}": variable for name, variable in named.items() if variable}
     return seals(file, config.notify.secrets_env, own, os.environ)
@@ -340,7 +340,7 @@ def version() -> str:
         return "0"
 
 
-def _greet(service: RunningService) -> None:
+def _greet(service: LiveService) -> None:
     print(f"jobrunner answers on {service.url}", flush=True)
     if service.first_token is not None:
         print(f"admin token, shown this once: {service.first_token}")
@@ -349,8 +349,8 @@ def _greet(service: RunningService) -> None:
 
 __all__ = [
     "JobrunnerError",
+    "LiveService",
     "OutcomeUnknown",
-    "RunningService",
     "load_definitions",
     "open_offline",
     "running",

@@ -10,6 +10,7 @@ from jobrunner.actors.features.notifications.secrets import key_file_beside, sea
 from jobrunner.config.settings import Config, nearest
 from jobrunner.errors import Misconfigured
 from jobrunner.http.frame.sources import keys_of
+from jobrunner.ports import SystemFiles
 from jobrunner.stages import Registry
 
 
@@ -56,7 +57,7 @@ def _unwritable(folder: str) -> str:
 
 def _notifications(config: Config, registry: Registry, environ: Mapping[str, str]) -> Iterator[str]:
     """Each variable alone, so that every fault is told and not only the first."""
-    file = key_file_beside(config.store.path)
+    file = key_file_beside(config.store.path, SystemFiles())
     for variable in config.notify.secrets_env:
         yield from _faults_of(partial(seals, file, (variable,), {}, environ))
     for name in registry.names():

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.actors.mailbox import Letter
+from jobrunner.actors.mailbox import Envelope
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.messages import Start
 from jobrunner.ending import Ending
@@ -150,7 +150,7 @@ async def test_who_waits_for_an_actor_that_was_ended_is_answered(tmp_path: Path)
         actor._read = anyio.sleep_forever  # type: ignore[assignment]
         replies = [asyncio.get_running_loop().create_future() for _ in range(2)]
         for reply in replies:
-            actor.mailbox.put(Letter(Start(), reply), inside=True)
+            actor.mailbox.put(Envelope(Start(), reply), inside=True)
         async with anyio.create_task_group() as group:
             group.start_soon(actor.work)
             await anyio.wait_all_tasks_blocked()

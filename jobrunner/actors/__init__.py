@@ -19,6 +19,6 @@ Deliberately absent: SQL, HTTP, and anything a particular lifecycle would need.
 
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.facade import Facade
-from jobrunner.actors.slots import Limits
+from jobrunner.actors.slots import WorkLimits
 
-__all__ = ["Answer", "Facade", "Limits"]
+__all__ = ["Answer", "Facade", "WorkLimits"]

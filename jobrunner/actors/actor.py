@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.consequences import Consequences
-from jobrunner.actors.mailbox import Letter, Mailbox
+from jobrunner.actors.mailbox import Envelope, Mailbox
 from jobrunner.actors.requester import asked_from
 from jobrunner.actors.shared import World
 from jobrunner.actors.stage_input import verified
@@ -79,7 +79,7 @@ class JobActor:
                 if not letter.reply.done():
                     letter.reply.set_result(answer)
 
-    async def _receive(self, letter: Letter) -> Answer:
+    async def _receive(self, letter: Envelope) -> Answer:
         message = redacted(letter.message, self._world.surroundings.redaction)
         for _ in range(TRIES):
             job = self._job or await self._read()
@@ -171,7 +171,7 @@ class JobActor:
             webhook = await reader.webhook(*wanted.webhook, self._world.clock.now() - KEPT_MS)
         return Facts(event=event, balance=balance, verified=sound, webhook=webhook)
 
-    async def _commit(self, decision: Decision, letter: Letter) -> Answer | None:
+    async def _commit(self, decision: Decision, letter: Envelope) -> Answer | None:
         """None when a fact had changed meanwhile: read and decide again."""
         if letter.tick is not None:
             decision = replace(decision, tick=letter.tick)
@@ -223,7 +223,7 @@ def _or_stuck(definition: Definition, job: Snapshot, message: Message) -> Messag
     return message
 
 
-def _settle(letter: Letter, error: Exception) -> None:
+def _settle(letter: Envelope, error: Exception) -> None:
     if not letter.reply.done():
         letter.reply.set_exception(error)
         letter.reply.exception()

@@ -7,7 +7,7 @@ from functools import partial
 import anyio
 from msgspec import Struct
 
-from jobrunner.actors.attempts import Attempts
+from jobrunner.actors.attempts import RunningAttempts
 from jobrunner.actors.consequences import Consequences, Listeners
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.drain import Drain
@@ -24,7 +24,7 @@ from jobrunner.actors.features.submissions import Submissions
 from jobrunner.actors.features.webhooks import forget_webhooks
 from jobrunner.actors.recovery import recover
 from jobrunner.actors.shared import World
-from jobrunner.actors.slots import Limits, Slots
+from jobrunner.actors.slots import Slots, WorkLimits
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.actors.tasks import Crew
 from jobrunner.actors.timers import Timers
@@ -36,7 +36,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     """How much there is of everything: ``drain_s`` for stages at the end, ``keys_s`` until a
     webhook's id is forgotten. Without ``seals`` no notification is sent."""
 
-    limits: Limits = Limits()
+    limits: WorkLimits = WorkLimits()
     resources: Mapping[str, int] = {}
     drain_s: float = 30
     keys_s: float = KEYS_S
@@ -71,7 +71,7 @@ def _assembled(
     """Make each part, and tell it of what follows commits."""
     slots = Slots(terms.limits, terms.resources)
     dispatcher = Dispatcher(world, slots, supervisor.tell)
-    attempts = Attempts(world, crew, supervisor, dispatcher.ended)
+    attempts = RunningAttempts(world, crew, supervisor, dispatcher.ended)
     deliveries = Deliveries(world, world.surroundings.outlets.tell, terms.seals)
     listeners = Listeners(
         start=attempts.start,

@@ -31,7 +31,7 @@ GRACE_S = 5.0
 ABANDON_S = 10.0
 
 
-class Attempts:
+class RunningAttempts:
     """``on_end`` is told of each job whose stage has really ended: its slot is free then."""
 
     def __init__(

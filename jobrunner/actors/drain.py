@@ -2,7 +2,7 @@
 
 import anyio
 
-from jobrunner.actors.attempts import Attempts
+from jobrunner.actors.attempts import RunningAttempts
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.shared import World
 from jobrunner.actors.supervisor import Supervisor
@@ -18,7 +18,7 @@ class Drain:
         self,
         world: World,
         supervisor: Supervisor,
-        attempts: Attempts,
+        attempts: RunningAttempts,
         deliveries: Deliveries,
         within_s: float,
     ) -> None:

@@ -16,7 +16,7 @@ from jobrunner.core.messages import Message
 CAPACITY = 1024
 
 
-class Letter:
+class Envelope:
     """A message, and whoever waits for the answer; ``tick`` when it is an item of a bulk, ``asked``
     the request that it came by, and ``address`` from where."""
 
@@ -35,8 +35,8 @@ class Letter:
 class Mailbox:
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
-        self._inside: deque[Letter] = deque()
-        self._outside: deque[Letter] = deque()
+        self._inside: deque[Envelope] = deque()
+        self._outside: deque[Envelope] = deque()
 
     def __len__(self) -> int:
         return len(self._inside) + len(self._outside)
@@ -45,10 +45,10 @@ class Mailbox:
     def full(self) -> bool:
         return len(self._outside) >= self._capacity
 
-    def put(self, letter: Letter, *, inside: bool) -> None:
+    def put(self, letter: Envelope, *, inside: bool) -> None:
         (self._inside if inside else self._outside).append(letter)
 
-    def take(self) -> Letter | None:
+    def take(self) -> Envelope | None:
         """The next letter, inside first; None when there is none."""
         if self._inside:
             return self._inside.popleft()

@@ -11,7 +11,7 @@ from msgspec import Struct
 from jobrunner.stages import Stage
 
 
-class Limits(Struct, frozen=True):
+class WorkLimits(Struct, frozen=True):
     """How much may run at once, and how much may be due."""
 
     active_jobs: int = 64
@@ -26,7 +26,7 @@ class Slot(Struct, frozen=True):
 
 
 class Slots:
-    def __init__(self, limits: Limits, resources: Mapping[str, int]) -> None:
+    def __init__(self, limits: WorkLimits, resources: Mapping[str, int]) -> None:
         self.limits = limits
         self._resources = resources
         self._held: dict[str, Slot] = {}

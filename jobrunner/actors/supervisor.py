@@ -10,7 +10,7 @@ from collections import deque
 from jobrunner.actors.actor import JobActor
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.consequences import Consequences
-from jobrunner.actors.mailbox import Letter
+from jobrunner.actors.mailbox import Envelope
 from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.decide import Verdict
@@ -127,7 +127,7 @@ class Supervisor:
         self, actor: JobActor, message: Message, *, inside: bool, tick: Tick | None = None
     ) -> Answer:
         reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        actor.mailbox.put(Letter(message, reply, tick), inside=inside)
+        actor.mailbox.put(Envelope(message, reply, tick), inside=inside)
         if actor.job_id not in self._actors:
             assert self._crew is not None, "the supervisor has not begun"
             self._actors[actor.job_id] = actor
@@ -154,7 +154,7 @@ class Supervisor:
         self._crashes.pop(actor.job_id, None)
         why = f"its actor failed {DEATHS_MAX} times within a minute: {bug_named(bug)}"
         nobody = asyncio.get_running_loop().create_future()
-        actor.mailbox.put(Letter(SetAside(why), nobody), inside=True)
+        actor.mailbox.put(Envelope(SetAside(why), nobody), inside=True)
 
     def _too_often(self, job_id: str) -> bool:
         now = self._world.clock.monotonic()

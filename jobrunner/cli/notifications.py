@@ -115,15 +115,15 @@ def rotate(*, where: Where = Where()) -> None:
     """Sign with a new secret too, at once; the one before counts until the next rotation."""
     if where.load().notify.secrets_env:
         raise CycloptsError(msg="the secrets are in the variables of [notify] secrets_env")
-    _key_file(where).rotate(SystemFiles(), ids.secret())
+    _key_file(where).rotate(ids.secret())
 
 
 def _key_file(where: Where) -> "KeyFile":
     from jobrunner.actors.features.notifications.secrets import key_file_beside
 
-    file = key_file_beside(where.load().store.path)
+    file = key_file_beside(where.load().store.path, SystemFiles())
     if os.path.isdir(os.path.dirname(file.path)):
-        file.make(SystemFiles(), ids.secret())
+        file.make(ids.secret())
     return file
 
 

@@ -55,12 +55,12 @@ class Store:
         """How many writes wait for their turn."""
         return self._writer.waiting
 
-    async def touch(self) -> None:
+    async def mark_alive(self) -> None:
         """A sign of life, and the proof that writing works.
 
         Raises: StorageFull, OutcomeUnknown
         """
-        await self._writer.touch(self._clock.now())
+        await self._writer.mark_alive(self._clock.now())
 
     async def farewell(self) -> None:
         """This life was asked to end: whatever becomes of it from now on is nobody's fault."""

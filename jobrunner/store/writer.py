@@ -63,7 +63,7 @@ class Writer:
         """How many units wait to be written, those for a place in line not counted."""
         return len(self._rounds)
 
-    async def touch(self, now: int) -> None:
+    async def mark_alive(self, now: int) -> None:
         """A sign of life, in the file: proves that writing works.
 
         Raises: StorageFull, OutcomeUnknown

@@ -75,7 +75,7 @@ async def test_who_cannot_write_is_not_ready_until_he_can(
     async with opened(tmp_path) as house:
         await ready(house, lambda said: said.status == 200)
         with monkeypatch.context() as while_full:
-            while_full.setattr(Store, "touch", full)
+            while_full.setattr(Store, "mark_alive", full)
             said = await ready(house, lambda said: said.status == 503)
             assert "no room" in said.json["checks"]["store"]
         await ready(house, lambda said: said.status == 200)

@@ -43,7 +43,7 @@ def test_everybody_has_a_secret_of_their_own() -> None:
 def test_an_endpoint_may_have_its_own(tmp_path: Path) -> None:
     mine = derived(FIRST, "x")
     environ = {"OPS": f"{mine} {derived(SECOND, 'x')}", "MASTERS": FIRST}
-    known = seals(KeyFile("nowhere"), ["MASTERS"], {"workflow:w": "OPS"}, environ)
+    known = seals(KeyFile("nowhere", FILES), ["MASTERS"], {"workflow:w": "OPS"}, environ)
     assert known.of("workflow:w")[0] == mine
     assert known.of("ada") == [derived(FIRST, "ada")]
 
@@ -62,32 +62,32 @@ def test_what_is_no_secret_is_refused_without_being_shown(text: str) -> None:
 @pytest.mark.parametrize("environ", [{}, {"MASTERS": "short"}])
 def test_a_variable_that_is_not_there_stops_the_start(environ: dict[str, str]) -> None:
     with pytest.raises(Misconfigured, match="MASTERS"):
-        seals(KeyFile("nowhere"), ["MASTERS"], {}, environ)
+        seals(KeyFile("nowhere", FILES), ["MASTERS"], {}, environ)
 
 
 def test_a_file_is_made_once_and_privately(tmp_path: Path) -> None:
-    file = key_file_beside(str(tmp_path / "jobs.db"))
-    file.make(FILES, FIRST)
-    file.make(FILES, SECOND)
+    file = key_file_beside(str(tmp_path / "jobs.db"), FILES)
+    file.make(FIRST)
+    file.make(SECOND)
     assert file() == [FIRST]
     assert Path(file.path).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_rotation_keeps_one_old_secret(tmp_path: Path) -> None:
-    file = key_file_beside(str(tmp_path / "jobs.db"))
-    file.make(FILES, FIRST)
+    file = key_file_beside(str(tmp_path / "jobs.db"), FILES)
+    file.make(FIRST)
     assert file() == [FIRST]
-    file.rotate(FILES, SECOND)
+    file.rotate(SECOND)
     assert file() == [SECOND, FIRST]
-    file.rotate(FILES, THIRD)
+    file.rotate(THIRD)
     assert file() == [THIRD, SECOND]
 
 
 def test_a_file_that_is_away_counts_as_it_was(tmp_path: Path) -> None:
-    file = key_file_beside(str(tmp_path / "jobs.db"))
+    file = key_file_beside(str(tmp_path / "jobs.db"), FILES)
     with pytest.raises(Misconfigured, match="cannot be read"):
         file()
-    file.make(FILES, FIRST)
+    file.make(FIRST)
     before = file()
     Path(file.path).unlink()
     assert file() == before
@@ -95,7 +95,7 @@ def test_a_file_that_is_away_counts_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "short\n", "\n".join("x" * 30 for _ in range(5))])
 def test_a_file_that_says_nothing_useful_is_named(tmp_path: Path, text: str) -> None:
-    file = key_file_beside(str(tmp_path / "jobs.db"))
+    file = key_file_beside(str(tmp_path / "jobs.db"), FILES)
     Path(file.path).write_text(text)
     with pytest.raises(Misconfigured, match=r"notify\.secret"):
         file()

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner import Context, Done, Stage, app
-from jobrunner.actors.slots import Limits, Slots
+from jobrunner.actors.slots import Slots, WorkLimits
 from jobrunner.config.settings import Config, ServerSection, StoreSection
 from jobrunner.config.settings import LimitsSection as LimitSettings
 from jobrunner.core.job import Actor
@@ -166,7 +166,7 @@ async def test_a_users_share_is_explained(tmp_path: Path) -> None:
 
 
 def test_what_is_given_back_is_there_again() -> None:
-    slots = Slots(Limits(active_jobs=2, per_user_active=1), {"gpu": 1})
+    slots = Slots(WorkLimits(active_jobs=2, per_user_active=1), {"gpu": 1})
     stage = WORKFLOWS["gpu"]
     slots.take("a", "ada", stage)
     assert (slots.free, slots.crowded()) == (1, ("ada",))

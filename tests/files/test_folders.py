@@ -121,24 +121,24 @@ def test_only_a_file_that_is_gone_is_answered_as_gone(
 def test_a_secret_that_cannot_be_seen_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = key_file_beside(str(tmp_path / "jobs.db"))
-    file.make(SystemFiles(), "x" * 40)
+    file = key_file_beside(str(tmp_path / "jobs.db"), SystemFiles())
+    file.make("x" * 40)
 
     def fails(path: str) -> os.stat_result:
         raise PermissionError(errno.EACCES, "no", path)
 
     monkeypatch.setattr(os, "stat", fails)
     with pytest.raises(Misconfigured, match="cannot be read"):
-        key_file_beside(str(tmp_path / "jobs.db")).make(SystemFiles(), "y" * 40)
+        key_file_beside(str(tmp_path / "jobs.db"), SystemFiles()).make("y" * 40)
     monkeypatch.undo()
     assert file() == ["x" * 40]
 
 
 def test_a_secret_that_is_empty_is_found_at_once(tmp_path: Path) -> None:
-    file = key_file_beside(str(tmp_path / "jobs.db"))
+    file = key_file_beside(str(tmp_path / "jobs.db"), SystemFiles())
     Path(file.path).touch()
     with pytest.raises(Misconfigured, match="at least 24"):
-        file.make(SystemFiles(), "y" * 40)
+        file.make("y" * 40)
 
 
 def test_a_row_that_names_no_file_is_no_file(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "http": {"actors", "core", "drawing", "errors", "files", "ports", "stages"},
     "": {"core", "errors", "files", "outgoing", "providers", "stages"},
     "startup": {"config", "core", "errors", "ports", "stages", "store"},
-    "preflight": {"actors", "config", "errors", "http", "stages"},
+    "preflight": {"actors", "config", "errors", "http", "ports", "stages"},
     "equipping": {"config", "files", "outgoing", "ports", "stages"},
     "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
     | {"files", "outgoing"}

@@ -65,7 +65,7 @@ class Provider:
 
     def __init__(
         self,
-        service: app.RunningService,
+        service: app.LiveService,
         session: aiohttp.ClientSession,
         folder: Path,
         log: list[Any],

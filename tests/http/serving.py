@@ -154,7 +154,7 @@ def _dashed(headers: dict[str, str]) -> dict[str, str]:
 class House:
     """A running service, its clients, and everything it logged."""
 
-    service: app.RunningService
+    service: app.LiveService
     session: aiohttp.ClientSession
     contract: Contract
     logged: list[dict[str, Any]]

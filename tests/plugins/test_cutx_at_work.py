@@ -69,7 +69,7 @@ class Home:
 
     def __init__(
         self,
-        service: app.RunningService,
+        service: app.LiveService,
         session: aiohttp.ClientSession,
         folder: Path,
         log: list[Any],

@@ -29,7 +29,7 @@ OVER = ("done", "failed", "canceled")
 
 
 class House:
-    def __init__(self, service: app.RunningService, text: io.StringIO, log: Log) -> None:
+    def __init__(self, service: app.LiveService, text: io.StringIO, log: Log) -> None:
         self.service = service
         self._text = text
         self._log = log

@@ -133,7 +133,7 @@ async def test_any_other_error_of_the_disk_ends_all_writing(
         with pytest.raises(OutcomeUnknown, match="no more is written"):
             await store.commit(priced(2))
         with pytest.raises(OutcomeUnknown):
-            await store.touch()
+            await store.mark_alive()
         assert write.ran == ran, "the file is left alone"
         assert await store.reader.job(job(1).id) is not None
     async with opened(tmp_path) as again:

@@ -48,7 +48,7 @@ async def test_nothing_is_acknowledged_that_a_new_start_would_not_find(
         with pytest.raises(OutcomeUnknown, match="start again"):
             await store.commit(priced(2))
         with pytest.raises(OutcomeUnknown, match="no more is written"):
-            await store.touch()
+            await store.mark_alive()
 
 
 async def test_a_file_that_was_overwritten_is_unreadable(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ async def test_the_lock_goes_with_the_close(tmp_path: Path) -> None:
 async def test_each_life_is_remembered(tmp_path: Path) -> None:
     async with opened(tmp_path) as first:
         assert await first.reader.last_life(first.epoch) is None
-        await first.touch()
+        await first.mark_alive()
     async with opened(tmp_path) as second:
         life = await second.reader.last_life(second.epoch)
         assert life is not None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.actors.attempts import Attempts
+from jobrunner.actors.attempts import RunningAttempts
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Clash, Decision, Hop, Unit
 from jobrunner.core.messages import Move
@@ -60,14 +60,14 @@ def double_spawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stage_started_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """An effect that is performed again when its job had an attempt before."""
-    start = Attempts.start
+    start = RunningAttempts.start
 
-    def again(self: Attempts, job: Any, attempt: Any) -> None:
+    def again(self: RunningAttempts, job: Any, attempt: Any) -> None:
         start(self, job, attempt)
         if attempt.serial > 1:
             start(self, job, attempt)
 
-    monkeypatch.setattr(Attempts, "start", again)
+    monkeypatch.setattr(RunningAttempts, "start", again)
 
 
 def refund_in_two_transactions(monkeypatch: pytest.MonkeyPatch) -> None:

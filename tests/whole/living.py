@@ -29,7 +29,7 @@ class Living:
     """A running service, its clients, and the lines of its log."""
 
     def __init__(
-        self, service: app.RunningService, admin: Caller, callers: dict[str, Caller], told: "Told"
+        self, service: app.LiveService, admin: Caller, callers: dict[str, Caller], told: "Told"
     ) -> None:
         self.service = service
         self.admin = admin

@@ -19,7 +19,7 @@ from jobrunner.actors.features.reruns import Reruns, Wish
 from jobrunner.actors.features.submissions import Submissions
 from jobrunner.actors.requester import ADDRESS, asked
 from jobrunner.actors.shared import World
-from jobrunner.actors.slots import Limits
+from jobrunner.actors.slots import WorkLimits
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.core.access import unknown
 from jobrunner.core.decision import Clash, Decision, NoOp, Unit
@@ -64,7 +64,7 @@ class Bulks:
         supervisor: Supervisor,
         deletions: Deletions,
         submissions: Submissions,
-        limits: Limits,
+        limits: WorkLimits,
     ) -> None:
         self._world = world
         self._supervisor = supervisor

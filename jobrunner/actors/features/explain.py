@@ -80,7 +80,7 @@ def _reason(definition: Definition | None, job: Snapshot, dispatcher: Dispatcher
     if definition is None:
         return f"workflow {job.workflow} is not loaded"
     if job.stuck:
-        return f"put aside: {job.stuck}; an admin can release it"
+        return f"an admin to release it; it is stuck: {job.stuck}"
     if job.kind == "final":
         return "nothing: the job has ended"
     if job.kind == "settled":

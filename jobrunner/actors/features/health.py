@@ -32,7 +32,7 @@ class Condition(Protocol):
 class Living(Protocol):
     """The store, as far as it is asked how it is."""
 
-    async def touch(self) -> None: ...
+    async def mark_alive(self) -> None: ...
 
     async def condition(self) -> Condition: ...
 
@@ -109,7 +109,7 @@ class Health:
     async def _touch(self, log: Announce) -> None:
         self._touched_at = self._clock.monotonic()
         try:
-            await self._store.touch()
+            await self._store.mark_alive()
             self._write_fault = ""
         except StorageError as error:
             self._write_fault = str(error)

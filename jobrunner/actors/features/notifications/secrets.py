@@ -20,8 +20,9 @@ LENGTH_MIN = 24
 class KeyFile:
     """Call it for what it says now."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, files: Files) -> None:
         self.path = path
+        self._files = files
         self._seen = (0, 0)
         self._secrets: list[str] = []
 
@@ -37,25 +38,24 @@ class KeyFile:
                 raise Misconfigured(f"{self.path}: cannot be read: {error.strerror}") from error
         return self._secrets
 
-    def make(self, files: Files, secret: str) -> None:
+    def make(self, secret: str) -> None:
         """Only where there is none yet. Raises: Misconfigured, for one that is of no use."""
         try:
             os.stat(self.path)
         except FileNotFoundError:
-            files.write_private(self.path, f"{secret}\n".encode())
+            self._files.write_private(self.path, f"{secret}\n".encode())
         except OSError as error:
             raise Misconfigured(f"{self.path}: cannot be read: {error.strerror}") from error
         else:
             self()
 
-    def rotate(self, files: Files, secret: str) -> None:
+    def rotate(self, secret: str) -> None:
         """A new first line; of the old ones, only the newest stays."""
         lines = [secret, *self()[:1]]
-        files.write_private(self.path, "".join(f"{line}\n" for line in lines).encode())
+        self._files.write_private(self.path, "".join(f"{line}\n" for line in lines).encode())
 
     def _read(self) -> list[str]:
-        with open(self.path, encoding="utf-8", errors="replace") as file:
-            lines = file.read().split()
+        lines = self._files.read(self.path).decode(errors="replace").split()
         if not 1 <= len(lines) <= SECRETS_MAX or min(map(len, lines)) < LENGTH_MIN:
             raise Misconfigured(
                 f"{self.path}: must hold 1 to {SECRETS_MAX} secrets of at least {LENGTH_MIN} "
@@ -64,8 +64,8 @@ class KeyFile:
         return lines
 
 
-def key_file_beside(database: str) -> KeyFile:
-    return KeyFile(os.path.join(os.path.dirname(os.path.abspath(database)), NAME))
+def key_file_beside(database: str, files: Files) -> KeyFile:
+    return KeyFile(os.path.join(os.path.dirname(os.path.abspath(database)), NAME), files)
 
 
 def seals(
