@@ -28,10 +28,10 @@ from msgspec import Struct
 from jobrunner.core.decision import Clash
 from jobrunner.core.job import Snapshot
 from jobrunner.errors import OutcomeUnknown, StorageError, StorageFull
-from jobrunner.store.compiling import Quota, Row, Work
+from jobrunner.store.compiling import Quota, Work
 from jobrunner.store.disk_quota import is_used_up
 from jobrunner.store.features.quota import exceeded
-from jobrunner.store.statements import IN_ORDER, TALLY, Statement
+from jobrunner.store.statements import IN_ORDER, TALLY, Row, Statement
 
 
 class Committed(Struct, frozen=True):

@@ -15,6 +15,7 @@ from jobrunner.core.decision import (
     Asked,
     AuditRecord,
     Cleared,
+    DeadLetter,
     Decision,
     EnableEndpoint,
     Forget,
@@ -37,7 +38,6 @@ from jobrunner.core.decision import (
     Unreadable,
     Unshelve,
 )
-from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.job import Asset, Attempt, Snapshot
@@ -47,10 +47,9 @@ from jobrunner.store.features.audit import audit_row, with_address
 from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import act_rows, tick_row
 from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
-from jobrunner.store.rows import payload_row, rest_text, text
-from jobrunner.store.statements import Statement
+from jobrunner.store.rows import fixed_of, moving_of, payload_row, place_of, text
+from jobrunner.store.statements import Row
 
-Row = tuple[Statement, tuple[Any, ...]]
 Scope = tuple[str, str]
 
 OPEN = frozenset({"waiting", "queued", "active"})
@@ -96,22 +95,6 @@ def compiled(unit: Unit, fresh_rows: Iterator[int], initial_credits: int) -> Wor
     return COMPILES[type(unit)](unit)
 
 
-def claim_at(job: Snapshot) -> int | None:
-    """From when an outside worker may take this job; None while it may not."""
-    if job.line_at is not None or job.stuck is not None or job.paused is not None:
-        return None
-    run_at = job.timer("run_at")
-    attempt = job.attempt
-    at = run_at.due_at if run_at else 0
-    if attempt is None:
-        return at if job.kind == "queued" else None
-    return max(attempt.not_before, at) if _is_up_for_claim(attempt) else None
-
-
-def _is_up_for_claim(attempt: Attempt) -> bool:
-    return attempt.status == "due" and attempt.stage == EXTERNAL and not attempt.holder
-
-
 def _decided(decision: Decision, fresh_rows: Iterator[int], initial_credits: int) -> Work:
     """What it says about other jobs goes first: a superseded job lets go of its money and its key
     before the new one takes them."""
@@ -151,15 +134,15 @@ def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Itera
     yield from _tallied(decision.before, after)
     yield from _keys(decision, after)
     if decision.event:
-        event = decision.event
-        yield sql.EVENT, (after.row, event.event_id, event.digest, event.occurred_at)
+        yield sql.EVENT.row(job=after.row, **structs.asdict(decision.event))
     yield from heard_rows(decision, after)
     for entry in decision.ledger:
         yield from _money(entry, after, initial_credits)
     for number, hop in enumerate(decision.hops, 1):
-        yield sql.HISTORY, (
-            after.row, after.version, number, hop.from_status, hop.to_status, hop.trigger,
-            hop.actor, hop.reason, hop.run_id, hop.event_id, after.updated_at,
+        yield sql.HISTORY.row(
+            job=after.row, version=after.version, hop=number, from_status=hop.from_status,
+            to_status=hop.to_status, trigger=hop.trigger, actor=hop.actor, reason=hop.reason,
+            run_id=hop.run_id, event_id=hop.event_id, at=after.updated_at,
         )  # fmt: skip
     yield from notifications.notified(decision, after)
     yield from _payload(decision.before, after)
@@ -169,45 +152,28 @@ def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Itera
     yield from _artifacts(decision, after)
     yield from (_asset(asset, after.row, after.user_id) for asset in decision.assets)
     yield from (audit_row(record, after.updated_at, after.id) for record in decision.audits)
-    for letter in decision.dead_letters:
-        failure = letter.failure
-        yield sql.DEAD_LETTER, (
-            after.updated_at, after.id, after.workflow, after.user_id, letter.reason,
-            failure.code, failure.message, failure.stage, int(letter.hidden),
-        )  # fmt: skip
+    yield from (_dead_letter(letter, after) for letter in decision.dead_letters)
 
 
 def _job(decision: Decision, job: Snapshot) -> Row:
     before = decision.before
-    place = _place(job)
-    rest = (
-        job.version, job.beat, job.progress, job.priority, job.updated_at, job.credits, job.cost,
-        rest_text(job),
-    )  # fmt: skip
+    place, moving = place_of(job), moving_of(job)
     if before is None:
-        fixed = (
-            job.row, job.id, job.workflow, job.digest, job.job_type, job.user_id,
-            int(decision.quota is not None), job.created_at,
-        )  # fmt: skip
-        return sql.JOB_BORN, (*fixed, *place, *rest)
-    expected = (before.row, before.version, before.beat)
-    if place == _place(before) and job.priority == before.priority:
-        return sql.JOB_TOUCHED, (*rest, *expected)
-    return sql.JOB_MOVED, (*place, *rest, *expected)
-
-
-def _place(job: Snapshot) -> tuple[Any, ...]:
-    held_back = int(job.paused is not None)
-    return job.status, job.kind, job.line_at, claim_at(job), job.stuck, held_back
+        ids = (job.row, job.id, job.digest, decision.quota is not None)
+        return sql.JOB_BORN, (*ids, *fixed_of(job), *place, *moving)
+    known = (before.row, before.version, before.beat)
+    if place == place_of(before) and job.priority == before.priority:
+        return sql.JOB_TOUCHED, (*moving, *known)
+    return sql.JOB_MOVED, (*place, *moving, *known)
 
 
 def _tallied(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
     was, now = before and _stands(before), _stands(after)
     if was == now:
         return
-    yield sql.TALLY, (after.workflow, now[0], 1, int(now[1]))
+    yield sql.TALLY.row(workflow=after.workflow, status=now[0], jobs=1, in_line=int(now[1]))
     if was:
-        yield sql.TALLY, (after.workflow, was[0], -1, -int(was[1]))
+        yield sql.TALLY.row(workflow=after.workflow, status=was[0], jobs=-1, in_line=-int(was[1]))
 
 
 def _stands(job: Snapshot) -> tuple[str, bool]:
@@ -216,27 +182,32 @@ def _stands(job: Snapshot) -> tuple[str, bool]:
 
 def _keys(decision: Decision, job: Snapshot) -> Iterator[Row]:
     for key in decision.keys:
-        scope, points = (job.user_id, job.workflow, key.digest), (job.id, key.body_digest)
+        said = {
+            "user_id": job.user_id, "workflow": job.workflow, "digest": key.digest,
+            "job_id": job.id, "body_digest": key.body_digest, "parts": key.parts,
+        }  # fmt: skip
         if key.takes_from:
-            yield sql.KEY_MOVED, (*points, key.parts, *scope, key.takes_from)
+            yield sql.KEY_MOVED.row(**said, takes_from=key.takes_from)
         else:
-            yield sql.KEY, (*scope, *points, key.parts)
+            yield sql.KEY.row(**said)
 
 
 def _money(entry: LedgerEntry, job: Snapshot, initial_credits: int) -> Iterator[Row]:
     assert entry.amount > 0, f"a {entry.kind} of {entry.amount} credits is none"
     spendable, held = EFFECT[entry.kind]
-    yield sql.ACCOUNT, (entry.user_id, initial_credits, job.updated_at)
-    yield sql.LEDGER, (
-        entry.user_id, entry.kind, spendable * entry.amount, held * entry.amount, job.id,
-        entry.run_id, entry.reason, job.updated_at,
+    at = job.updated_at
+    yield sql.ACCOUNT.row(user_id=entry.user_id, initial=initial_credits, opened_at=at)
+    yield sql.LEDGER.row(
+        user_id=entry.user_id, kind=entry.kind, amount=spendable * entry.amount,
+        held_change=held * entry.amount, job_id=job.id, run_id=entry.run_id, reason=entry.reason,
+        at=at,
     )  # fmt: skip
 
 
 def _payload(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
     if before is not None and _same_payload(before, after):
         return
-    yield sql.PAYLOAD, (after.row, *payload_row(after))
+    yield sql.PAYLOAD.row(job=after.row, **payload_row(after))
 
 
 def _same_payload(before: Snapshot, after: Snapshot) -> bool:
@@ -251,12 +222,10 @@ def _locks(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
     new = {lock.scope: lock for lock in after.locks}
     for scope in old:
         if scope not in new:
-            yield sql.LOCK_FREED, (after.row, scope)
+            yield sql.LOCK_FREED.row(job=after.row, scope=scope)
     for scope, lock in new.items():
         if old.get(scope) != lock:
-            yield sql.LOCK, (
-                after.row, scope, lock.run_id, lock.holder, lock.epoch, lock.lease_until
-            )  # fmt: skip
+            yield sql.LOCK.row(job=after.row, **structs.asdict(lock))
 
 
 def _timers(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
@@ -264,15 +233,16 @@ def _timers(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
     new = {timer.purpose: timer for timer in after.timers}
     for purpose in old:
         if purpose not in new:
-            yield sql.TIMER_GONE, (after.row, purpose)
+            yield sql.TIMER_GONE.row(job=after.row, purpose=purpose)
     for purpose, timer in new.items():
         if old.get(purpose) != timer:
-            yield sql.TIMER, (after.row, purpose, timer.due_at)
+            yield sql.TIMER.row(job=after.row, purpose=purpose, due_at=timer.due_at)
 
 
 def _attempt(attempt: Attempt, row: int) -> Row:
-    return sql.ATTEMPT, (
-        row, attempt.serial, attempt.status, attempt.holder, attempt.epoch, text(attempt)
+    return sql.ATTEMPT.row(
+        job=row, serial=attempt.serial, status=attempt.status, holder=attempt.holder,
+        epoch=attempt.epoch, attempt=text(attempt),
     )  # fmt: skip
 
 
@@ -286,19 +256,23 @@ def _artifacts(decision: Decision, after: Snapshot) -> Iterator[Row]:
             assert known, f"artifact {name} changed without a row of its own"
         for name, artifact in old.items():
             if name not in new or new[name].version != artifact.version:
-                yield sql.ARTIFACT_RETIRED, (after.row, name, artifact.version)
+                yield sql.ARTIFACT_RETIRED.row(job=after.row, name=name, version=artifact.version)
     for artifact in decision.artifacts:
         current = artifact.name in new and new[artifact.name].version == artifact.version
-        yield sql.ARTIFACT, (
-            after.row, artifact.name, artifact.version, int(current), artifact.created_at,
-            artifact.by, artifact.run_id, artifact.asset, text(artifact.value),
-        )  # fmt: skip
+        said = structs.asdict(artifact) | {"value": text(artifact.value)}
+        yield sql.ARTIFACT.row(job=after.row, current=current, **said)
 
 
 def _asset(asset: Asset, row: int | None, user_id: str) -> Row:
-    return sql.ASSET, (
-        asset.id, row, user_id, asset.asset_type, asset.url, asset.storage_path, asset.file_size,
-        asset.sha256, asset.created_at,
+    return sql.ASSET.row(job=row, user_id=user_id, **structs.asdict(asset))
+
+
+def _dead_letter(letter: DeadLetter, job: Snapshot) -> Row:
+    failure = letter.failure
+    return sql.DEAD_LETTER.row(
+        at=job.updated_at, job_id=job.id, workflow=job.workflow, user_id=job.user_id,
+        reason=letter.reason, failure_code=failure.code, failure_message=failure.message,
+        failed_stage=failure.stage, hidden=letter.hidden,
     )  # fmt: skip
 
 
@@ -309,27 +283,28 @@ def _said(event: str, unit: Grant | NewToken | RevokeToken | Forget, **fields: A
 
 def _granted(grant: Grant, initial_credits: int) -> Iterator[Row]:
     if grant.once:
-        yield sql.ACCOUNT_NEW, (grant.user_id, grant.at)
+        yield sql.ACCOUNT_NEW.row(user_id=grant.user_id, opened_at=grant.at)
     else:
-        yield sql.ACCOUNT, (grant.user_id, initial_credits, grant.at)
+        yield sql.ACCOUNT.row(user_id=grant.user_id, initial=initial_credits, opened_at=grant.at)
     if grant.amount:
-        yield sql.LEDGER, (
-            grant.user_id, "grant", grant.amount, 0, None, None, grant.reason, grant.at
+        yield sql.LEDGER.row(
+            user_id=grant.user_id, kind="grant", amount=grant.amount, held_change=0, job_id=None,
+            run_id=None, reason=grant.reason, at=grant.at,
         )  # fmt: skip
     if grant.key:
-        yield sql.GRANT_KEY, (grant.user_id, grant.key)
+        yield sql.GRANT_KEY.row(user_id=grant.user_id, key=grant.key)
     yield _said("credits.granted", grant, user_id=grant.user_id, amount=grant.amount,
                 reason=grant.reason)  # fmt: skip
 
 
 def _token(token: NewToken) -> Iterator[Row]:
-    yield sql.TOKEN, (
-        token.id, token.name, token.role, token.digest, token.at, token.expires_at,
-        text(token.workflows)
+    yield sql.TOKEN.row(
+        id=token.id, name=token.name, role=token.role, digest=token.digest, created_at=token.at,
+        expires_at=token.expires_at, workflows=text(token.workflows),
     )  # fmt: skip
     for old in token.replaces:
-        yield sql.TOKEN_ENDS, (token.replaced_until, old)
-        yield sql.SUCCESSION, (token.id, old)
+        yield sql.TOKEN_ENDS.row(at=token.replaced_until, token=old)
+        yield sql.SUCCESSION.row(successor=token.id, token=old)
     event = "token.rotated" if token.replaces else "token.created"
     more = {"replaces": list(token.replaces)} if token.replaces else {}
     more |= {"workflows": list(token.workflows)} if token.workflows else {}
@@ -342,42 +317,45 @@ def _forgotten(forget: Forget) -> Iterator[Row]:
     job = forget.job
     if forget.tick is not None:
         yield tick_row(forget.tick)
-    yield sql.TOMBSTONE, (forget.at, job.row, job.version)
-    yield sql.EVENTS_KEPT, (job.row,)
-    yield sql.JOB_GONE, (job.row,)
-    yield from ((sql.CLEARING, (folder, forget.at)) for folder in forget.folders)
+    yield sql.TOMBSTONE.row(job=job.row, version=job.version, at=forget.at)
+    yield sql.EVENTS_KEPT.row(job=job.row)
+    yield sql.JOB_GONE.row(job=job.row)
+    yield from (sql.CLEARING.row(folder=folder, at=forget.at) for folder in forget.folders)
     status, in_line = _stands(job)
-    yield sql.TALLY, (job.workflow, status, -1, -int(in_line))
+    yield sql.TALLY.row(workflow=job.workflow, status=status, jobs=-1, in_line=-int(in_line))
     yield _said("job.deleted", forget, status=job.status)
 
 
 def _remembered(unit: Remember) -> Iterator[Row]:
-    yield sql.DEFINITION, (unit.digest, unit.name, unit.version, unit.data, unit.at)
+    yield sql.DEFINITION.row(
+        digest=unit.digest, name=unit.name, version=unit.version, data=unit.data, stored_at=unit.at
+    )
     for name, kind in unit.states:
-        yield sql.STATE, (unit.digest, name, kind)
+        yield sql.STATE.row(digest=unit.digest, name=name, kind=kind)
 
 
 def _revoked(unit: RevokeToken) -> Work:
     rows = [
-        (sql.TOKEN_REVOKED, (unit.at, unit.which)),
+        sql.TOKEN_REVOKED.row(at=unit.at, token=unit.which),
         _said("token.revoked", unit, token=unit.which),
     ]
     return Work(rows, alone=True)
 
 
 def _unshelved(unit: Unshelve) -> Work:
-    gone = (sql.ASSET_GONE, (unit.asset_id,))
-    return Work([gone, (sql.CLEARING, (unit.folder, unit.at))], alone=True)
+    gone = sql.ASSET_GONE.row(id=unit.asset_id)
+    return Work([gone, sql.CLEARING.row(folder=unit.folder, at=unit.at)], alone=True)
 
 
 def _unreadable(unit: Unreadable) -> Work:
-    out = (sql.JOB_OUT_OF_LINE, (unit.job_id,))
-    return Work([out, (sql.JOB_UNREADABLE, (unit.why, unit.job_id))], alone=True)
+    out = sql.JOB_OUT_OF_LINE.row(job_id=unit.job_id)
+    return Work([out, sql.JOB_UNREADABLE.row(why=unit.why, job_id=unit.job_id)], alone=True)
 
 
 def _lines(unit: Lines) -> Work:
     log = msgspec.json.encode(unit.lines).decode()
-    return Work([(sql.LINES, (log, unit.job_id, unit.serial))], touched=(unit.job_id,))
+    row = sql.LINES.row(lines=log, job_id=unit.job_id, serial=unit.serial)
+    return Work([row], touched=(unit.job_id,))
 
 
 def _sent(unit: Tried | Redeliver | EnableEndpoint) -> Work:
@@ -396,7 +374,7 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     Shelve: lambda unit: Work([_asset(unit.asset, None, unit.user_id)]),
     Unshelve: _unshelved,
     Unreadable: _unreadable,
-    Cleared: lambda unit: Work([(sql.CLEARED, (unit.folder,))]),
+    Cleared: lambda unit: Work([sql.CLEARED.row(folder=unit.folder)]),
     StoreWebhook: lambda unit: Work(list(stored_rows(unit)), touched=(unit.webhook.name,)),
     ForgetWebhooks: lambda unit: Work(list(forgotten_rows(unit)), alone=True),
     Lines: _lines,

@@ -44,7 +44,9 @@ def job(db: Db, job_id: str) -> Snapshot | None:
     found = db.execute(f"{rows.SELECT_WHOLE} WHERE j.uid = ?", (job_id,)).fetchone()
     if found is None:
         return None
-    current = db.execute(f"{rows.SELECT_ARTIFACT} WHERE job = ? AND current = 1", (found[9],))
+    current = db.execute(
+        f"{rows.SELECT_ARTIFACT} WHERE job = ? AND current = 1", (found[rows.ROW],)
+    )
     return rows.whole_job(found, current)
 
 

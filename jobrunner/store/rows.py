@@ -14,25 +14,30 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
+from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.job import Artifact, Asset, Attempt, Snapshot
 from jobrunner.core.questions import AssetRow, AuditRow, DeadLetterRow
 
 T = TypeVar("T")
-HOT = (
-    "id", "workflow", "digest", "job_type", "user_id", "status", "kind", "created_at",
-    "updated_at", "row", "version", "beat", "progress", "priority", "line_at", "stuck", "credits",
-    "cost",
-)  # fmt: skip
-APART = ("params", "result", "labels", "artifacts", "unreadable")
+# The columns of a job by when they are written: at its birth; when its place changes, which indexes
+# and triggers watch; always. In each list the fields come first, then what is worked out from them.
+FIXED = ("workflow", "job_type", "user_id", "created_at")
+PLACE_FIELDS = ("status", "kind", "line_at", "stuck")
+PLACE = (*PLACE_FIELDS, "claim_at", "paused")
+MOVING_FIELDS = ("version", "beat", "progress", "priority", "updated_at", "credits", "cost")
+MOVING = (*MOVING_FIELDS, "rest")
+ELSEWHERE = {"id": "j.uid", "row": "j.id", "digest": "d.digest"}
+HOT = (*ELSEWHERE, *FIXED, *PLACE_FIELDS, *MOVING_FIELDS)
+PAYLOAD = ("labels", "params", "result")
+APART = (*PAYLOAD, "artifacts", "unreadable")
 
-SELECT_JOB = """
-    SELECT j.uid, j.workflow, d.digest, j.job_type, j.user_id, j.status, j.kind, j.created_at,
-        j.updated_at, j.id, j.version, j.beat, j.progress, j.priority, j.line_at, j.stuck,
-        j.credits, j.cost, j.rest, p.labels{payload}
+FROM_JOBS = """
     FROM jobs j JOIN definitions d ON d.id = j.definition LEFT JOIN payloads p ON p.job = j.id
 """
-SELECT_BRIEF = SELECT_JOB.format(payload="")
-SELECT_WHOLE = SELECT_JOB.format(payload=", p.params, p.result")
+_HOT_COLUMNS = ", ".join(ELSEWHERE.get(name, f"j.{name}") for name in HOT)
+SELECT_BRIEF = f"SELECT {_HOT_COLUMNS}, j.rest, p.labels {FROM_JOBS}"
+SELECT_WHOLE = f"SELECT {_HOT_COLUMNS}, j.rest, p.labels, p.params, p.result {FROM_JOBS}"
+ROW = HOT.index("row")
 
 
 def _field(field: structs.FieldInfo) -> tuple[str, Any, Any]:
@@ -45,6 +50,8 @@ _FIELDS = [field for field in structs.fields(Snapshot) if field.name not in HOT 
 REST = tuple(field.name for field in _FIELDS)
 Rest = msgspec.defstruct("Rest", [_field(field) for field in _FIELDS], omit_defaults=True)
 
+_place, _moving = attrgetter(*PLACE_FIELDS), attrgetter(*MOVING_FIELDS)
+fixed_of = attrgetter(*FIXED)
 _rest_values = attrgetter(*REST)
 _rest_decoder = msgspec.json.Decoder(Rest)
 _fields_decoder = msgspec.json.Decoder(dict[str, Any])
@@ -60,40 +67,53 @@ def parsed(stored: str | None) -> Any:
     return None if stored is None else msgspec.json.decode(stored)
 
 
-def rest_text(job: Snapshot) -> str:
-    return text(Rest(*_rest_values(job)))
+def place_of(job: Snapshot) -> tuple[Any, ...]:
+    return (*_place(job), claim_at(job), job.paused is not None)
 
 
-def payload_row(job: Snapshot) -> tuple[str | None, str | None, str | None]:
-    """Labels, params, result; absent is NULL."""
-    return (
-        text(job.labels) if job.labels else None,
-        None if job.params is msgspec.UNSET else text(job.params),
-        None if job.result is None else text(job.result),
-    )
+def moving_of(job: Snapshot) -> tuple[Any, ...]:
+    return (*_moving(job), text(Rest(*_rest_values(job))))
+
+
+def claim_at(job: Snapshot) -> int | None:
+    """From when an outside worker may take this job; None while it may not."""
+    if job.line_at is not None or job.stuck is not None or job.paused is not None:
+        return None
+    run_at = job.timer("run_at")
+    attempt = job.attempt
+    at = run_at.due_at if run_at else 0
+    if attempt is None:
+        return at if job.kind == "queued" else None
+    return max(attempt.not_before, at) if _is_up_for_claim(attempt) else None
+
+
+def _is_up_for_claim(attempt: Attempt) -> bool:
+    return attempt.status == "due" and attempt.stage == EXTERNAL and not attempt.holder
+
+
+def payload_row(job: Snapshot) -> dict[str, str | None]:
+    """Absent is NULL."""
+    return {
+        "labels": text(job.labels) if job.labels else None,
+        "params": None if job.params is msgspec.UNSET else text(job.params),
+        "result": None if job.result is None else text(job.result),
+    }
 
 
 def brief_job(row: tuple[Any, ...]) -> Snapshot:
     """A job as lists show it: without params, result and artifacts."""
-    return _job(row)
+    return whole_job(row, ())
 
 
 def whole_job(row: tuple[Any, ...], artifacts: Iterable[tuple[Any, ...]]) -> Snapshot:
-    """``artifacts`` are the rows of the current ones."""
-    return _job(row, (("params", row[20]), ("result", row[21])), artifacts)
-
-
-def _job(
-    row: tuple[Any, ...],
-    payload: tuple[tuple[str, str | None], ...] = (),
-    artifacts: Iterable[tuple[Any, ...]] = (),
-) -> Snapshot:
-    """What cannot be read is left out, and the job is stuck: it has an owner all the same."""
+    """``artifacts`` are the rows of the current ones. A job of which a part cannot be read is
+    stuck: it has an owner all the same."""
     faults: list[str] = []
     said = dict(zip(HOT, row, strict=False))
-    if (rest := _tried("rest", _rest_decoder.decode, row[18], faults)) is not None:
+    stored_rest, *payload = row[len(HOT) :]
+    if (rest := _tried("rest", _rest_decoder.decode, stored_rest, faults)) is not None:
         said |= zip(REST, _rest_values(rest), strict=True)
-    for name, stored in (("labels", row[19]), *payload):
+    for name, stored in zip(PAYLOAD, payload, strict=False):
         if stored is not None:
             value = _tried(name, msgspec.json.decode, stored, faults)
             said |= {} if value is None else {name: value}

@@ -68,12 +68,12 @@ class Writer:
 
         Raises: StorageFull, OutcomeUnknown
         """
-        await self._write(Work([(SEEN, (now, self._epoch))], alone=True))
+        await self._write(Work([SEEN.row(now=now, epoch=self._epoch)], alone=True))
 
     async def farewell(self, now: int) -> None:
         """Says goodbye in the file; where it cannot, the next life takes this one for a death."""
         with suppress(StorageError):
-            await self._write(Work([(ENDED, (now, self._epoch))], alone=True))
+            await self._write(Work([ENDED.row(now=now, epoch=self._epoch)], alone=True))
 
     async def close(self, now: int) -> None:
         await self.farewell(now)

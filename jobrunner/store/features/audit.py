@@ -1,19 +1,18 @@
 """Who did what, as rows: the one place where a record of the audit gets its form."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
 from jobrunner.core.decision import AuditRecord
 from jobrunner.store.rows import text
-from jobrunner.store.statements import AUDIT, Statement
-
-Row = tuple[Statement, tuple[Any, ...]]
+from jobrunner.store.statements import AUDIT, Row
 
 
 def audit_row(record: AuditRecord, at: int, job_id: str | None = None) -> Row:
-    return AUDIT, (at, record.event, record.actor, job_id, text(record.fields))
+    return AUDIT.row(
+        at=at, event=record.event, actor=record.actor, job_id=job_id, fields=text(record.fields)
+    )
 
 
 def with_address(rows: Iterable[Row], address: str) -> Iterator[Row]:
@@ -23,5 +22,6 @@ def with_address(rows: Iterable[Row], address: str) -> Iterator[Row]:
 
 
 def _told(row: Row, address: str) -> Row:
-    statement, (*who, fields) = row
-    return statement, (*who, text(msgspec.json.decode(fields) | {"address": address}))
+    said = AUDIT.named(row[1])
+    fields = msgspec.json.decode(said.pop("fields")) | {"address": address}
+    return AUDIT.row(**said, fields=text(fields))

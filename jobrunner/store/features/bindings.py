@@ -5,18 +5,16 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from jobrunner.core.features.bindings import Bind, Binding, Resting, Spot
 from jobrunner.store import statements as sql
 from jobrunner.store.jobs import declarations
 from jobrunner.store.rows import text
-from jobrunner.store.statements import Statement
+from jobrunner.store.statements import Row
 
 Db = sqlite3.Connection
-Row = tuple[Statement, tuple[Any, ...]]
 
 # Whoever rests where a binding matters is in line, up for a claim, held by somebody, timed, or was
 # put aside or paused: each of these is an index, and whatever has ended is in none of them.
@@ -39,10 +37,7 @@ BY_SPOT = RESTING.format(what="d.digest, j.status, j.job_type, count(*)")
 
 def binding_rows(unit: Bind) -> Iterator[Row]:
     for one in unit.bindings:
-        yield sql.BINDING, (
-            one.digest, one.status, one.job_type, one.stage, int(one.settled), one.was,
-            one.changed_at, one.jobs,
-        )  # fmt: skip
+        yield sql.BINDING.row(**structs.asdict(one))
 
 
 def bindings(db: Db) -> tuple[Binding, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from jobrunner.core.decision import AuditRecord, Halt, Unhalt
 from jobrunner.core.features.bulk import (
@@ -22,33 +23,35 @@ from jobrunner.core.job import Paused
 from jobrunner.store import statements as sql
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.rows import text
-from jobrunner.store.statements import Statement
+from jobrunner.store.statements import Row
 
 KEPT_MS = 30 * 86_400_000
 
 Db = sqlite3.Connection
-Row = tuple[Statement, tuple[Any, ...]]
 
 
 def act_rows(unit: Halt | Unhalt | NewBulk | MoreItems | BulkTurned | Ticked) -> Iterator[Row]:
     match unit:
         case Halt(scope, name, paused):
-            yield sql.HALT, (scope, name, paused.by, paused.at, paused.reason)
+            yield sql.HALT.row(scope=scope, name=name, **structs.asdict(paused))
             reason = {"name": name, "reason": paused.reason}
             yield audit_row(AuditRecord(f"{scope}.pause", paused.by, reason), paused.at)
         case Unhalt(scope, name, actor, at, reason):
-            yield sql.UNHALT, (scope, name)
+            yield sql.UNHALT.row(scope=scope, name=name)
             resumed = {"name": name, "reason": reason}
             yield audit_row(AuditRecord(f"{scope}.resume", actor, resumed), at)
         case NewBulk():
-            yield sql.BULK_OLD, (unit.at - KEPT_MS,)
-            yield sql.BULK, (unit.id, text(unit.orders), unit.actor, unit.at)
+            yield sql.BULK_OLD.row(before=unit.at - KEPT_MS)
+            yield sql.BULK.row(
+                uid=unit.id, orders=text(unit.orders), actor=unit.actor, created_at=unit.at
+            )
         case MoreItems():
             for place, job_id in enumerate(unit.job_ids, unit.first):
-                yield sql.BULK_ITEM, (unit.bulk, place, job_id)
+                yield sql.BULK_ITEM.row(bulk=unit.bulk, place=place, job_id=job_id)
         case BulkTurned():
             over = unit.status in ("done", "aborted")
-            yield sql.BULK_TURNED, (unit.bulk, unit.status, unit.at if over else None)
+            ended_at = unit.at if over else None
+            yield sql.BULK_TURNED.row(bulk=unit.bulk, status=unit.status, ended_at=ended_at)
             event = "bulk.started" if unit.status == "running" else f"bulk.{unit.status}"
             said = {"bulk": unit.bulk, "command": unit.command, "total": unit.total}
             yield audit_row(AuditRecord(event, unit.actor, said), unit.at)
@@ -57,7 +60,7 @@ def act_rows(unit: Halt | Unhalt | NewBulk | MoreItems | BulkTurned | Ticked) ->
 
 
 def tick_row(tick: Tick) -> Row:
-    return sql.TICK, (tick.bulk, tick.place, tick.outcome, tick.code, tick.detail)
+    return sql.TICK.row(**structs.asdict(tick))
 
 
 # ---------------------------------------------------------------- questions

@@ -5,11 +5,12 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import structs
+
 from jobrunner.core.decision import (
     AuditRecord,
     Decision,
     EnableEndpoint,
-    Notification,
     Redeliver,
     Tried,
 )
@@ -24,17 +25,16 @@ from jobrunner.core.job import Snapshot
 from jobrunner.store import statements as sql
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.rows import text
-from jobrunner.store.statements import Statement
+from jobrunner.store.statements import Row
 
-Row = tuple[Statement, tuple[Any, ...]]
 Db = sqlite3.Connection
 LAST = 2**63 - 1
 
 
 def notified(decision: Decision, after: Snapshot) -> Iterator[Row]:
     for told in decision.notifications:
-        yield sql.ENDPOINT, (told.owner, told.url)
-        yield sql.DELIVERY, _delivery(told, after)
+        yield sql.ENDPOINT.row(owner=told.owner, url=told.url)
+        yield sql.DELIVERY.row(job=after.row, at=after.updated_at, **structs.asdict(told))
 
 
 def rows_of(unit: Tried | Redeliver | EnableEndpoint) -> Iterator[Row]:
@@ -55,34 +55,34 @@ def touches_others(unit: Tried | Redeliver | EnableEndpoint) -> bool:
 def _tried(unit: Tried) -> Iterator[Row]:
     which = unit.delivery
     note = unit.error if unit.outcome in ("failed", "disabled") else ""
-    yield sql.TRIED, (which, unit.number, unit.outcome, unit.due_at, note)
-    yield sql.TRY, (which, unit.number, unit.at, unit.latency_ms, unit.http_status, unit.error)
+    yield sql.TRIED.row(
+        delivery=which, number=unit.number, outcome=unit.outcome, due_at=unit.due_at, note=note
+    )
+    yield sql.TRY.row(
+        delivery=which, number=unit.number, at=unit.at, latency_ms=unit.latency_ms,
+        http_status=unit.http_status, error=unit.error,
+    )  # fmt: skip
     if unit.outcome == "delivered":
-        yield sql.ENDPOINT_WELL, (which,)
+        yield sql.ENDPOINT_WELL.row(delivery=which)
         return
-    yield sql.ENDPOINT_FAILS, (which, unit.at, unit.error)
+    yield sql.ENDPOINT_FAILS.row(delivery=which, at=unit.at, error=unit.error)
     if unit.outcome == "disabled":
-        yield sql.ENDPOINT_DISABLED, (which, unit.at)
-        yield sql.HELD_BACK, (which,)
+        yield sql.ENDPOINT_DISABLED.row(delivery=which, at=unit.at)
+        yield sql.HELD_BACK.row(delivery=which)
         yield audit_row(AuditRecord("endpoint.disabled", "engine", {"reason": unit.error}), unit.at)
 
 
 def _redelivered(unit: Redeliver) -> Iterator[Row]:
-    yield sql.REDELIVERED, (unit.delivery_id, unit.at)
+    yield sql.REDELIVERED.row(delivery=unit.delivery_id, at=unit.at)
     record = AuditRecord("delivery.redelivered", unit.actor, {"delivery_id": unit.delivery_id})
     yield audit_row(record, unit.at, unit.job_id)
 
 
 def _enabled(unit: EnableEndpoint) -> Iterator[Row]:
-    yield sql.ENDPOINT_ENABLED, (unit.endpoint,)
-    yield sql.LET_GO, (unit.endpoint, unit.at)
+    yield sql.ENDPOINT_ENABLED.row(endpoint=unit.endpoint)
+    yield sql.LET_GO.row(endpoint=unit.endpoint, at=unit.at)
     record = AuditRecord("endpoint.enabled", unit.actor, {"endpoint": unit.endpoint})
     yield audit_row(record, unit.at)
-
-
-def _delivery(told: Notification, job: Snapshot) -> tuple[Any, ...]:
-    at = job.updated_at
-    return told.id, job.row, told.owner, told.lane, told.type, told.body, at, told.url
 
 
 # ---------------------------------------------------------------- questions

@@ -6,37 +6,38 @@ for an early one; when its job is deleted, the name and the ids stay for as long
 
 import sqlite3
 from collections.abc import Iterator
-from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
-from jobrunner.core.decision import Decision, ForgetWebhooks, StoreWebhook, WebhookRow
+from jobrunner.core.decision import Decision, ForgetWebhooks, StoreWebhook
 from jobrunner.core.features.webhooks import KEPT_MS
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Awaited, KeptWebhook, WebhookFacts
 from jobrunner.store import statements as sql
 from jobrunner.store.rows import parsed, text
-from jobrunner.store.statements import Statement
+from jobrunner.store.statements import Row
 
-Row = tuple[Statement, tuple[Any, ...]]
 FORGOTTEN_AT_ONCE = 1_000
 
 
 def heard_rows(decision: Decision, after: Snapshot) -> Iterator[Row]:
     """What a job has been told, and what it awaits from now on, or no more."""
     if decision.webhook is not None:
-        yield sql.WEBHOOK_TOLD, (*_columns(decision.webhook), after.row)
+        yield sql.WEBHOOK_TOLD.row(**structs.asdict(decision.webhook), job=after.row)
     if decision.handed is not None:
         handed = decision.handed
-        yield sql.WEBHOOK_HANDED, (handed.row, after.row)
-        yield sql.AWAIT_PAST, (handed.name, after.row, after.serial, after.updated_at)
-        yield sql.WEBHOOKS_LEFT, (handed.name,)
+        yield sql.WEBHOOK_HANDED.row(webhook=handed.row, job=after.row)
+        yield sql.AWAIT_PAST.row(
+            name=handed.name, job=after.row, serial=after.serial, at=after.updated_at
+        )
+        yield sql.WEBHOOKS_LEFT.row(name=handed.name)
     was, now = _awaited(decision.before), _awaited(after)
     if was and was != now:
-        yield sql.AWAIT_OVER, (was[0], after.row)
+        yield sql.AWAIT_OVER.row(name=was[0], job=after.row)
     if now and was != now:
-        since = after.updated_at - KEPT_MS
-        yield sql.AWAIT, (now[0], after.row, now[1], after.updated_at, since)
+        name, serial = now
+        at = after.updated_at
+        yield sql.AWAIT.row(name=name, job=after.row, serial=serial, at=at, since=at - KEPT_MS)
 
 
 def names_in(decision: Decision) -> Iterator[str]:
@@ -50,18 +51,14 @@ def names_in(decision: Decision) -> Iterator[str]:
 
 def stored_rows(unit: StoreWebhook) -> Iterator[Row]:
     value = None if unit.value is UNSET else text(unit.value)
-    yield sql.WEBHOOK_STORED, (*_columns(unit.webhook), value)
+    yield sql.WEBHOOK_STORED.row(**structs.asdict(unit.webhook), value=value)
 
 
 def forgotten_rows(unit: ForgetWebhooks) -> Iterator[Row]:
-    yield sql.WEBHOOKS_EXPIRED, (unit.kept_before, FORGOTTEN_AT_ONCE)
+    yield sql.WEBHOOKS_EXPIRED.row(before=unit.kept_before, most=FORGOTTEN_AT_ONCE)
     if unit.before is not None:
-        yield sql.WEBHOOKS_FORGOTTEN, (unit.before, FORGOTTEN_AT_ONCE)
-        yield sql.AWAITS_FORGOTTEN, (unit.before, FORGOTTEN_AT_ONCE)
-
-
-def _columns(row: WebhookRow) -> tuple[Any, ...]:
-    return row.source, row.webhook_id, row.name, row.at, int(row.applied), row.reason
+        yield sql.WEBHOOKS_FORGOTTEN.row(before=unit.before, most=FORGOTTEN_AT_ONCE)
+        yield sql.AWAITS_FORGOTTEN.row(before=unit.before, most=FORGOTTEN_AT_ONCE)
 
 
 def _awaited(job: Snapshot | None) -> tuple[str, int] | None:
