@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from jobrunner import app
 from jobrunner.actors import Answer
 from jobrunner.bench.compare import CREDITS, Address
-from jobrunner.config.settings import Config, WorkflowSettings, load
+from jobrunner.config.reading import load
+from jobrunner.config.settings import Config, WorkflowSettings
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.core.questions import Token

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobrunner.config.settings import Config, load
+from jobrunner.config.reading import load
+from jobrunner.config.settings import Config
 from tests.cli.conftest import Command
 from tests.served import clean, serving
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobrunner.config.settings import Config, RetrySettings, WorkflowSettings, is_loopback, load
+from jobrunner.config.contradictions import is_loopback
+from jobrunner.config.reading import load
+from jobrunner.config.settings import Config, RetrySettings, WorkflowSettings
 from jobrunner.errors import Misconfigured
 
 SHIPPED = Path(__file__).resolve().parents[2] / "config.toml"

@@ -135,7 +135,7 @@ def test_the_defaults_of_settings(tmp_path: Path) -> None:
 
 
 def cli_config(file: Path) -> Config:
-    from jobrunner.config.settings import load
+    from jobrunner.config.reading import load
 
     return load(file, {})
 

@@ -19,7 +19,8 @@ import jobrunner.testing
 from jobrunner import Context, Definition, PlainContext, Stage
 from jobrunner.check.checking import check
 from jobrunner.config import overrides
-from jobrunner.config.settings import Config, load
+from jobrunner.config.reading import load
+from jobrunner.config.settings import Config
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.stages.distributions import KINDS, PREFIX
 from jobrunner.testing import providers

@@ -32,7 +32,8 @@ import anyio
 
 import jobrunner
 from jobrunner import app
-from jobrunner.config import settings
+from jobrunner.config.reading import load
+from jobrunner.config.settings import Config
 
 PACKAGE = str(Path(jobrunner.__file__).parent) + os.sep
 PATIENCE_S = 30
@@ -205,13 +206,13 @@ def measure() -> dict[str, list[Step]]:
         threading.setprofile(recorder)
         sys.setprofile(recorder)
         try:
-            return anyio.run(_walked, settings.load(file, {}), recorder)
+            return anyio.run(_walked, load(file, {}), recorder)
         finally:
             sys.setprofile(None)
             threading.setprofile(None)
 
 
-async def _walked(config: settings.Config, recorder: Recorder) -> dict[str, list[Step]]:
+async def _walked(config: Config, recorder: Recorder) -> dict[str, list[Step]]:
     async with app.running(config, _unheard) as service:
         client = Client(service.url, str(service.first_token), recorder)
         await anyio.to_thread.run_sync(client.run)

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from cyclopts import CycloptsError, Parameter
 
-from jobrunner.config.settings import DURATIONS, Config, load
+from jobrunner.config.reading import DURATIONS, load
+from jobrunner.config.settings import Config
 
 Output = Annotated[Literal["table", "json", "ids"], Parameter(alias="-o")]
 
