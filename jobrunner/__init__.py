@@ -40,11 +40,11 @@ from jobrunner.errors import PermanentFailure, Refused, Rejected, RetryableFailu
 from jobrunner.files.wholeness import cut_short
 from jobrunner.outgoing.calls import Fetched, Patience, Reply
 from jobrunner.providers import openai_like, replicate_like
+from jobrunner.stages import lent_environment
 from jobrunner.stages.api import Stage, stage
 from jobrunner.stages.companions import Companion, Hosting, Opened, companion
 from jobrunner.stages.context import Context, PlainContext
 from jobrunner.stages.outcomes import AwaitCallback, Done, Partial
-from jobrunner.stages.process.lent_environment import lent_environment
 from jobrunner.stages.requests import Held
 from jobrunner.stages.sources import Heard, Source
 

@@ -6,8 +6,9 @@ from cyclopts import App, Parameter
 from msgspec.structs import asdict
 
 from jobrunner.cli.frame import printing
-from jobrunner.cli.frame.file import OPERATOR, clock, file_or_none, ids
+from jobrunner.cli.frame.file import OPERATOR, file_or_none
 from jobrunner.cli.frame.options import Asking, Listing, positive
+from jobrunner.cli.frame.system import clock, ids
 from jobrunner.core.credits import granted_otherwise
 from jobrunner.core.decision import Clash, Grant
 from jobrunner.errors import Refused

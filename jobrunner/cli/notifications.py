@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from jobrunner.cli.frame import printing
-from jobrunner.cli.frame.file import ids
 from jobrunner.cli.frame.options import Asking, Ids, Listing, Where, positive, spelled_out
+from jobrunner.cli.frame.system import ids
 from jobrunner.ports import SystemFiles
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from jobrunner.cli.frame import printing
-from jobrunner.cli.frame.file import OPERATOR, clock, commit, file_or_none, ids
+from jobrunner.cli.frame.file import OPERATOR, commit, file_or_none
 from jobrunner.cli.frame.options import Asking, Listing, not_negative, seconds
+from jobrunner.cli.frame.system import clock, ids
 from jobrunner.core.decision import Grant, NewToken, RevokeToken
 from jobrunner.core.features.tokens import replaced
 from jobrunner.core.questions import Token

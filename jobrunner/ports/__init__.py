@@ -6,7 +6,7 @@ imports time, random, uuid, secrets, threading, subprocess, socket or tempfile, 
 runs on a simulated world, and no line of it ever asks which world that is.
 """
 
-from jobrunner.ports.children import LENT, SystemChild, SystemChildren, one_at_a_time
+from jobrunner.ports.children import SystemChild, SystemChildren, lent_environment, one_at_a_time
 from jobrunner.ports.clock import SystemClock, SystemIds
 from jobrunner.ports.disk import SystemFiles, digest
 from jobrunner.ports.network import (
@@ -43,7 +43,6 @@ def system_ports() -> Ports:
 
 
 __all__ = [
-    "LENT",
     "Child",
     "Children",
     "Clock",
@@ -63,6 +62,7 @@ __all__ = [
     "Watchdog",
     "bound_send_buffer",
     "digest",
+    "lent_environment",
     "one_at_a_time",
     "raise_open_files",
     "system_ports",

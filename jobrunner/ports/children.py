@@ -18,6 +18,12 @@ T = TypeVar("T")
 LENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 
 
+def lent_environment(*names: str) -> dict[str, str]:
+    """Lend a program that a plugin starts what finds programs, languages and the time zone, and
+    ``names``; no key of anybody's, since every key of the service stands in the environment."""
+    return {name: os.environ[name] for name in (*LENT, *names) if name in os.environ}
+
+
 class SystemChildren:
     def __init__(self) -> None:
         self._strays: set[asyncio.Future[Any]] = set()
@@ -56,14 +62,13 @@ class SystemChildren:
         life, held = os.pipe()
         try:
             told = json.dumps({**orders, "out": out, "life": life})
-            environment = {name: os.environ[name] for name in (*LENT, *names) if name in os.environ}
             process = await asyncio.create_subprocess_exec(
                 *program,
                 told,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
-                env=environment | {"HOME": folder, "TMPDIR": folder},
+                env=lent_environment(*names) | {"HOME": folder, "TMPDIR": folder},
                 cwd=folder,
                 pass_fds=(out, life),
                 start_new_session=True,

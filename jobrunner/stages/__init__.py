@@ -14,6 +14,7 @@ the timers table, so that they survive whatever happens to the code that runs he
 """
 
 from jobrunner.errors import PermanentFailure, Rejected, RetryableFailure
+from jobrunner.ports import lent_environment
 from jobrunner.stages.api import Stage, stage
 from jobrunner.stages.context import Context, Given, Host, PlainContext
 from jobrunner.stages.outcomes import AwaitCallback, Done, Partial
@@ -34,6 +35,7 @@ __all__ = [
     "Rejected",
     "RetryableFailure",
     "Stage",
+    "lent_environment",
     "run_attempt",
     "stage",
 ]

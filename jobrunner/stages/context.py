@@ -389,3 +389,8 @@ def stored(name: str, value: Any) -> Any:
     if len(data) > KEPT_MAX:
         raise PermanentFailure("CANNOT_KEEP", f"{name!r} is {len(data)} bytes; {KEPT_MAX} are kept")
     return msgspec.json.decode(data)
+
+
+def given_of(context: _Known[Any]) -> Given:
+    """Tell what this context was made from, to make another form of it."""
+    return context._given

@@ -123,14 +123,15 @@ def unasked(tree: Tree) -> list[str]:
     )
 
 
+PYTEST_PLUGINS = frozenset(  # as pyproject.toml names them
+    {"jobrunner.testing.kit.fixture", "jobrunner.testing.kit.provider_fixtures"}
+)
+
+
 def _is_entrance(path: PurePosixPath, tree: Tree) -> bool:
     """It is run by itself, or named in pyproject or in the table of commands."""
     begins = '__name__ == "__main__"' in tree[path] or path.stem == "__main__"
-    named = {
-        "jobrunner",
-        "jobrunner.testing.kit.fixture",
-        "jobrunner.testing.kit.provider_fixtures",
-    }
+    named = {"jobrunner", *PYTEST_PLUGINS}
     return begins or _dotted(path) in named or _room(path) == "cli"
 
 
@@ -243,7 +244,8 @@ def namesakes(tree: Tree) -> list[str]:
 
 
 def for_tests_only(tree: Tree) -> list[str]:
-    """Public functions that the product itself never names again."""
+    """Public functions that the product itself never names again, but for the hooks that pytest
+    calls in its plugins."""
     words = Counter(
         word for path in _of(tree, "jobrunner", "plugins") for word in _words(path, tree)
     )
@@ -255,6 +257,7 @@ def for_tests_only(tree: Tree) -> list[str]:
         and not node.name.startswith("_")
         and not node.decorator_list
         and words[node.name] == 0
+        and not (node.name.startswith("pytest_") and _dotted(path) in PYTEST_PLUGINS)
     )
 
 

@@ -52,6 +52,8 @@ PLANTED: list[tuple[str, dict[str, str]]] = [
     ("classes", {"core/a.py": "class Call: ...", "http/b.py": "class Call: ..."}),
     ("namesakes", {"core/door.py": "", "http/door.py": ""}),
     ("for_tests_only", {"core/a.py": "def nobody_needs_this(): ..."}),
+    ("for_tests_only", {"core/a.py": "def pytest_addoption(): ..."}),
+    ("for_tests_only", {"testing/kit/fixture.py": "def nobody_needs_this(): ..."}),
     ("private", {"core/a.py": "from jobrunner.core.b import _x"}),
     ("private", {"core/a.py": "other._secret()"}),
     ("sizes", {"core/a.py": LONG}),
@@ -93,6 +95,7 @@ FINE: list[tuple[str, dict[str, str]]] = [
     ("opened", {"store/a.py": "open(1)"}),
     ("private", {"core/a.py": "class A:\n    def f(self, other):\n        self._x = other._x"}),
     ("for_tests_only", {"core/a.py": "def f(): ...", "core/b.py": "f()"}),
+    ("for_tests_only", {"testing/kit/fixture.py": "def pytest_addoption(): ..."}),
 ]
 
 

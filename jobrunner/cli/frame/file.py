@@ -1,4 +1,4 @@
-"""The store's file, while the service is down. What is done here is done by the ``operator``."""
+"""The store's file, used while the service is down, in the name of the ``operator``."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING
 from jobrunner.cli.frame.options import Asking
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.errors import Misconfigured, Refused, Unreachable
-from jobrunner.ports import SystemClock, SystemIds
 
 if TYPE_CHECKING:
     from jobrunner.store.store import Store
 
 OPERATOR = "operator"
 CODE_OF_CLASH = {"missing": "NOT_FOUND", "exists": "ALREADY_EXISTS"}
-
-clock = SystemClock()
-ids = SystemIds(clock)
 
 
 @asynccontextmanager

@@ -12,8 +12,8 @@ import aiohttp
 import msgspec
 from cyclopts import CycloptsError
 
-from jobrunner.cli.frame.file import clock
 from jobrunner.cli.frame.options import Asking
+from jobrunner.cli.frame.system import clock
 from jobrunner.config.settings import PUBLIC_URL, Config
 from jobrunner.errors import Refused, Unreachable
 

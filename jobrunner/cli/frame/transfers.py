@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from jobrunner.cli.frame.file import clock
 from jobrunner.cli.frame.service import RunningService, part
+from jobrunner.cli.frame.system import clock
 from jobrunner.errors import JobrunnerError, Refused, Unreachable
 
 BLOCK = 256 * 1024

@@ -17,7 +17,7 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.messages import Report
 from jobrunner.stages import Context, Done, Partial, PermanentFailure, Rejected, RetryableFailure
 from jobrunner.stages.api import Stage, is_async
-from jobrunner.stages.context import Host, PlainContext
+from jobrunner.stages.context import Host, PlainContext, given_of
 from jobrunner.stages.requests import Answer, Question
 from jobrunner.testing.kit.attempt import at_once
 from jobrunner.testing.simulation.declared import needed
@@ -70,7 +70,7 @@ async def _plainly(work: Callable[[PlainContext[Any]], Any], ctx: Context[Any]) 
     """A plain function does everything in one moment; somewhere before or after it may be cut off.
     What it said is told in its order, when it has ended."""
     later = _Later(ctx._host)
-    plain = PlainContext(ctx._given, later, ctx.params, at_once)
+    plain = PlainContext(given_of(ctx), later, ctx.params, at_once)
     await anyio.sleep(SCENE.get().draw.choice(TAKES_S))
     try:
         return work(plain)
