@@ -3,6 +3,7 @@ do not change when a line moves. What offended when a rule came is listed in ``o
 that list may only shrink."""
 
 import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
@@ -50,6 +51,11 @@ FILE_VERBS = frozenset(
         "write_bytes",
         "write_text",
     }
+)
+HARD_BEGINNINGS = re.compile(r"(?:What|Who|Whose|Whoever|Whether|Nobody who)\b")
+HARD_WORDS = re.compile(
+    r"\b(?:in the house|puts? aside|nothing any more|nonsense|is passed over|all the same)\b",
+    re.IGNORECASE,
 )
 # One word for each feature: files of these names may stand in as many rooms as they like.
 FEATURES = frozenset(
@@ -334,6 +340,26 @@ def _long_functions(path: PurePosixPath, tree: Tree) -> Iterator[str]:
                 yield node.name
 
 
+def voice(tree: Tree) -> list[str]:
+    """First lines that do not say what is done, and words that a newcomer stumbles over."""
+    found = []
+    for path in (one for one in _of(tree, "jobrunner", "plugins") if one.suffix == ".py"):
+        found += [f"{_dotted(path)}: {name}" for name in _hard_to_begin(_parsed(path, tree))]
+        found += [f"{_dotted(path)}: says {words!r}" for words in HARD_WORDS.findall(tree[path])]
+    return sorted(set(found))
+
+
+def _hard_to_begin(tree: ast.AST, above: str = "") -> Iterator[str]:
+    """Whose first line begins with a word that puts off the verb, by their names."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            if HARD_BEGINNINGS.match(ast.get_docstring(node) or ""):
+                yield f"{above}{node.name}"
+            yield from _hard_to_begin(node, f"{above}{node.name}.")
+    if isinstance(tree, ast.Module) and HARD_BEGINNINGS.match(ast.get_docstring(tree) or ""):
+        yield "the module"
+
+
 def _of(tree: Tree, *tops: str) -> list[PurePosixPath]:
     return [path for path in tree if path.parts[0] in tops and "tests" not in path.parts]
 
@@ -382,4 +408,5 @@ RULES: tuple[Callable[[Tree], list[str]], ...] = (
     for_tests_only,
     private,
     sizes,
+    voice,
 )

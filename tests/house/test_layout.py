@@ -57,6 +57,10 @@ PLANTED: list[tuple[str, dict[str, str]]] = [
     ("private", {"core/a.py": "from jobrunner.core.b import _x"}),
     ("private", {"core/a.py": "other._secret()"}),
     ("sizes", {"core/a.py": LONG}),
+    ("voice", {"core/a.py": '"""What the core knows."""'}),
+    ("voice", {"core/a.py": 'class A:\n    def f(self):\n        """Who asked first."""'}),
+    ("voice", {"core/a.py": 'x = "the job is put aside"'}),
+    ("voice", {"core/a.py": "x = 1  # a stage in the house"}),
     ("sizes", {"core/a.py": "x = 1\n" * 401}),
     ("sizes", {f"core/a{number}.py": "" for number in range(25)}),
 ]
@@ -96,6 +100,7 @@ FINE: list[tuple[str, dict[str, str]]] = [
     ("private", {"core/a.py": "class A:\n    def f(self, other):\n        self._x = other._x"}),
     ("for_tests_only", {"core/a.py": "def f(): ...", "core/b.py": "f()"}),
     ("for_tests_only", {"testing/kit/fixture.py": "def pytest_addoption(): ..."}),
+    ("voice", {"core/a.py": 'def f():\n    """Say what was asked, and who asked."""'}),
 ]
 
 
