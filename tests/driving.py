@@ -14,12 +14,12 @@ import msgspec
 from jobrunner.core.decide import born, decide, derived_parts, keys_of, needs
 from jobrunner.core.decision import (
     AuditRecord,
+    CreditEntry,
     DeadLetter,
     Decision,
+    EdgeTaken,
     Effect,
-    Hop,
     KeyRow,
-    LedgerEntry,
     LogEvent,
     NoOp,
 )
@@ -68,8 +68,8 @@ class World:
         self.jobs: dict[str, Snapshot] = {}
         self.keys: dict[tuple[str, str], tuple[str, KeyRow]] = {}
         self.events: dict[tuple[str, str], SeenEvent] = {}
-        self.hops: list[tuple[str, int, Hop]] = []
-        self.ledger: list[tuple[str, LedgerEntry]] = []
+        self.hops: list[tuple[str, int, EdgeTaken]] = []
+        self.ledger: list[tuple[str, CreditEntry]] = []
         self.audits: list[tuple[str, AuditRecord]] = []
         self.dead_letters: list[tuple[str, DeadLetter]] = []
         self.assets: list[tuple[str, Asset]] = []

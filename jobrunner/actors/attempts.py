@@ -17,7 +17,7 @@ from jobrunner.actors.shared import World
 from jobrunner.actors.stage_input import given
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.actors.tasks import Crew
-from jobrunner.core.decision import Lines
+from jobrunner.core.decision import LogLines
 from jobrunner.core.engine_events import LOG_LINES_MAX
 from jobrunner.core.job import Attempt, Failure, Snapshot
 from jobrunner.core.messages import Ended
@@ -140,7 +140,7 @@ class RunningAttempts:
             with suppress(JobrunnerError):
                 clean = self._world.surroundings.redaction
                 kept = (*attempt.log, *map(clean, lines))[-LOG_LINES_MAX:]
-                await self._world.commit(Lines(job.id, attempt.serial, kept))
+                await self._world.commit(LogLines(job.id, attempt.serial, kept))
 
     async def _tried(self, job: Snapshot, attempt: Attempt, host: AttemptHost) -> Ended:
         """A fault around the stage costs what one in it does: this attempt, and nothing else."""

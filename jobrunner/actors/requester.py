@@ -7,7 +7,7 @@ itself begins without either, whoever's request was the occasion.
 
 from contextvars import ContextVar
 
-from jobrunner.core.decision import Asked, Unit
+from jobrunner.core.decision import Addressed, Unit
 
 # Nobody's, where they are empty.
 REQUEST: ContextVar[str] = ContextVar("request", default="")
@@ -20,7 +20,7 @@ def asked(unit: Unit) -> Unit:
 
 
 def asked_from(address: str, unit: Unit) -> Unit:
-    return Asked(unit, address) if address else unit
+    return Addressed(unit, address) if address else unit
 
 
 def ask_for_nobody() -> None:

@@ -19,7 +19,7 @@ from jobrunner.core.declaration.workflow import Money
 from jobrunner.core.steps import rests
 
 
-class Purse(Struct, frozen=True):
+class CreditState(Struct, frozen=True):
     """Where a job stands, how its money stands, what moved in the current run, and whether that
     run is still open."""
 
@@ -32,7 +32,7 @@ class Purse(Struct, frozen=True):
 class Step(Struct, frozen=True):
     """A way tried: where it led, how a trace tells it, and what is wrong with it, if anything."""
 
-    purse: Purse
+    purse: CreditState
     lines: tuple[str, ...]
     problem: str = ""
     place: str = ""
@@ -68,14 +68,14 @@ def _fault(step: Step, story: tuple[str, ...]) -> Fault:
 def _birth(chart: Chart) -> Step:
     initial, money = chart.workflow.initial, chart.workflow.birth.money
     line = f"born in {initial}" + (f" ({money})" if money else "")
-    purse, problem = Purse(initial, "none"), ""
+    purse, problem = CreditState(initial, "none"), ""
     if money:
         purse, problem = _move(purse, money)
     purse = msgspec.structs.replace(purse, live=not rests(chart.states[initial]))
     return Step(purse, (line,), problem or _left_open(chart, purse), "birth")
 
 
-def _try(chart: Chart, purse: Purse, way: Way) -> Step:
+def _try(chart: Chart, purse: CreditState, way: Way) -> Step:
     """The same order as when a job moves: a run is opened, money moves, the state is entered."""
     lines: list[str] = []
     if not chart.walkable(way):
@@ -93,14 +93,16 @@ def _try(chart: Chart, purse: Purse, way: Way) -> Step:
     return _finish(chart, purse, way, tuple(lines))
 
 
-def _lapse(purse: Purse, way: Way) -> Step:
+def _lapse(purse: CreditState, way: Way) -> Step:
     open_still = purse.live and purse.credits == "held"
     problem = "the run is closed while its hold is not settled; settle it before" * open_still
     line = f"{purse.status}: the run is closed by timer: {way.why}"
     return Step(msgspec.structs.replace(purse, live=False), (line,), problem, purse.status)
 
 
-def _hop(chart: Chart, purse: Purse, target: str, money: Money | None) -> tuple[Purse, str]:
+def _hop(
+    chart: Chart, purse: CreditState, target: str, money: Money | None
+) -> tuple[CreditState, str]:
     problem = ""
     closes = rests(chart.states[target])
     if not purse.live and not closes:
@@ -110,7 +112,7 @@ def _hop(chart: Chart, purse: Purse, target: str, money: Money | None) -> tuple[
     return msgspec.structs.replace(purse, status=target, live=purse.live and not closes), problem
 
 
-def _finish(chart: Chart, purse: Purse, way: Way, lines: tuple[str, ...]) -> Step:
+def _finish(chart: Chart, purse: CreditState, way: Way, lines: tuple[str, ...]) -> Step:
     """The money of a command itself, and the end of the walk."""
     place = f"{way.source} -> {way.end}" if way.path else f"{way.why} in {way.source}"
     if way.money and not (way.replays and purse.credits == AFTER[way.money]):
@@ -121,14 +123,14 @@ def _finish(chart: Chart, purse: Purse, way: Way, lines: tuple[str, ...]) -> Ste
     return Step(purse, lines, _left_open(chart, purse), place)
 
 
-def _open_run(purse: Purse) -> tuple[Purse, str]:
+def _open_run(purse: CreditState) -> tuple[CreditState, str]:
     problem = ""
     if purse.credits == "held":
         problem = "a new run begins while the hold of the last one is not settled; settle it before"
     return msgspec.structs.replace(purse, moved=frozenset(), live=True), problem
 
 
-def _move(purse: Purse, money: Money) -> tuple[Purse, str]:
+def _move(purse: CreditState, money: Money) -> tuple[CreditState, str]:
     if purse.credits not in NEEDS[money]:
         return purse, _impossible(purse, money)
     if money in purse.moved:
@@ -137,13 +139,13 @@ def _move(purse: Purse, money: Money) -> tuple[Purse, str]:
     return msgspec.structs.replace(purse, credits=AFTER[money], moved=moved), ""
 
 
-def _impossible(purse: Purse, money: Money) -> str:
+def _impossible(purse: CreditState, money: Money) -> str:
     needed = " or ".join(sorted(NEEDS[money]))
     stands = "nothing is held or charged" if purse.credits == "none" else f"it is {purse.credits}"
     return f"a {money} needs money that is {needed}, and here {stands}"
 
 
-def _left_open(chart: Chart, purse: Purse) -> str:
+def _left_open(chart: Chart, purse: CreditState) -> str:
     ended = chart.states[purse.status].kind in ("settled", "final")
     if not ended or purse.credits != "held":
         return ""

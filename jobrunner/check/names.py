@@ -37,7 +37,7 @@ class Mention(Struct, frozen=True):
     name: str
 
 
-class Door(Struct, frozen=True):
+class Entrance(Struct, frozen=True):
     """A method and a path pattern under which a workflow can be called. ``built_in``: behind the
     pattern that the service keeps for all commands."""
 
@@ -372,17 +372,17 @@ def _route(definition: Definition, route: Route) -> Iterator[Fault]:
         yield Fault("route", f"{place}: {problem}", (place, "here: a call could not be answered"))
 
 
-def _doors(workflow: Workflow) -> Iterator[Door]:
+def _doors(workflow: Workflow) -> Iterator[Entrance]:
     for route in workflow.routes:
-        yield Door(route.method, route.path, f"route {route.method} {route.path}")
+        yield Entrance(route.method, route.path, f"route {route.method} {route.path}")
     for command in workflow.commands:
         owner = f"command {command.name}"
-        yield Door("POST", f"/jobs/{{id}}/{command.name}", owner, built_in=True)
+        yield Entrance("POST", f"/jobs/{{id}}/{command.name}", owner, built_in=True)
         for alias in command.aliases:
-            yield Door("POST", alias.removeprefix("POST "), owner)
+            yield Entrance("POST", alias.removeprefix("POST "), owner)
 
 
-def _overlap(door: Door, path: str) -> bool:
+def _overlap(door: Entrance, path: str) -> bool:
     """A call might mean either. The pattern that all commands live behind is no rival of theirs."""
     one, other = door.path.strip("/").split("/"), path.strip("/").split("/")
     if len(one) != len(other) or (door.built_in and "{" in other[-1]):

@@ -9,10 +9,13 @@ from jobrunner.cli.bulk import bulk
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.options import Ids, Listing, pairs, parameters, positive, spelled_out
 from jobrunner.cli.frame.service import RunningService, part, service
+from jobrunner.core.declaration.happenings import NAMES
 
 app = App(name="job", help="Jobs of the running service.")
 
 Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
+
+HAPPENINGS = f"Of what to tell there instead: {', '.join(NAMES)}; again for more."
 
 COLUMNS = ("id", "workflow", "job_type", "status", "progress", "user_id", "created_at")
 HISTORY = ("version", "hop", "at", "from_status", "to_status", "trigger", "actor", "reason")
@@ -33,7 +36,7 @@ async def submit(
     run_at: str | None = None,
     label: Many = None,
     notify_url: str | None = None,
-    notify_on: Many = None,
+    notify_on: Annotated[Many, Parameter(help=HAPPENINGS)] = None,
     listing: Listing = Listing(),
 ) -> None:
     """Submit a job; what is printed is the job, with `-o ids` its id.
@@ -50,8 +53,6 @@ async def submit(
         NAME=VALUE; again for more.
     notify_url
         Where to tell that it has ended or settled.
-    notify_on
-        Of what to tell there instead: ended, settled, waiting, stuck, transition; again for more.
     """
     given: dict[str, Any] = {"job_type": job_type, "idempotency_key": key, "run_at": run_at}
     given |= {"notify_url": notify_url, "notify_on": notify_on or None}

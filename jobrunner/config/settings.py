@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from jobrunner.config.environment import fold
+from jobrunner.core.declaration.happenings import NAMES, Happening
 
 PUBLIC_URL = r"https?://[^\s/?#@]+(/[^\s?#]*)?"
 
@@ -33,9 +34,10 @@ Text = Annotated[str, Meta(min_length=1, description="text that is not empty")]
 Texts = Annotated[tuple[Text, ...], Meta(description="a list of texts")]
 Space = Annotated[int, Meta(ge=0, le=2**53, description='a size, 0 for none: like "256MiB"')]
 Address = Annotated[str, Meta(description="a URL with http or https, or empty text")]
+QUOTED = [f'"{name}"' for name in NAMES]
 Happenings = Annotated[
-    tuple[Literal["ended", "settled", "waiting", "stuck", "transition"], ...],
-    Meta(description='a list of "ended", "settled", "waiting", "stuck" and "transition"'),
+    tuple[Happening, ...],
+    Meta(description=f"a list of {', '.join(QUOTED[:-1])} and {QUOTED[-1]}"),
 ]
 Mode = Annotated[Literal["tokens", "none"], Meta(description='"tokens" or "none"')]
 Anything = Annotated[Any, Meta(description="any value")]

@@ -7,12 +7,12 @@ number counts over the job's life, so that a late result is always recognised.
 
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from jobrunner.core.decision import StartStage, StopStage
 from jobrunner.core.declaration.workflow import EXTERNAL, Retry
 from jobrunner.core.draft import Cause, Draft
-from jobrunner.core.job import Attempt, Failure, Lock, Snapshot
+from jobrunner.core.job import Attempt, Failure, HeldLock, Snapshot
 from jobrunner.core.messages import Ended, Recovered
 
 OUR_STAGE = "stage"
@@ -61,14 +61,14 @@ def rebind(draft: Draft, stage: str) -> None:
     _hand_over(draft, attempt)
 
 
-def lock_for(draft: Draft, scope: str, outside: bool) -> Lock:
+def lock_for(draft: Draft, scope: str, outside: bool) -> HeldLock:
     """The right to work in this scope, for whoever the work is: the house, or somebody outside."""
     run_id, epoch = draft.job.run_id, draft.case.moment.epoch
     if not outside:
-        return Lock(scope, run_id, "stage", epoch)
+        return HeldLock(scope, run_id, "stage", epoch)
     lease_s = draft.definition.workflow.lease_s
     until = draft.now + int(lease_s * 1000) if lease_s else None
-    return Lock(scope, run_id, "external", epoch, until)
+    return HeldLock(scope, run_id, "external", epoch, until)
 
 
 def hold(draft: Draft, holder: str, claimant: str = "") -> Attempt:
@@ -184,7 +184,7 @@ def attempt_of(job: Snapshot) -> Attempt:
 def amend(draft: Draft, **changes: Any) -> Attempt:
     """The open attempt, changed."""
     assert draft.job.attempt is not None
-    attempt = msgspec.structs.replace(draft.job.attempt, **changes)
+    attempt = replace(draft.job.attempt, **changes)
     draft.attempts[attempt.serial] = attempt
     draft.set(attempt=attempt)
     return attempt
@@ -246,13 +246,15 @@ def _limit(draft: Draft, attempt: Attempt) -> None:
         draft.arm("limit", draft.now + int(state.limit_s * 1000))
     draft.set(
         locks=tuple(
-            Lock(lock.scope, lock.run_id, "stage", draft.case.moment.epoch)
+            HeldLock(lock.scope, lock.run_id, "stage", draft.case.moment.epoch)
             for lock in draft.job.locks
         )
     )
 
 
-def _renewed(lock: Lock, until: int) -> Lock:
+def _renewed(lock: HeldLock, until: int) -> HeldLock:
     if lock.holder != "external":
         return lock
-    return Lock(lock.scope, lock.run_id, lock.holder, lock.epoch, max(until, lock.lease_until or 0))
+    return HeldLock(
+        lock.scope, lock.run_id, lock.holder, lock.epoch, max(until, lock.lease_until or 0)
+    )

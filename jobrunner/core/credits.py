@@ -3,7 +3,7 @@ decided here is only whether it may happen now, and that it happens once a run."
 
 from typing import Literal
 
-from jobrunner.core.decision import Grant, LedgerEntry
+from jobrunner.core.decision import CreditEntry, Grant
 from jobrunner.core.declaration.workflow import Definition, Money
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Snapshot
@@ -39,7 +39,7 @@ def move_money(draft: Draft, kind: Money | None, reason: str | None = None) -> R
     assert job.credits in NEEDS[kind], f"{kind} of job {job.id} while its credits are {job.credits}"
     if kind in ("hold", "charge") and (short := _too_little(draft)):
         return short
-    draft.ledger.append(LedgerEntry(kind, job.cost, job.user_id, job.run_id, reason or ""))
+    draft.ledger.append(CreditEntry(kind, job.cost, job.user_id, job.run_id, reason or ""))
     draft.log(f"credits.{AFTER[kind]}", amount=job.cost)
     draft.set(credits=AFTER[kind])
     return None

@@ -14,7 +14,7 @@ from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, T
 from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Paused, Snapshot
 
 
-class Hop(Struct, frozen=True):
+class EdgeTaken(Struct, frozen=True):
     """One edge taken. The first hop of a job has no ``from_status``."""
 
     from_status: str | None
@@ -26,7 +26,7 @@ class Hop(Struct, frozen=True):
     event_id: str | None = None
 
 
-class LedgerEntry(Struct, frozen=True):
+class CreditEntry(Struct, frozen=True):
     """Credits moved on behalf of a run; unique by (job, run, kind). ``amount`` is positive."""
 
     kind: str
@@ -132,8 +132,8 @@ class Decision(Struct, frozen=True):
 
     before: Snapshot | None
     after: Snapshot
-    hops: tuple[Hop, ...] = ()
-    ledger: tuple[LedgerEntry, ...] = ()
+    hops: tuple[EdgeTaken, ...] = ()
+    ledger: tuple[CreditEntry, ...] = ()
     audits: tuple[AuditRecord, ...] = ()
     dead_letters: tuple[DeadLetter, ...] = ()
     attempts: tuple[Attempt, ...] = ()
@@ -329,7 +329,7 @@ class ForgetWebhooks(Struct, frozen=True, tag=True):
     before: int | None
 
 
-class Lines(Struct, frozen=True, tag=True):
+class LogLines(Struct, frozen=True, tag=True):
     """What the stage of an attempt wrote that was ended before it; all its lines."""
 
     job_id: str
@@ -337,7 +337,7 @@ class Lines(Struct, frozen=True, tag=True):
     lines: tuple[str, ...]
 
 
-class Asked(Struct, frozen=True, tag=True):
+class Addressed(Struct, frozen=True, tag=True):
     """A unit that somebody asks for from this address; what it leaves in the audit says so."""
 
     unit: "Unit"
@@ -345,8 +345,8 @@ class Asked(Struct, frozen=True, tag=True):
 
 
 Unit = (
-    Asked
-    | Lines
+    Addressed
+    | LogLines
     | Shelve
     | Unshelve
     | Unreadable

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from jobrunner.core.decision import (
     AuditRecord,
+    CreditEntry,
     DeadLetter,
     Decision,
+    EdgeTaken,
     Effect,
     EventRow,
     Handed,
-    Hop,
-    LedgerEntry,
     LogEvent,
 )
 from jobrunner.core.declaration.workflow import Definition, State, Trigger
@@ -86,8 +86,8 @@ class Draft:
         self.report = Report()
         self.unfit: dict[str, str] = {}
         self.event: EventRow | None = None
-        self.hops: list[Hop] = []
-        self.ledger: list[LedgerEntry] = []
+        self.hops: list[EdgeTaken] = []
+        self.ledger: list[CreditEntry] = []
         self.audits: list[AuditRecord] = []
         self.dead_letters: list[DeadLetter] = []
         self.attempts: dict[int, Attempt] = {}

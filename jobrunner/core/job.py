@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.declaration.workflow import Kind, Trigger
+from jobrunner.core.declaration.states import Kind, Trigger
 
 JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -77,7 +77,7 @@ class Asset(Struct, frozen=True, omit_defaults=True):
     created_at: int = 0
 
 
-class Sent(Struct, frozen=True, omit_defaults=True):
+class SentFile(Struct, frozen=True, omit_defaults=True):
     """A file that an outside worker sent and no report has named yet. With ``artifact`` a report
     need not name it."""
 
@@ -117,10 +117,10 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     log: tuple[str, ...] = ()
     source: str = ""
     claimant: str = ""
-    sent: tuple[Sent, ...] = ()
+    sent: tuple[SentFile, ...] = ()
 
 
-class Lock(Struct, frozen=True, omit_defaults=True):
+class HeldLock(Struct, frozen=True, omit_defaults=True):
     """The right of one run to work on the job in one scope.
 
     Holder ``stage`` is void when its epoch is; ``external`` survives a restart until its lease."""
@@ -216,7 +216,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     serial: int = 0
     tries: dict[str, tuple[int, int]] = {}
     worked: str = ""
-    locks: tuple[Lock, ...] = ()
+    locks: tuple[HeldLock, ...] = ()
     timers: tuple[Timer, ...] = ()
     line_at: int | None = None
     failure_code: str | None = None
@@ -267,7 +267,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
         """A run is open: somebody, or the engine itself, is to take this job on."""
         return self.run is not None and self.run.live
 
-    def lock(self, scope: str) -> Lock | None:
+    def lock(self, scope: str) -> HeldLock | None:
         return next((lock for lock in self.locks if lock.scope == scope), None)
 
     def timer(self, purpose: str) -> Timer | None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jobrunner.core.attempts import end, lock_for, open_attempt, quit_attempt
 from jobrunner.core.credits import move_money
-from jobrunner.core.decision import AuditRecord, DeadLetter, Hop
+from jobrunner.core.decision import AuditRecord, DeadLetter, EdgeTaken
 from jobrunner.core.declaration.ask import Ask
 from jobrunner.core.declaration.functions import permitted
 from jobrunner.core.declaration.workflow import Edge, Guard, State, Trigger
@@ -172,12 +172,12 @@ def _is_failure(state: State) -> bool:
     return bool(state.fails) or state.ends in ("failed", "expired", "rejected")
 
 
-def hop(draft: Draft, source: str | None, target: str, cause: Cause) -> Hop:
+def hop(draft: Draft, source: str | None, target: str, cause: Cause) -> EdgeTaken:
     trigger = cause.trigger
     event_id = draft.event.event_id if draft.event else None
     by_hand = trigger in ("user", "admin", "workflow")
     actor = draft.actor.name if by_hand else trigger
-    return Hop(source, target, trigger, actor, cause.reason, draft.job.run_id, event_id)
+    return EdgeTaken(source, target, trigger, actor, cause.reason, draft.job.run_id, event_id)
 
 
 def _leave(draft: Draft, target: str, cause: Cause) -> None:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from jobrunner.core.declaration.workflow import Definition, Edge, State, Workflow
-from jobrunner.drawing.layout import Layout, Link, Point, Size, layered
+from jobrunner.drawing.layout import BoxLink, Layout, Point, Size, layered
 
 MANY = 4
 NAME_PX, TEXT_PX = 8.4, 6.4
@@ -28,7 +28,7 @@ FILLS = {
 RESERVED = frozenset({"as", "class", "default", "direction", "end", "note", "state", "style"})
 
 
-class Move(Struct, frozen=True):
+class Arrow(Struct, frozen=True):
     """Edges to one target that say the same. ``sources`` are several where they are bundled."""
 
     sources: tuple[str, ...]
@@ -53,7 +53,7 @@ def mermaid(workflow: Workflow) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _arrows(move: Move) -> Iterator[str]:
+def _arrows(move: Arrow) -> Iterator[str]:
     label = " · ".join(move.lines).replace(":", "")  # a second colon ends a label there
     if len(move.sources) == 1:
         yield f"    {_id(move.sources[0])} --> {_id(move.target)} : {label}"
@@ -84,18 +84,18 @@ def _id(name: str) -> str:
 # ---------------------------------------------------------------- what is told
 
 
-def _moves(workflow: Workflow) -> list[Move]:
+def _moves(workflow: Workflow) -> list[Arrow]:
     """Every declared pair, those of a kind together if they are many."""
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for source, edges in Definition(workflow).table.items():
         for target, edge in edges.items():
             alike.setdefault((target, _label(edge)), []).append(source)
-    moves: list[Move] = []
+    moves: list[Arrow] = []
     for (target, lines), sources in alike.items():
         if len(sources) >= MANY:
-            moves.append(Move(tuple(sources), target, lines))
+            moves.append(Arrow(tuple(sources), target, lines))
         else:
-            moves += [Move((source,), target, lines) for source in sources]
+            moves += [Arrow((source,), target, lines) for source in sources]
     return moves
 
 
@@ -136,7 +136,7 @@ def svg(workflow: Workflow) -> str:
     moves = [move for move in _moves(workflow) if (move.target,) != move.sources]
     boxes = {name: _box_size(workflow, state) for name, state in _from_the_top(workflow).items()}
     boxes |= {_bundle(move): _text_size(_members(workflow, move)) for move in moves if _many(move)}
-    links = [Link(_bundle(move), move.target, _text_size(move.lines)) for move in moves]
+    links = [BoxLink(_bundle(move), move.target, _text_size(move.lines)) for move in moves]
     layout = layered(boxes, links)
     parts = [*_head(workflow, layout)]
     for move, route in zip(moves, layout.routes, strict=True):
@@ -155,18 +155,18 @@ def _from_the_top(workflow: Workflow) -> dict[str, State]:
     return {state.name: state for state in first}
 
 
-def _many(move: Move) -> bool:
+def _many(move: Arrow) -> bool:
     return len(move.sources) > 1
 
 
-def _bundle(move: Move) -> str:
+def _bundle(move: Arrow) -> str:
     """The box that a line leaves: a state, or the list of many."""
     if not _many(move):
         return move.sources[0]
     return f"{'|'.join(move.sources)}>{move.target}"
 
 
-def _members(workflow: Workflow, move: Move) -> tuple[str, ...]:
+def _members(workflow: Workflow, move: Arrow) -> tuple[str, ...]:
     open_states = {state.name for state in workflow.states if state.kind != "final"}
     if set(move.sources) == open_states:
         return ("from every state", "that is not final")

@@ -23,7 +23,7 @@ class Size(Struct, frozen=True):
     height: float
 
 
-class Link(Struct, frozen=True):
+class BoxLink(Struct, frozen=True):
     """A line between two different boxes, with the size of its label."""
 
     source: str
@@ -59,7 +59,7 @@ class Chain(Struct, eq=False):
     up: bool
 
 
-def layered(boxes: dict[str, Size], links: Sequence[Link]) -> Layout:
+def layered(boxes: dict[str, Size], links: Sequence[BoxLink]) -> Layout:
     """Boxes in the order of the story; the first is the top."""
     upward = _upward(list(boxes), links)
     levels = _levels(list(boxes), links, upward)
@@ -80,7 +80,7 @@ def layered(boxes: dict[str, Size], links: Sequence[Link]) -> Layout:
 # ---------------------------------------------------------------- levels
 
 
-def _upward(names: list[str], links: Sequence[Link]) -> set[int]:
+def _upward(names: list[str], links: Sequence[BoxLink]) -> set[int]:
     """The links that close a circle, as met on a walk from the top: they are drawn upwards."""
     leaving: dict[str, list[int]] = {name: [] for name in names}
     for number, link in enumerate(links):
@@ -103,7 +103,7 @@ def _upward(names: list[str], links: Sequence[Link]) -> set[int]:
     return upward
 
 
-def _levels(names: list[str], links: Sequence[Link], upward: set[int]) -> dict[str, int]:
+def _levels(names: list[str], links: Sequence[BoxLink], upward: set[int]) -> dict[str, int]:
     """The longest way from the top; there are no circles left."""
     levels = dict.fromkeys(names, 0)
     for _ in names:
@@ -118,7 +118,7 @@ def _levels(names: list[str], links: Sequence[Link], upward: set[int]) -> dict[s
 # ---------------------------------------------------------------- rows
 
 
-def _chain(cells: dict[str, Cell], link: Link, up: bool) -> Chain:
+def _chain(cells: dict[str, Cell], link: BoxLink, up: bool) -> Chain:
     first, last = cells[link.source], cells[link.target]
     if up:
         first, last = last, first

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from jobrunner.core.features.notifications import Heard, Post
+from jobrunner.core.features.notifications import Post, TryAnswer
 from jobrunner.errors import PermanentFailure
 from jobrunner.files.space import Room
 from jobrunner.outgoing.calls import BAD_REQUEST, Download, Exchange, Fetched, Reply
@@ -85,7 +85,7 @@ class Outlets:
             raise _impossible(error) from error
         return Fetched(path, done.size, done.sha256, done.content_type, done.final_url)
 
-    async def tell(self, post: Post) -> Heard:
+    async def tell(self, post: Post) -> TryAnswer:
         """A notification: one request, and what came back of it."""
         from jobrunner.outgoing.posts import tell
 

@@ -7,7 +7,7 @@ success nothing is read at all, so that an endpoint that never ends its answer c
 import aiohttp
 from yarl import URL
 
-from jobrunner.core.features.notifications import Heard, Post
+from jobrunner.core.features.notifications import Post, TryAnswer
 from jobrunner.errors import PermanentFailure, RetryableFailure
 from jobrunner.outgoing.calls import Patience
 from jobrunner.outgoing.exchange import OutgoingGate, OutgoingRequest, headers_of
@@ -21,7 +21,7 @@ KIND = {"Content-Type": "application/json"}
 LOCAL = ("localhost", ".localhost", ".local", ".internal", ".home.arpa")
 
 
-async def tell(gate: OutgoingGate, post: Post, patience: Patience = PATIENCE) -> Heard:
+async def tell(gate: OutgoingGate, post: Post, patience: Patience = PATIENCE) -> TryAnswer:
     """What came back. Never raises for what an endpoint does."""
     headers = {**post.headers, **KIND}
     call = OutgoingRequest("POST", post.url, headers, post.body, redirects=0, patience=patience)
@@ -30,9 +30,9 @@ async def tell(gate: OutgoingGate, post: Post, patience: Patience = PATIENCE) ->
         async with gate.answered(call, origins) as answer:
             return await _heard(answer)
     except PermanentFailure as refused:
-        return Heard(error=refused.detail, hopeless=True)
+        return TryAnswer(error=refused.detail, hopeless=True)
     except RetryableFailure as failed:
-        return Heard(error=failed.detail)
+        return TryAnswer(error=failed.detail)
 
 
 def misfit_url(text: str, rules: Rules) -> str | None:
@@ -65,14 +65,14 @@ def _weak(url: URL) -> str | None:
     return None if url.scheme == "https" else f"scheme {url.scheme!r}: it must be https"
 
 
-async def _heard(answer: aiohttp.ClientResponse) -> Heard:
+async def _heard(answer: aiohttp.ClientResponse) -> TryAnswer:
     status = answer.status
     if 200 <= status < 300:
-        return Heard(status)
+        return TryAnswer(status)
     wait_s = retry_after_s(headers_of(answer))
     if 300 <= status < 400:
-        return Heard(status, f"answered {status}: redirects are not followed", wait_s)
-    return Heard(status, f"answered {status}{await _excerpt(answer)}", wait_s)
+        return TryAnswer(status, f"answered {status}: redirects are not followed", wait_s)
+    return TryAnswer(status, f"answered {status}{await _excerpt(answer)}", wait_s)
 
 
 async def _excerpt(answer: aiohttp.ClientResponse) -> str:

@@ -12,9 +12,10 @@ import msgspec
 from msgspec import Struct, structs
 
 from jobrunner.core.decision import (
-    Asked,
+    Addressed,
     AuditRecord,
     Cleared,
+    CreditEntry,
     DeadLetter,
     Decision,
     EnableEndpoint,
@@ -22,8 +23,7 @@ from jobrunner.core.decision import (
     ForgetWebhooks,
     Grant,
     Halt,
-    LedgerEntry,
-    Lines,
+    LogLines,
     NewToken,
     Note,
     QuotaAssert,
@@ -85,7 +85,7 @@ class Work(Struct, frozen=True):
 
 
 def compiled(unit: Unit, fresh_rows: Iterator[int], initial_credits: int) -> Work:
-    if isinstance(unit, Asked):
+    if isinstance(unit, Addressed):
         work = compiled(unit.unit, fresh_rows, initial_credits)
         return structs.replace(work, rows=list(with_address(work.rows, unit.address)))
     if isinstance(unit, Decision):
@@ -192,7 +192,7 @@ def _keys(decision: Decision, job: Snapshot) -> Iterator[Row]:
             yield sql.KEY.row(**said)
 
 
-def _money(entry: LedgerEntry, job: Snapshot, initial_credits: int) -> Iterator[Row]:
+def _money(entry: CreditEntry, job: Snapshot, initial_credits: int) -> Iterator[Row]:
     assert entry.amount > 0, f"a {entry.kind} of {entry.amount} credits is none"
     spendable, held = EFFECT[entry.kind]
     at = job.updated_at
@@ -352,7 +352,7 @@ def _unreadable(unit: Unreadable) -> Work:
     return Work([out, sql.JOB_UNREADABLE.row(why=unit.why, job_id=unit.job_id)], alone=True)
 
 
-def _lines(unit: Lines) -> Work:
+def _lines(unit: LogLines) -> Work:
     log = msgspec.json.encode(unit.lines).decode()
     row = sql.LINES.row(lines=log, job_id=unit.job_id, serial=unit.serial)
     return Work([row], touched=(unit.job_id,))
@@ -377,7 +377,7 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     Cleared: lambda unit: Work([sql.CLEARED.row(folder=unit.folder)]),
     StoreWebhook: lambda unit: Work(list(stored_rows(unit)), touched=(unit.webhook.name,)),
     ForgetWebhooks: lambda unit: Work(list(forgotten_rows(unit)), alone=True),
-    Lines: _lines,
+    LogLines: _lines,
     Remember: lambda unit: Work(list(_remembered(unit)), alone=True),
     Bind: lambda unit: Work(list(binding_rows(unit)), alone=True),
     **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),

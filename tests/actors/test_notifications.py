@@ -18,7 +18,7 @@ from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import Clash, EnableEndpoint, Forget, Notification
 from jobrunner.core.features.deliveries import DeliveryRow
-from jobrunner.core.features.notifications import JITTER, PAUSES_S, Heard, Post, lane_of
+from jobrunner.core.features.notifications import JITTER, PAUSES_S, Post, TryAnswer, lane_of
 from jobrunner.errors import OutcomeUnknown, StorageFull
 from jobrunner.ports import SystemChildren
 from jobrunner.stages import Registry
@@ -30,7 +30,7 @@ from tests.store.factory import DECLARED, birth, job
 
 MASTER = "a secret of twenty-four or more characters"
 DAYS_S = 4 * 86_400.0
-Answers = Callable[[Post], Awaitable[Heard]]
+Answers = Callable[[Post], Awaitable[TryAnswer]]
 
 
 def note(number: int, url: str = "https://a.example/hook", owner: str = "ada") -> Notification:
@@ -66,7 +66,7 @@ class Scene:
     def say(self, event: str, **fields: Any) -> None:
         self.said.append({"event": event, **fields})
 
-    async def send(self, post: Post) -> Heard:
+    async def send(self, post: Post) -> TryAnswer:
         self.sent.append((self.loop.time(), post))
         for name in (post.url, "all"):
             self.under_way[name] = self.under_way.get(name, 0) + 1
@@ -100,13 +100,13 @@ class Scene:
         return [at for at, post in self.sent if post.url == url]
 
 
-async def well(post: Post) -> Heard:
-    return Heard(204)
+async def well(post: Post) -> TryAnswer:
+    return TryAnswer(204)
 
 
 def always(status: int | None, **more: Any) -> Answers:
-    async def answer(post: Post) -> Heard:
-        return Heard(status, f"answered {status}", **more)
+    async def answer(post: Post) -> TryAnswer:
+        return TryAnswer(status, f"answered {status}", **more)
 
     return answer
 
@@ -114,21 +114,21 @@ def always(status: int | None, **more: Any) -> Answers:
 def in_turn(*statuses: int) -> Answers:
     left = list(statuses)
 
-    async def answer(post: Post) -> Heard:
-        return Heard(left.pop(0) if left else 200, "so it goes")
+    async def answer(post: Post) -> TryAnswer:
+        return TryAnswer(left.pop(0) if left else 200, "so it goes")
 
     return answer
 
 
-def slow(clock: SimClock, seconds: float, heard: Heard) -> Answers:
-    async def answer(post: Post) -> Heard:
+def slow(clock: SimClock, seconds: float, heard: TryAnswer) -> Answers:
+    async def answer(post: Post) -> TryAnswer:
         await clock.sleep(seconds)
         return heard
 
     return answer
 
 
-LATE = Heard(error="took too long")
+LATE = TryAnswer(error="took too long")
 
 
 @asynccontextmanager
@@ -337,7 +337,7 @@ def test_a_drain_lets_what_is_under_way_be_written_and_begins_nothing(tmp_path: 
     """R13"""
 
     async def play(scene: Scene) -> None:
-        scene.answers["https://a.example/hook"] = slow(scene.clock, 3, Heard(200))
+        scene.answers["https://a.example/hook"] = slow(scene.clock, 3, TryAnswer(200))
         await scene.tell(*(note(number) for number in range(10)))
         async with anyio.create_task_group() as group:
             group.start_soon(scene.sender.run, group)
@@ -356,9 +356,9 @@ def test_a_job_that_is_deleted_while_it_is_told_of(tmp_path: Path) -> None:
     async def play(scene: Scene) -> None:
         outcome = await scene.tell(note(1))
 
-        async def deleted(post: Post) -> Heard:
+        async def deleted(post: Post) -> TryAnswer:
             await scene.store.commit(Forget(outcome.snapshot, scene.clock.now(), "ada"))
-            return Heard(500, "no")
+            return TryAnswer(500, "no")
 
         scene.answers["https://a.example/hook"] = deleted
         await scene.run_for(DAYS_S)
@@ -370,7 +370,7 @@ def test_a_job_that_is_deleted_while_it_is_told_of(tmp_path: Path) -> None:
 
 def test_a_sender_that_breaks_is_told_of_and_does_not_try_for_ever(tmp_path: Path) -> None:
     async def play(scene: Scene) -> None:
-        async def broken(post: Post) -> Heard:
+        async def broken(post: Post) -> TryAnswer:
             raise ZeroDivisionError("a bug")
 
         scene.answers["https://a.example/hook"] = broken

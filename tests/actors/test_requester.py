@@ -7,7 +7,7 @@ import pytest
 
 from jobrunner.actors.requester import ADDRESS, REQUEST, asked
 from jobrunner.actors.tasks import Crew
-from jobrunner.core.decision import Asked, Cleared
+from jobrunner.core.decision import Addressed, Cleared
 from jobrunner.ports import SystemClock
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ async def test_a_task_of_the_engine_begins_without_request_and_address() -> None
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
     assert seen == [("", "")]
-    assert asked(Cleared("a")) == Asked(Cleared("a"), "198.51.100.7")
+    assert asked(Cleared("a")) == Addressed(Cleared("a"), "198.51.100.7")
 
 
 def test_what_nobody_asked_for_is_written_as_it_is() -> None:

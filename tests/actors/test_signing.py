@@ -9,7 +9,8 @@ from jobrunner.actors.features.notifications.secrets import KeyFile, key_file_be
 from jobrunner.actors.features.notifications.signing import Seals, checked_secrets, derived, sealed
 from jobrunner.config.overrides import laid_over
 from jobrunner.config.settings import NotifySettings, WorkflowSettings
-from jobrunner.core.declaration.workflow import UNASKED, Definition, Notify, Workflow
+from jobrunner.core.declaration.happenings import UNASKED
+from jobrunner.core.declaration.workflow import Definition, Notify, Workflow
 from jobrunner.errors import Misconfigured
 from jobrunner.ports import SystemFiles
 from tests.standing import CUTX

@@ -14,7 +14,7 @@ from jobrunner.core.features.notifications import (
     JITTER,
     PAUSES_S,
     RETRY_AFTER_S_MAX,
-    Heard,
+    TryAnswer,
     follows,
     origin_of,
     pause_s,
@@ -137,25 +137,25 @@ def test_a_body_stays_small_whatever_a_job_holds() -> None:
 
 @pytest.mark.parametrize("status", [200, 201, 204, 299])
 def test_a_success_ends_it(status: int) -> None:
-    tried = follows(DUE, Heard(status, latency_ms=12), 5, 1000, 0.5)
+    tried = follows(DUE, TryAnswer(status, latency_ms=12), 5, 1000, 0.5)
     assert (tried.outcome, tried.due_at, tried.number, tried.at) == ("delivered", None, 1, 5)
 
 
 @pytest.mark.parametrize("status", [None, 100, 199, 300, 302, 400, 404, 408, 429, 500, 503, 599])
 def test_anything_else_is_tried_again(status: int | None) -> None:
-    tried = follows(DUE, Heard(status, "no"), 5, 1000, 0.0)
+    tried = follows(DUE, TryAnswer(status, "no"), 5, 1000, 0.0)
     assert (tried.outcome, tried.due_at) == ("due", 1000 + 5000)
 
 
 def test_gone_is_gone_and_hopeless_is_hopeless() -> None:
-    assert follows(DUE, Heard(410), 5, 1000, 0).outcome == "disabled"
-    assert follows(DUE, Heard(None, "inside", hopeless=True), 5, 1000, 0).outcome == "failed"
+    assert follows(DUE, TryAnswer(410), 5, 1000, 0).outcome == "disabled"
+    assert follows(DUE, TryAnswer(None, "inside", hopeless=True), 5, 1000, 0).outcome == "failed"
 
 
 def test_the_schedule_is_spread_over_three_days_and_ends() -> None:
     waits = []
     for spent in range(20):
-        tried = follows(replace(DUE, spent=spent, tries=spent + 3), Heard(500), 0, 0, 0)
+        tried = follows(replace(DUE, spent=spent, tries=spent + 3), TryAnswer(500), 0, 0, 0)
         assert tried.number == spent + 4
         if tried.outcome == "failed":
             break

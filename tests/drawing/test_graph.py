@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jobrunner.core.declaration.workflow import Edge, State, Workflow
 from jobrunner.drawing.graph import mermaid, svg
-from jobrunner.drawing.layout import Layout, Link, Size, layered
+from jobrunner.drawing.layout import BoxLink, Layout, Size, layered
 from tests.core.declared import EDGES, OPEN, SAMPLE, STATES, define
 
 FINAL = [state.name for state in STATES if state.kind == "final"]
@@ -125,7 +125,7 @@ def test_the_same_declaration_gives_the_same_picture() -> None:
 
 def layout_of(pairs: list[tuple[str, str]]) -> tuple[dict[str, Size], Layout]:
     boxes = {name: Size(80, 40) for pair in pairs for name in pair}
-    return boxes, layered(boxes, [Link(a, b, Size(60, 20)) for a, b in pairs])
+    return boxes, layered(boxes, [BoxLink(a, b, Size(60, 20)) for a, b in pairs])
 
 
 CIRCLE = [("a", "b"), ("b", "c"), ("c", "a"), ("a", "d"), ("b", "d"), ("d", "e"), ("a", "e")]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jobrunner.core.features.notifications import Heard, Post
+from jobrunner.core.features.notifications import Post, TryAnswer
 from jobrunner.outgoing.calls import Patience
 from jobrunner.outgoing.exchange import OutgoingGate, open_gate
 from jobrunner.outgoing.posts import BODY_READ, EXCERPT_MAX, PATIENCE, misfit_url, tell
@@ -35,12 +35,12 @@ async def gate(receiver: Receiver) -> AsyncIterator[OutgoingGate]:
 
 async def told(
     gate: OutgoingGate, url: str, *, trusted: bool = False, patience: Patience = PATIENCE
-) -> Heard:
+) -> TryAnswer:
     return await tell(gate, Post(url, HEADERS, b'{"type":"x"}', trusted), patience)
 
 
 async def test_it_arrives_as_it_was_signed(receiver: Receiver, gate: OutgoingGate) -> None:
-    assert await told(gate, receiver.url("/a?b=c")) == Heard(200)
+    assert await told(gate, receiver.url("/a?b=c")) == TryAnswer(200)
     (sent,) = receiver.sent
     assert sent.line == "POST /a?b=c HTTP/1.1"
     assert sent.body == b'{"type":"x"}'
@@ -113,7 +113,7 @@ async def test_a_success_counts_from_its_status_line_on(
         await silence(sent, writer)
 
     receiver.scripts = [unending, raw(b"HTTP/1.1 200 Fine\r\nContent-Length: 9\r\n\r\nx")]
-    assert await told(gate, receiver.url()) == Heard(202)
+    assert await told(gate, receiver.url()) == TryAnswer(202)
     assert (await told(gate, receiver.url())).well
 
 

@@ -11,16 +11,16 @@ from msgspec import structs
 
 from jobrunner.core.decision import (
     Clash,
+    CreditEntry,
     Decision,
+    EdgeTaken,
     Grant,
-    Hop,
     KeyRow,
-    LedgerEntry,
     QuotaAssert,
     Remember,
     Unit,
 )
-from jobrunner.core.job import Artifact, Attempt, Failure, Lock, Run, Snapshot, Timer
+from jobrunner.core.job import Artifact, Attempt, Failure, HeldLock, Run, Snapshot, Timer
 from jobrunner.ports import SystemClock
 from jobrunner.store.store import Store, open_store
 
@@ -95,14 +95,14 @@ def job(number: int, **changes: Any) -> Snapshot:
 
 def birth(after: Snapshot, **parts: Any) -> Decision:
     run_id = after.run_id
-    hops = (Hop(None, after.status, "user", after.user_id, run_id=run_id),)
+    hops = (EdgeTaken(None, after.status, "user", after.user_id, run_id=run_id),)
     return Decision(before=None, after=after, **{"hops": hops, **parts})
 
 
 def priced(number: int, cost: int = 3, **changes: Any) -> Decision:
     """A birth that holds credits."""
     after = job(number, cost=cost, credits="held", **changes)
-    entry = LedgerEntry("hold", cost, after.user_id, after.run_id)
+    entry = CreditEntry("hold", cost, after.user_id, after.run_id)
     return birth(after, ledger=(entry,))
 
 
@@ -125,10 +125,10 @@ def moved(before: Snapshot, status: str, money: str = "", **changes: Any) -> Dec
         updated_at=before.updated_at + 1000,
         **changes,
     )
-    ledger: tuple[LedgerEntry, ...] = ()
+    ledger: tuple[CreditEntry, ...] = ()
     if money:
-        ledger = (LedgerEntry(money, before.cost, before.user_id, before.run_id),)
-    hop = Hop(before.status, status, "engine", "engine", run_id=before.run_id)
+        ledger = (CreditEntry(money, before.cost, before.user_id, before.run_id),)
+    hop = EdgeTaken(before.status, status, "engine", "engine", run_id=before.run_id)
     return Decision(before=before, after=after, hops=(hop,), ledger=ledger)
 
 
@@ -157,7 +157,7 @@ def everything(number: int) -> Decision:
         serial=1,
         tries={"working": (1, 0)},
         worked="working",
-        locks=(Lock("job", f"run-{number}", "stage", 1, NOON + 60_000),),
+        locks=(HeldLock("job", f"run-{number}", "stage", 1, NOON + 60_000),),
         timers=(Timer("limit", NOON + 120_000), Timer("heartbeat", NOON + 60_000)),
         progress=40,
         progress_message="half",
@@ -187,7 +187,7 @@ def everything(number: int) -> Decision:
         after,
         artifacts=(held,),
         attempts=(opened,),
-        ledger=(LedgerEntry("hold", 3, "ada", f"run-{number}"),),
+        ledger=(CreditEntry("hold", 3, "ada", f"run-{number}"),),
         keys=(KeyRow(f"key-{number}", "body", "parts"),),
     )
 

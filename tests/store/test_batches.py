@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from jobrunner.core.decision import EventRow, Forget, KeyRow, QuotaAssert, Unit
-from jobrunner.core.job import Lock, Snapshot, Timer
+from jobrunner.core.job import HeldLock, Snapshot, Timer
 from jobrunner.store import jobs
 from jobrunner.store.batch import Verdict, sets, write_batch
 from jobrunner.store.compiling import Work, compiled
@@ -147,7 +147,7 @@ def changes(pair: Pair, draw: st.DataObject) -> Unit:
     decision = moved(
         before,
         to,
-        locks=(Lock("job", "r", "stage", 1),) if to == "working" else (),
+        locks=(HeldLock("job", "r", "stage", 1),) if to == "working" else (),
         timers=(Timer("deadline", NOON),) if to == "resting" else (),
         line_at=NOON if to == "queued" else None,
     )

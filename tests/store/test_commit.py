@@ -11,19 +11,19 @@ from msgspec import structs
 from jobrunner.core.decision import (
     AuditRecord,
     Clash,
+    CreditEntry,
     DeadLetter,
     Decision,
     EventRow,
     Forget,
     KeyRow,
-    LedgerEntry,
     NewToken,
     Note,
     QuotaAssert,
     RevokeToken,
     Unit,
 )
-from jobrunner.core.job import Artifact, Asset, Lock, Snapshot, Timer
+from jobrunner.core.job import Artifact, Asset, HeldLock, Snapshot, Timer
 from jobrunner.core.questions import Credits, DoorQuestion, JobFilter
 from jobrunner.errors import StorageError
 from jobrunner.store.batch import Committed
@@ -77,7 +77,7 @@ async def test_changes_are_found_by_comparing_before_and_after(store: Store) -> 
         "queued",
         artifacts={"draft": second, "metrics": other},
         attempt=None,
-        locks=(Lock("editor", "run-1", "external", 1, NOON),),
+        locks=(HeldLock("editor", "run-1", "external", 1, NOON),),
         timers=(Timer("limit", NOON + 5),),
         labels={},
         result=None,
@@ -273,7 +273,7 @@ async def test_two_changes_of_one_job_in_one_batch_keep_their_order(store: Store
     """The second expects what the first leaves; so do the locks and timers in between."""
     born = await stored(store, birth(job(1)))
     first = moved(
-        born, "working", locks=(Lock("job", "r", "stage", 1),), timers=(Timer("limit", 5),)
+        born, "working", locks=(HeldLock("job", "r", "stage", 1),), timers=(Timer("limit", 5),)
     )
     second = moved(first.after, "done", locks=(), timers=())
     outcomes = await together(store, [first, second])
@@ -363,7 +363,7 @@ async def test_what_each_kind_does_to_an_account(
     store: Store, kinds: tuple[str, ...], balance: int, held: int, credits: str
 ) -> None:
     """DESIGN 8.9, R3: the effects, and that the file adds up."""
-    entries = tuple(LedgerEntry(kind, 3, "ada", "run-1") for kind in kinds)
+    entries = tuple(CreditEntry(kind, 3, "ada", "run-1") for kind in kinds)
     await stored(store, birth(job(1, cost=3, credits=credits), ledger=entries))
     purse = await store.reader.credits("ada")
     assert (purse.balance, purse.held) == (balance, held)
@@ -382,7 +382,7 @@ async def test_no_credits_are_spent_twice(store: Store) -> None:
 
 
 async def test_letting_go_of_what_is_not_held_is_a_bug(store: Store) -> None:
-    entry = LedgerEntry("capture", 3, "ada", "run-1")
+    entry = CreditEntry("capture", 3, "ada", "run-1")
     with pytest.raises(Exception, match="CHECK"):
         await store.commit(birth(job(1, cost=3), ledger=(entry,)))
     assert (await store.reader.credits("ada")).balance == 25

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from jobrunner.actors.attempts import RunningAttempts
 from jobrunner.core.decide import decide
-from jobrunner.core.decision import Clash, Decision, Hop, Unit
+from jobrunner.core.decision import Clash, Decision, EdgeTaken, Unit
 from jobrunner.core.messages import Move
 from jobrunner.errors import Refused
 from jobrunner.stages.context import Context
@@ -103,7 +103,9 @@ def terminal_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
             return verdict
         kind = definition.states[message.to].kind
         after = replace(job, status=message.to, kind=kind, version=job.version + 1)
-        return Decision(job, after, (Hop(job.status, message.to, "workflow", message.actor.name),))
+        return Decision(
+            job, after, (EdgeTaken(job.status, message.to, "workflow", message.actor.name),)
+        )
 
     def without_trigger(path: Path) -> None:
         empty_database(path)

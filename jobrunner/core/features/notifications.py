@@ -17,8 +17,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from jobrunner.core.decision import Hop, Notification, Tried
-from jobrunner.core.declaration.workflow import EVERY, UNASKED, Definition
+from jobrunner.core.decision import EdgeTaken, Notification, Tried
+from jobrunner.core.declaration.happenings import EVERY, UNASKED, Change, happened
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.deliveries import DueDelivery
 from jobrunner.core.job import Snapshot
 
@@ -32,7 +33,7 @@ GONE = 410
 ORIGIN = re.compile(r"https?://[^/?#]+", re.IGNORECASE)
 
 
-class Heard(Struct, frozen=True):
+class TryAnswer(Struct, frozen=True):
     """What came back of one try. ``status`` None: nobody answered. ``hopeless``: the address is
     one that may not be asked, and asking again would not change that."""
 
@@ -78,19 +79,21 @@ class Standing(Struct, frozen=True, kw_only=True):
     labels: dict[str, str] | UnsetType = UNSET
 
 
-class Letter(Struct, frozen=True):
+class NotificationBody(Struct, frozen=True):
     type: str
     timestamp: str
     data: Standing
 
 
 def notifications(
-    definition: Definition, before: Snapshot | None, after: Snapshot, hops: tuple[Hop, ...]
+    definition: Definition, before: Snapshot | None, after: Snapshot, hops: tuple[EdgeTaken, ...]
 ) -> tuple[Notification, ...]:
     """One for each endpoint that wants to hear of this."""
     endpoints = tuple(_endpoints(definition, after))
-    what = happened(definition, before, after, hops) if endpoints else ""
-    if not what:
+    if not endpoints:
+        return ()
+    what = happened(Change(before, after, bool(hops), definition.states[after.status]))
+    if what is None:
         return ()
     came_from = hops[0].from_status if hops else after.status
     body = written(f"job.{what}", after, came_from)
@@ -106,24 +109,6 @@ def notifications(
         for target, owner, url, wanted in endpoints
         if what in wanted or (hops and EVERY in wanted)
     )
-
-
-def happened(
-    definition: Definition, before: Snapshot | None, after: Snapshot, hops: tuple[Hop, ...]
-) -> str:
-    """The most telling thing; empty when there is nothing to tell."""
-    if after.stuck is not None and (before is None or before.stuck is None):
-        return "stuck"
-    if not hops:
-        return ""
-    if before is not None and before.status == after.status:
-        return EVERY
-    if after.kind == "final":
-        return "ended"
-    if after.kind == "settled":
-        return "settled"
-    waits = after.kind == "waiting" and definition.states[after.status].person
-    return "waiting" if waits else EVERY
 
 
 def written(name: str, job: Snapshot, came_from: str | None) -> str:
@@ -148,14 +133,14 @@ def written(name: str, job: Snapshot, came_from: str | None) -> str:
         labels=job.labels,
     )
     at = stamp(job.updated_at)
-    body = msgspec.json.encode(Letter(name, at, told))
+    body = msgspec.json.encode(NotificationBody(name, at, told))
     if len(body) >= BODY_MAX:
         bare: Any = msgspec.structs.replace(told, labels=UNSET, correlation_id=None)
-        body = msgspec.json.encode(Letter(name, at, bare))
+        body = msgspec.json.encode(NotificationBody(name, at, bare))
     return body.decode()
 
 
-def follows(delivery: DueDelivery, heard: Heard, at: int, now: int, jitter: float) -> Tried:
+def follows(delivery: DueDelivery, heard: TryAnswer, at: int, now: int, jitter: float) -> Tried:
     """What is written after a try: delivered, due again, given up, or never to be tried again."""
     spent = delivery.spent + 1
     outcome, due_at = "due", None

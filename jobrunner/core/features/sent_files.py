@@ -11,7 +11,7 @@ from jobrunner.core.decision import NoOp
 from jobrunner.core.declaration.artifacts import unlike
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.draft import Case, Draft
-from jobrunner.core.job import Actor, Asset, Sent, Snapshot
+from jobrunner.core.job import Actor, Asset, SentFile, Snapshot
 from jobrunner.core.messages import Report, Sending
 from jobrunner.core.replies import Verdict, answered, begin, forbidden, invalid
 from jobrunner.errors import Refused
@@ -52,7 +52,7 @@ def sending(case: Case[Sending]) -> Verdict:
     if refused := sendable(definition, job, message.actor, message, message.artifact):
         return refused
     draft = begin(case, "send")
-    amend(draft, sent=(*known, Sent(asset, message.artifact)))
+    amend(draft, sent=(*known, SentFile(asset, message.artifact)))
     draft.set(heartbeat_at=draft.now)
     renew(draft)
     return answered(draft)
@@ -89,12 +89,12 @@ def _not_for(definition: Definition, job: Snapshot, actor: Actor, artifact: str)
     return invalid("artifact", f"{artifact!r} is no file: {why}") if why else None
 
 
-def _known(named: Asset, waiting: dict[str, Sent]) -> Asset:
+def _known(named: Asset, waiting: dict[str, SentFile]) -> Asset:
     sent = waiting[named.id].asset
     return replace(sent, asset_type=named.asset_type or sent.asset_type)
 
 
-def _named_first(waiting: dict[str, Sent], used: set[str]) -> list[Sent]:
+def _named_first(waiting: dict[str, SentFile], used: set[str]) -> list[SentFile]:
     return [one for one in waiting.values() if one.artifact and one.asset.id in used]
 
 

@@ -21,7 +21,7 @@ from jobrunner.actors.tasks import Crew
 from jobrunner.core.decision import Clash, Tried
 from jobrunner.core.features.deliveries import DueDelivery
 from jobrunner.core.features.meter import Span
-from jobrunner.core.features.notifications import Heard, Post, follows, origin_of
+from jobrunner.core.features.notifications import Post, TryAnswer, follows, origin_of
 from jobrunner.errors import OutcomeUnknown, StorageError
 
 WINDOW = 128
@@ -34,7 +34,7 @@ PAUSE_FOR_COST = 4
 PAUSE_S_MAX = 1.0
 
 
-Send = Callable[[Post], Awaitable[Heard]]
+Send = Callable[[Post], Awaitable[TryAnswer]]
 
 
 class Deliveries:
@@ -137,7 +137,7 @@ class Deliveries:
     async def _try(self, delivery: DueDelivery) -> None:
         """One request, and what follows from its answer, on disk. What a bug leaves without an end
         is not tried again in this life."""
-        heard = Heard(error="it was not tried")
+        heard = TryAnswer(error="it was not tried")
         try:
             heard = await self._one(delivery)
             self._flying.discard(delivery.row)
@@ -149,7 +149,7 @@ class Deliveries:
             self._lanes.leave(delivery.lane, now, hurt=not heard.well, rest_s=rest_s)
             self._nudge.set()
 
-    async def _one(self, delivery: DueDelivery) -> Heard:
+    async def _one(self, delivery: DueDelivery) -> TryAnswer:
         at, began = self._world.clock.now(), self._world.clock.monotonic()
         heard = await self._asked(delivery, at // 1000)
         took_s = self._world.clock.monotonic() - began
@@ -162,7 +162,7 @@ class Deliveries:
             self._world.meter.delivered(delivery, tried.number, tried.outcome, span)
         return heard
 
-    async def _asked(self, delivery: DueDelivery, timestamp: int) -> Heard:
+    async def _asked(self, delivery: DueDelivery, timestamp: int) -> TryAnswer:
         """A sender that breaks costs this try and is told; it does not try for ever."""
         body = delivery.body.encode()
         try:
@@ -172,7 +172,7 @@ class Deliveries:
             return await self._send(Post(delivery.url, headers, body, trusted))
         except Exception as bug:  # noqa: BLE001 - it is told, and costs a try
             self._world.say("delivery.crashed", level="error", id=delivery.id, error=repr(bug))
-            return Heard(error=f"it could not be sent: {type(bug).__name__}")
+            return TryAnswer(error=f"it could not be sent: {type(bug).__name__}")
 
     async def _write(self, tried: Tried) -> bool:
         """False when there is nothing to write to: the job was deleted, or it is another's turn."""

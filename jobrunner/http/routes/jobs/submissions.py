@@ -1,11 +1,12 @@
 """Jobs coming in: checked, keyed, priced and taken, or found again."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from jobrunner.actors import Answer
+from jobrunner.core.declaration.happenings import NAMES, Happening
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.tracing import HEADER, parent_in
 from jobrunner.core.instants import instant_of
@@ -42,7 +43,6 @@ from jobrunner.ports import digest
 Address = Annotated[
     str, Meta(max_length=2048, pattern=rf"^https?://[^/{SPACE}]+[^{SPACE}]*(?!\n)$")
 ]
-Happening = Literal["ended", "settled", "waiting", "stuck", "transition"]
 
 CANONICAL = msgspec.json.Encoder(order="sorted").encode
 
@@ -68,7 +68,7 @@ class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run_at: Instant | None = None
     labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] = {}
     notify_url: Address | None = None
-    notify_on: Annotated[list[Happening], Meta(min_length=1, max_length=5)] | None = None
+    notify_on: Annotated[list[Happening], Meta(min_length=1, max_length=len(NAMES))] | None = None
 
 
 async def submit(call: Call) -> Reply:
