@@ -318,8 +318,8 @@ def _limits(config: Config, store: Store, facade: Facade, ports: Ports) -> Any:
 
 
 def _sources(config: Config, facade: Facade, clock: Clock, log: Log) -> Any:
-    """Who is heard, with the secrets that the environment holds. A source that lacks one refuses
-    its webhooks, and the log says so."""
+    """Open the sources of webhooks with the secrets of the environment. One that lacks its own
+    refuses its webhooks, and the log says so."""
     from jobrunner.http.frame.sources import Sources, keys_of
 
     known, keys = facade.definitions.sources, {}

@@ -85,7 +85,7 @@ class Ending:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """What is raised in here ends the process, and the log says so."""
+        """Log whatever is raised in here: it ends the process."""
         try:
             yield
         except BaseException as error:

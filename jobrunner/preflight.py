@@ -1,6 +1,6 @@
-"""What the settings name and this machine lacks: secrets that no variable holds, sources that no
-plugin brings, folders that cannot be written. A start says the same, each at its own time; whoever
-asks before a start is told all of it at once."""
+"""Finds what the settings name and this machine lacks: secrets that no variable holds, sources that
+no plugin brings, folders that cannot be written. A start says the same, each at its own time; this
+tells all of it at once, before a start."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping

@@ -1,6 +1,6 @@
-"""What happens once at each start, between the opening of the store and the first job that moves:
-it is said what is there and what was refused, declarations are kept, and there is an admin. And
-when all is there, memory is put in order.
+"""Does once at each start what comes between the opening of the store and the first job that moves:
+says what is there and what was refused, keeps declarations, and makes the first admin. When all is
+there, it puts memory in order.
 """
 
 import gc
@@ -28,7 +28,7 @@ COLLECTING = 50_000, 20, 50
 
 
 def introduce(config: Config, store: Store, registry: Registry, log: Log, version: str) -> None:
-    """What starts here, and what does not."""
+    """Log what starts here, and what does not."""
     log(
         "service.starting",
         version=version,
@@ -50,7 +50,7 @@ def introduce(config: Config, store: Store, registry: Registry, log: Log, versio
 
 
 def keep_secrets(config: Config, registry: Registry, redaction: Redaction, log: Log) -> None:
-    """What must be in no text of ours: the values of all secrets that the settings name."""
+    """Learn the values of all secrets that the settings name: no text of ours may hold them."""
     named = [*config.notify.secrets_env]
     for name in registry.names():
         definition = registry.current(name)
@@ -140,7 +140,7 @@ async def first_token(
 
 
 def settle() -> None:
-    """What was loaded stays for good. To look through it again and again costs a sixth of the work
+    """Freeze what was loaded: it stays for good. To look through it again costs a sixth of the work
     on a job, and makes everybody wait meanwhile."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""What outlives the loop: a thread that counts how long nobody ticked, and the end at once."""
+"""Outlives the loop: a thread that counts how long nobody ticked, and the end at once."""
 
 import os
 import sys
@@ -64,6 +64,6 @@ def _say(words: bytes) -> None:
 
 
 def stack_of_loop() -> list[str]:
-    """Where the main thread is, which is the one with the loop."""
+    """List the frames of the main thread, which is the one with the loop."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     return [line.strip() for line in traceback.format_stack(frame)] if frame else []

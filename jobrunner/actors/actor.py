@@ -53,16 +53,16 @@ class JobActor:
         self._job: Snapshot | None = None
 
     def forget(self) -> None:
-        """Somebody else's commit changed this job: read it again before the next decision."""
+        """Read the row again before the next decision: another job's commit changed this one."""
         self._job = None
 
     def abandon(self) -> None:
-        """Nobody works here any more, and who waits is told so."""
+        """Tell everybody who waits that nobody works here any more."""
         while letter := self.mailbox.take():
             _settle(letter, torn())
 
     async def work(self) -> None:
-        """Until the mailbox is empty. A bug ends it: the letter at hand is answered with it."""
+        """Take letters until the mailbox is empty. A bug ends it, and answers the one at hand."""
         while letter := self.mailbox.take():
             try:
                 answer = await self._receive(letter)
@@ -101,7 +101,7 @@ class JobActor:
         raise Refused("JOB_VERSION_CONFLICT", "others keep changing this job; try again")
 
     async def foresee(self, message: Message) -> tuple[Snapshot, Verdict]:
-        """What would follow, with nothing written."""
+        """Decide what would follow, with nothing written."""
         job = await self._read()
         if job.unreadable:
             raise await self._unreadable(job, message)
@@ -131,7 +131,7 @@ class JobActor:
                 raise refused
 
     def _lacks_nothing(self, job: Snapshot, message: Message) -> None:
-        """Nothing is begun that could not be brought to its end. Raises: Refused."""
+        """Begin nothing that could not be brought to its end. Raises: Refused."""
         if isinstance(message, Start) and (missing := self._world.registry.lacking(job)):
             text = f"waits for what its plugin lacks today: {', '.join(missing)}"
             raise Refused("WORKFLOW_UNAVAILABLE", text, missing=list(missing))
@@ -157,7 +157,7 @@ class JobActor:
             return refused
 
     async def _facts(self, definition: Definition, job: Snapshot, message: Message) -> Facts:
-        """Only what this message may turn on is read."""
+        """Read only the facts on which this message may turn."""
         wanted, reader = needs(definition, job, message), self._world.reader
         event, balance, webhook, sound = None, None, None, frozenset[str]()
         if wanted.event is not None:
@@ -192,7 +192,7 @@ class JobActor:
         return Answer(verdict.snapshot, verdict.answer, verdict.status, replayed)
 
     def _denied(self, job: Snapshot, message: Message, refused: Refused, asked: str) -> Refused:
-        """Said under the id that the caller is told, if there is one."""
+        """Log a refusal, under the id that the caller is told, if there is one."""
         refused.noted = True
         self._world.announce(
             "job.transition_denied",

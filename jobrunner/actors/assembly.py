@@ -33,8 +33,8 @@ KEYS_S = 30 * 86400.0
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """How much there is of everything: ``drain_s`` for stages at the end, ``keys_s`` until a
-    webhook's id is forgotten. Without ``seals`` no notification is sent."""
+    """The limits of this room: ``drain_s`` for stages at the end, ``keys_s`` until a webhook's id
+    is forgotten. Without ``seals`` no notification is sent."""
 
     limits: WorkLimits = WorkLimits()
     resources: Mapping[str, int] = {}

@@ -83,7 +83,7 @@ class AttemptHost:
         return self._world.ids.fresh()
 
     async def catch_up(self) -> None:
-        """Reports what was thinned out as soon as its second is over, for as long as it runs."""
+        """Report what was thinned out as soon as its second is over, for as long as it runs."""
         while True:
             await self._thinned.wait()
             left_s = self._last + PROGRESS_EVERY_S - self.monotonic()

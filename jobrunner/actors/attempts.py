@@ -69,7 +69,7 @@ class RunningAttempts:
             self._crew.start_soon(self._abandoned, job, attempt, stage)
 
     def clear_away(self, job: Snapshot, attempt: Attempt) -> None:
-        """What an outside worker sent for this attempt, and no report took, goes."""
+        """Remove the files that an outside worker sent for this attempt and no report took."""
         self._crew.start_soon(clear_leavings, self._world, job, attempt.serial, False)
 
     async def drain(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What a caller of this room is told, and what this room is told by the store."""
+"""Answers to the callers of this room, and the part of the store that this room writes through."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
@@ -23,7 +23,7 @@ class Answer(Struct, frozen=True):
 
 
 class Committed(Protocol):
-    """What a commit gives back: the snapshot as stored, if the unit was about a job."""
+    """The result of a commit: the snapshot as stored, if the unit was about a job."""
 
     @property
     def snapshot(self) -> Snapshot | None: ...
@@ -42,7 +42,7 @@ class Writer(Protocol):
 
 
 def ours(outcome: T) -> T:
-    """What the store said, while the file is this process's.
+    """Return the store's verdict while the file is this process's.
 
     Raises: Refused, once another one has it, or once this item of a bulk is over: to try again
     here would never help.

@@ -1,4 +1,4 @@
-"""What follows a commit, in one place: log lines, effects, measures, and whoever must hear of it.
+"""The consequences of a commit, in one place: log lines, effects, measures, and who hears of it.
 
 Everything here happens after the decision is on disk, so each of it may happen again after a crash
 and none of it may fail the commit. It does not wait: it starts tasks and sets events.

@@ -77,15 +77,15 @@ class Dispatcher:
         self._suspects.accuse(job_ids)
 
     def why(self, job: Snapshot) -> str:
-        """What a job in line waits for."""
+        """Say what a job in line waits for."""
         if job.workflow in self._world.pauses.workflows:
             return _paused(f"workflow {job.workflow}", self._world.pauses.workflows[job.workflow])
         if paused := self._world.pauses.stages.get(self._bound(job)):
             return _paused(f"stage {self._bound(job)}", paused)
         if self._around.is_held(job.workflow):
-            return "what its workflow needs beside it, which is still being opened"
+            return "the companion of its workflow, which is still being opened"
         if job.id in self._asked:
-            return "nothing any more: its turn has come, and what it needs is looked at"
+            return "nothing: its turn has come, it is about to start, and its inputs are checked"
         if self._suspects.on_trial or self._suspects:
             return "the attempts that were open when the service died, which start one by one"
         stage = self._stage(job.workflow, job.status, job.job_type)
@@ -187,7 +187,7 @@ class Dispatcher:
             self.ended(one.job_id)
 
     async def _offered(self, job_id: str) -> Taken:
-        """Whether it took its slot, moved on without it, or could not be asked now."""
+        """Tell it to start: it takes its slot, moves on without it, or cannot be asked now."""
         try:
             answer = await self._tell(job_id, Start())
         except Exception:  # noqa: BLE001 - it was told where it happened, and is tried again

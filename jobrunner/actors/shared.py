@@ -1,4 +1,4 @@
-"""What all parts of this room share: the store, the definitions, the ports, and the log."""
+"""Everything that the parts of this room share: store, definitions, ports and log."""
 
 import os
 from typing import Any

@@ -1,6 +1,6 @@
-"""Who holds what there is little of: slots of this service, a user's share of them, turns at a
-stage, named resources. A slot is free again when the stage's task has ended, not sooner: a stage
-that is deaf to being stopped keeps it.
+"""Counts what is scarce, and which job holds it: slots of this service, a user's share of them,
+turns at a stage, named resources. A slot is free again when the stage's task has ended, not sooner:
+a stage that is deaf to being stopped keeps it.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from jobrunner.stages import Stage
 
 
 class WorkLimits(Struct, frozen=True):
-    """How much may run at once, and how much may be due."""
+    """The limits on running work, on waiting work and on the pace of bulks."""
 
     active_jobs: int = 64
     per_user_active: int = 8
@@ -63,7 +63,7 @@ class Slots:
             self._count(slot, -1)
 
     def lack(self, job_id: str, user_id: str, stage: Stage | None) -> str:
-        """What this job is short of, in words; empty when it may run."""
+        """Name what this job is short of; empty when it may run."""
         if job_id in self._held:
             return "its last attempt to end, which goes on though it was stopped"
         if not self.free:

@@ -1,4 +1,4 @@
-"""What a stage is told about its job, and the folder it may scribble in."""
+"""Gathers the input of a stage: the facts about its job, and a folder to scribble in."""
 
 import os
 from collections.abc import AsyncIterator, Iterable
@@ -58,7 +58,7 @@ async def given(
 
 
 async def recorded(world: World, job: Snapshot) -> dict[str, Kept]:
-    """The files behind the job's artifacts, as their rows have them, by the artifact's name."""
+    """Look up the files behind the job's artifacts, as recorded, by the artifact's name."""
     wanted = {found.asset: name for name, found in job.artifacts.items() if found.asset}
     if not wanted or not world.assets:
         return {}
@@ -71,7 +71,7 @@ async def recorded(world: World, job: Snapshot) -> dict[str, Kept]:
 
 
 async def verified(world: World, job: Snapshot) -> frozenset[str]:
-    """The assets behind artifacts, and those that wait for a report, whose files are there and as
+    """Find the assets, behind artifacts or waiting for a report, whose files are there and as
     recorded. A file that was sound is not read again before something about it changes."""
     files = await recorded(world, job)
     sound = [name for name, kept in files.items() if await _is_sound(world, kept)]
@@ -81,7 +81,7 @@ async def verified(world: World, job: Snapshot) -> frozenset[str]:
 
 
 async def sound_ones(world: World, assets: Iterable[Asset]) -> list[Asset]:
-    """Those whose files are there and as recorded."""
+    """Keep those whose files are there and as recorded."""
     found = []
     for asset in assets:
         if asset.file_size is not None and asset.sha256:

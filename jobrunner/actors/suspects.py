@@ -60,7 +60,7 @@ class Suspects:
             self.clear()
 
     def clear(self) -> None:
-        """Whoever is on trial is suspected no more."""
+        """Suspect the job on trial no more."""
         self._on_trial = ""
         self.cleared_at = None
 

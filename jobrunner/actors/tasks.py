@@ -31,11 +31,11 @@ class Crew:
         self._give_up = give_up
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
-        """Once."""
+        """Run it once."""
         self._group.start_soon(self._try, partial(function, *arguments), name=_name(function))
 
     def keep(self, serve: Serve) -> None:
-        """For good."""
+        """Run it for good: start it again whenever it ends."""
         self._group.start_soon(self._again, serve, name=_name(serve))
 
     async def _again(self, serve: Serve) -> None:
@@ -43,7 +43,7 @@ class Crew:
             await self._clock.sleep(AGAIN_S)
 
     async def _try(self, function: Serve) -> bool:
-        """Whether to try again makes sense."""
+        """Run it; False when to try again makes no sense."""
         ask_for_nobody()
         try:
             await function()

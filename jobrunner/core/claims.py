@@ -94,7 +94,7 @@ def _taken(draft: Draft) -> Refused:
 
 
 def _put_aside(job: Snapshot) -> Refused:
-    return Refused("JOB_LOCKED", f"the job is put aside: {job.stuck}", stuck=job.stuck)
+    return Refused("JOB_LOCKED", f"the job is stuck: {job.stuck}", stuck=job.stuck)
 
 
 class Marked(Protocol):

@@ -238,7 +238,7 @@ class Unshelve(Struct, frozen=True, tag=True):
 
 
 class Unreadable(Struct, frozen=True, tag=True):
-    """What is stored of a job cannot be read: it is put aside, and nothing else is touched."""
+    """What is stored of a job cannot be read: it is stuck, and nothing else is touched."""
 
     job_id: str
     why: str

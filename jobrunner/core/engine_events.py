@@ -129,7 +129,7 @@ def set_aside(case: Case[SetAside]) -> Verdict:
 
 
 def release(case: Case[Release]) -> Verdict:
-    """A job that was put aside may go on; its timers, late by now, fire."""
+    """Let a stuck job go on; its timers, late by now, fire."""
     job, message = case.job, case.message
     if "admin" not in message.actor.roles(job):
         return Refused("FORBIDDEN", "releasing a job is for admins")
@@ -186,7 +186,7 @@ def aside(draft: Draft, refused: Refused) -> Decision:
 
 
 def beset(case: Case[Any], fault: PluginFault) -> Verdict:
-    """The engine's own step met a function that failed: the job is put aside. While one is only
+    """The engine's own step met a function that failed: the job is stuck. While one is only
     missing the job stays where it is, and goes on when the plugin brings it again."""
     draft = _as_it_was(case)
     if not fault.missing:

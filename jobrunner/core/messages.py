@@ -246,7 +246,7 @@ class SetAside(Struct, frozen=True, tag=True):
 
 
 class Release(Struct, frozen=True, tag=True):
-    """A person looked at a job that was put aside: it may go on."""
+    """A person looked at a stuck job: it may go on."""
 
     actor: Actor
     reason: str | None = None

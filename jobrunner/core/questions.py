@@ -353,7 +353,7 @@ class Reader(OutboxReader, Protocol):
     async def due_timers(
         self, now: int, limit: int, workflows: tuple[str, ...]
     ) -> tuple[DueTimer, ...]:
-        """Of jobs that are not put aside and whose workflow is one of these."""
+        """Of jobs that are not stuck and whose workflow is one of these."""
         ...
 
     async def next_timer(self, workflows: tuple[str, ...]) -> int | None: ...

@@ -45,7 +45,7 @@ class SystemConnector:
 
 
 def bound_send_buffer(transport: asyncio.WriteTransport, size: int) -> None:
-    """What a client that does not read may make us keep: so much here, so much in the system."""
+    """Bound what we keep for a client that does not read: so much here, so much in the system."""
     transport.set_write_buffer_limits(high=size)
     connection = transport.get_extra_info("socket")
     if connection is not None:
@@ -53,7 +53,7 @@ def bound_send_buffer(transport: asyncio.WriteTransport, size: int) -> None:
 
 
 def raise_open_files(wanted: int) -> int:
-    """How many files this process may have open, when it may have more on asking."""
+    """Ask for so many open files, and say how many this process may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -1,4 +1,4 @@
-"""What each seam promises, whatever stands behind it."""
+"""The promise of each seam, whatever stands behind it."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,7 @@ class Files(Protocol):
     def write_private(self, path: str, data: bytes) -> None: ...
 
     def free(self, path: str) -> int:
-        """How many bytes the disk of this path has left for us, whether the path exists or not."""
+        """Count the bytes that the disk of this path has left for us; the path need not exist."""
         ...
 
 
@@ -72,7 +72,7 @@ class Children(Protocol):
 
     @property
     def strays(self) -> int:
-        """How many of those there are."""
+        """Count those threads."""
         ...
 
     async def spawn(
@@ -96,7 +96,7 @@ class Child(Protocol):
         ...
 
     async def printed(self) -> bytes:
-        """What it printed next; nothing at the end."""
+        """Read what it printed next; nothing at the end."""
         ...
 
     async def wait(self) -> int: ...

@@ -252,7 +252,7 @@ AT_ONCE = rows.text(sorted(OF_HELD_WORK))
 
 
 def due_timers(db: Db, now: int, limit: int, workflows: tuple[str, ...]) -> tuple[DueTimer, ...]:
-    """Earliest first. A job that was put aside keeps its timers until it is released; one that is
+    """Earliest first. A stuck job keeps its timers until it is released; one that is
     paused keeps those that are not of work somebody holds until it is resumed."""
     asked = (now, rows.text(workflows), limit, AT_ONCE)
     found = db.execute(f"SELECT j.uid, t.purpose, t.due_at {TIMERS}", asked)

@@ -32,7 +32,7 @@ MADE = Report(
 
 def at_rest(job: Snapshot) -> bool:
     """It has ended, or waits for a person: because its state says so, because its run lapsed, or
-    because it was put aside, or because somebody paused it and nobody works on it any more."""
+    because it is stuck, or because somebody paused it and nobody works on it any more."""
     if job.stuck or job.kind in ("settled", "final"):
         return True
     if job.paused is not None:

@@ -242,7 +242,7 @@ def _entitled(
     run_id = message.report.run_id if isinstance(message, Move) else run_id
     assert run_id in (None, before.run_id), "a report on another run was taken"
     if before.stuck and isinstance(message, Start | Fired | Advance):
-        raise AssertionError("a job that was put aside moved by itself")
+        raise AssertionError("a stuck job moved by itself")
     if isinstance(message, Rebound) and (before.stuck or before.paused):
         assert not decision.hops, "a job that was held back moved by itself"
     if before.paused:

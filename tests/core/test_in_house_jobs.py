@@ -1,4 +1,4 @@
-"""Jobs with stages in the house: put aside, on demand, later, onward, locked, superseded.
+"""Jobs with stages in-process: stuck, on demand, later, onward, locked, superseded.
 
 As ``test_in_house``, on the same lifecycles; there an attempt is looked at, here the whole job.
 """
@@ -48,7 +48,7 @@ def shop() -> World:
     return World(WORKSHOP)
 
 
-# ---------------------------------------------------------------- stop, put aside, release
+# ---------------------------------------------------------------- stop, stuck, release
 
 
 @pytest.mark.parametrize("arrange", ["running", "due", "parked", "backing off"])

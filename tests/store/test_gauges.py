@@ -51,7 +51,7 @@ def put(db: sqlite3.Connection, number: int, **more: object) -> None:
 
 
 async def test_who_waits_longest_whatever_the_priorities(tmp_path: Path) -> None:
-    """The ones that are put aside or paused do not wait."""
+    """The ones that are stuck or paused do not wait."""
     await made(tmp_path / "jobs.db")
     luck = random.Random(3)
     with closing(sqlite3.connect(tmp_path / "jobs.db")) as db:

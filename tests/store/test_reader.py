@@ -152,7 +152,7 @@ async def test_a_page_that_is_full_before_its_edge_goes_on_behind_its_last_job(
 
 
 async def test_the_line(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Priority before age; who is put aside does not stand in it."""
+    """Priority before age; a stuck job does not stand in it."""
     await born(
         store,
         job(1, line_at=NOON + 5),

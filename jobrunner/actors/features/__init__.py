@@ -1,4 +1,4 @@
-"""What the living part does for single features, one file a feature, around the actors of jobs.
+"""Single features around the actors of jobs, one file each.
 
 The kernel (actors, their supervisor, the dispatcher, timers, recovery) stands one folder above.
 """

@@ -1,5 +1,5 @@
-"""What a start does about stages that are bound otherwise than at the last one: one message per job
-that rests where that makes a difference. A start with nothing changed reads no job.
+"""Brings jobs to the stages of today, where a start binds them otherwise than the last one did: one
+message per job that rests where that makes a difference. A start with nothing changed reads no job.
 
 That a place is being changed is on the disk before the first job is, and that it was when the last
 one is. A start that dies in between is done again by the next, whatever that one binds: a job that
@@ -24,7 +24,7 @@ Tell = Callable[[str, Message], Awaitable[Answer]]
 
 
 async def begin_rebinding(world: World) -> tuple[Binding, ...]:
-    """What is bound otherwise today, which is on the disk before any job hears of it."""
+    """Find what is bound otherwise today, and write it down before any job hears of it."""
     known = await world.reader.bindings()
     world.bindings = {one.spot: one for one in known}
     changed = differences(world.registry.declared(), known, world.clock.now())
@@ -34,7 +34,7 @@ async def begin_rebinding(world: World) -> tuple[Binding, ...]:
 
 
 async def rebind(world: World, changed: tuple[Binding, ...], tell: Tell) -> None:
-    """Brings every job there to the bindings of today, and writes down that it was done."""
+    """Bring every job there to the bindings of today, and write down that it was done."""
     if not changed:
         return
     brought = await _bring(world, tuple(one.spot for one in changed), tell)

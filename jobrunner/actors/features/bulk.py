@@ -48,7 +48,7 @@ NOT_NOW = frozenset({"DRAINING", "OVERLOADED", "STORAGE_FULL"})
 
 
 class Foreseen(Struct, frozen=True):
-    """What would happen to one job: a word (``done``, ``satisfied``) or an error code."""
+    """A forecast for one job: a word (``done``, ``satisfied``) or an error code."""
 
     job_id: str
     status: str
@@ -122,7 +122,7 @@ class Bulks:
         return await self.found(bulk_id)
 
     async def abort(self, bulk_id: str, actor: Actor) -> Bulk:
-        """What is done stays done; nothing more is begun. One that is over stays as it is."""
+        """Begin nothing more of it; done items stay done. A bulk that is over stays as it is."""
         bulk = await self.found(bulk_id)
         if bulk.status == "running":
             await self._turn(bulk_id, "aborted", actor.name, bulk.orders, bulk.total)
@@ -131,7 +131,7 @@ class Bulks:
     async def foresee(
         self, orders: Orders, job_ids: list[str], actor: Actor
     ) -> AsyncIterator[Foreseen]:
-        """What would happen to the first so many, each as it stands now, with nothing written."""
+        """Forecast the first so many, each as it stands now, with nothing written."""
         for job_id in job_ids[:FORESEEN_MAX]:
             yield await self._foreseen(orders, job_id, actor)
 
@@ -150,7 +150,7 @@ class Bulks:
                 await self._nudge.wait()
 
     async def _drop_unacknowledged(self) -> None:
-        """Whose items were never all written was never promised to anybody."""
+        """Abort bulks whose items were never all written: nobody was promised them."""
         for bulk in await self._world.reader.open_bulks():
             if bulk.status == "gathering":
                 await self._turn(bulk.id, "aborted", bulk.actor, bulk.orders, bulk.total)

@@ -23,7 +23,7 @@ async def clear_scratch(world: World) -> None:
 
 
 async def folders_of(world: World, job: Snapshot) -> tuple[str, ...]:
-    """Where the files of this job lie, as its declaration has it and as its rows have it. A row may
+    """List the folders of this job, by its declaration and by its rows. A row may
     say anything, but only a folder that has the job's id for its name is the job's."""
     found = {folder_of(world, job)}
     for row in await world.reader.assets(job.id):
@@ -34,7 +34,7 @@ async def folders_of(world: World, job: Snapshot) -> tuple[str, ...]:
 
 
 def folder_of(world: World, job: Snapshot) -> str:
-    """Where the job's own files are put, as its declaration has it."""
+    """Name the folder for the job's own files, by its declaration."""
     definition = world.registry.of(job)
     folder = definition.workflow.folder if definition else ""
     return "/".join(part for part in (folder, job.user_id, job.id) if part)
@@ -52,7 +52,7 @@ async def clear(world: World, folders: tuple[str, ...]) -> None:
 
 
 async def clear_rest(world: World) -> None:
-    """What a crash left between a deletion and its files."""
+    """Remove the files that a crash left behind a deletion."""
     while folders := await world.reader.clearings(CLEARINGS):
         await clear(world, folders)
         if folders == await world.reader.clearings(CLEARINGS):

@@ -1,4 +1,4 @@
-"""Why a job is not moving, in words and in fields: one process knows all of it."""
+"""Explains why a job is not moving, in words and in fields: one process knows all of it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from jobrunner.core.job import Attempt, Snapshot
 
 
 async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[str, Any]:
-    """What it waits for, who holds what, its place in line, its next timer."""
+    """Say what it waits for, which locks it holds, its place in line, its timers."""
     definition = world.registry.of(job)
     facts: dict[str, Any] = {
         "status": job.status,
@@ -60,14 +60,14 @@ def _deaf(world: World, job: Snapshot) -> str:
 
 
 def _lack(world: World, job: Snapshot) -> str:
-    """What its plugin does not bring today, in words."""
+    """Name what its plugin does not bring today."""
     missing = () if job.stuck else world.registry.lacking(job)
     return f"its plugin to bring {', '.join(missing)} again" if missing else ""
 
 
 def _paused(world: World, job: Snapshot) -> dict[str, Any] | None:
-    """By whom, and what of: the job itself, or its workflow; the stage is told by what it waits
-    for."""
+    """Say what is paused, the job or its workflow, and by whom. Of a paused stage ``waits_for``
+    tells."""
     halted = world.pauses.workflows.get(job.workflow)
     paused = job.paused or halted
     if paused is None:
@@ -84,7 +84,7 @@ def _reason(definition: Definition | None, job: Snapshot, dispatcher: Dispatcher
     if job.kind == "final":
         return "nothing: the job has ended"
     if job.kind == "settled":
-        return "nothing by itself; a command can revive it"
+        return "nothing: the job has ended; a command can revive it"
     if job.paused is not None:
         why = f": {job.paused.reason}" if job.paused.reason else ""
         return f"somebody to resume it; {job.paused.by} paused it{why}"

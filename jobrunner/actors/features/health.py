@@ -1,4 +1,4 @@
-"""Whether the service is well: what ``/readyz`` tells, and when it is so unwell that it must go."""
+"""Watches the health of the service: ``/readyz`` tells of it, and a store that is lost ends it."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -17,7 +17,7 @@ STRAYS_MAX = 4
 
 
 class Condition(Protocol):
-    """How the file is: each a sentence, empty when all is well."""
+    """The condition of the file: each a sentence, empty when all is well."""
 
     @property
     def lost(self) -> str: ...
@@ -30,7 +30,7 @@ class Condition(Protocol):
 
 
 class Living(Protocol):
-    """The store, as far as it is asked how it is."""
+    """The store, as far as health needs it."""
 
     async def mark_alive(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What attempts left among the files of their job: saved or sent, and delivered by no report.
+"""Clears files that attempts left in the folder of their job: saved or sent, but never delivered.
 
 It goes when the attempt has ended, and that of an interrupted one with the attempt that follows it.
 What is still of use stays: what a row speaks of, what waits with the open attempt for its report,

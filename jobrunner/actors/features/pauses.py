@@ -74,7 +74,7 @@ class Pausing:
         return paused, False
 
     async def resume(self, scope: Scope, name: str, actor: Actor, reason: str | None) -> bool:
-        """Whether it was paused."""
+        """Let it go on; False when it was not paused."""
         held = self._pauses.of(scope)
         if name not in held:
             return False

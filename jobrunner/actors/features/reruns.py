@@ -91,7 +91,7 @@ class Reruns:
         """Raises: Refused."""
         if job.unreadable:
             stuck = job.stuck or ""
-            raise Refused("JOB_LOCKED", f"the job is put aside: {stuck}", stuck=stuck)
+            raise Refused("JOB_LOCKED", f"the job is stuck: {stuck}", stuck=stuck)
         definition = self._world.registry.current(job.workflow)
         if definition is None or job.job_type not in definition.job_types:
             text = f"workflow {job.workflow} of this job is not loaded now"

@@ -1,5 +1,5 @@
-"""Who follows jobs while they change. A follower is woken, not told: what it missed it reads from
-the table, so it costs a flag and, for reports of progress, the latest of each of a few jobs."""
+"""Followers of jobs while they change. A follower is woken, not told: it reads from the table what
+it missed. So it costs a flag and, for reports of progress, the latest of each of a few jobs."""
 
 import asyncio
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class Follower:
         return beats
 
     def hear(self, job: Snapshot, decided: bool) -> None:
-        """What was decided stands in the table; of progress the latest counts, and of too many
+        """Note a commit. Decisions stand in the table; of progress keep the latest, and of too many
         jobs those that reported last."""
         self._beats.pop(job.id, None)
         if not decided:
@@ -43,7 +43,7 @@ class Followers:
 
     @contextmanager
     def following(self, user_id: str | None) -> Iterator[Follower]:
-        """Of one user's jobs, or of everybody's."""
+        """Follow one user's jobs, or everybody's."""
         follower = Follower()
         self._of_user.setdefault(user_id, []).append(follower)
         try:

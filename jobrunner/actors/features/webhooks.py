@@ -1,4 +1,4 @@
-"""Webhooks on their way to whoever awaits them, and what is forgotten of them.
+"""Brings webhooks to the jobs that await them, and forgets old ones.
 
 Who awaits one is a fact that may change while it is looked at, so its place is looked for again
 until a commit holds it: in the job, or in the table of those that are for nobody.
@@ -24,7 +24,7 @@ Ask = Callable[[str, Told], Awaitable[Answer]]
 
 
 class Hearing(Struct, frozen=True):
-    """What became of a webhook; ``reason`` says why it was not ``applied``."""
+    """The fate of a webhook; ``reason`` says why it was not ``applied``."""
 
     applied: bool
     reason: str = ""

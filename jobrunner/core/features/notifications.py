@@ -5,7 +5,7 @@ transaction or not at all. Its id is made of job, version and endpoint: every tr
 life of the process or in the next, carries the same one. Its body says who moved and where to,
 never what was submitted or made: whoever wants that asks for the job.
 
-One commit tells an endpoint one thing, the most telling one: that a job was put aside, ended,
+One commit tells an endpoint one thing, the most telling one: that a job is stuck, ended,
 settled, waits for a person; else that it moved.
 """
 

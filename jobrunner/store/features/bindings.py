@@ -17,7 +17,7 @@ from jobrunner.store.statements import Row
 Db = sqlite3.Connection
 
 # Whoever rests where a binding matters is in line, up for a claim, held by somebody, timed, or was
-# put aside or paused: each of these is an index, and whatever has ended is in none of them.
+# stuck or paused: each of these is an index, and whatever has ended is in none of them.
 RESTING = """
     WITH found (row) AS (
         SELECT id FROM jobs WHERE line_at IS NOT NULL AND stuck IS NULL AND paused = 0

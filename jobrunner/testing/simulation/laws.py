@@ -54,7 +54,7 @@ def faults(path: Path, definition: Definition, witness: Witness) -> list[str]:
 
 
 def restless(path: Path) -> list[Snapshot]:
-    """Jobs that have not ended, wait for no person, and were neither paused nor put aside."""
+    """Jobs that have not ended, wait for no person, and are neither paused nor stuck."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         open_jobs = {job_id for (job_id,) in connection.execute(WAITING)}
@@ -68,7 +68,7 @@ def restless(path: Path) -> list[Snapshot]:
 
 
 def statuses(path: Path) -> tuple[dict[str, int], dict[str, str]]:
-    """How many jobs rest where, and which were put aside, and why."""
+    """Count the jobs at each place, and tell which are stuck, and why."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         where = "SELECT status, count(*) FROM jobs GROUP BY status ORDER BY status"

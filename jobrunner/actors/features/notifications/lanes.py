@@ -1,4 +1,4 @@
-"""How many tries may be under way, so that an endpoint that is slow costs nobody else anything.
+"""Limits the tries under way, so that a slow endpoint costs nobody else anything.
 
 A lane is what one owner has at one host. It gets a few tries at a time; one, as long as the last
 answer there was a failure; none while it rests, because its host asked for patience. A user's lane

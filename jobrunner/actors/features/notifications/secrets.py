@@ -1,5 +1,5 @@
-"""Where the service's own secrets for notifications come from: variables of the environment, or a
-file beside the database that only its owner can read.
+"""The service's own secrets for notifications, out of variables of the environment or of a file
+beside the database that only its owner can read.
 
 The file holds one secret a line, the newest first. It is read again when it has changed, so a
 rotation needs no restart: a line is put on top, receivers learn what follows from it, and the old
@@ -18,7 +18,7 @@ LENGTH_MIN = 24
 
 
 class KeyFile:
-    """Call it for what it says now."""
+    """Call it for the secrets that it holds now."""
 
     def __init__(self, path: str, files: Files) -> None:
         self.path = path

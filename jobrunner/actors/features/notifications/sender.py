@@ -1,5 +1,5 @@
-"""The sender of notifications. What is to be told stands in the outbox since the commit that it is
-about; here it is read by window, tried, and what came of it is written.
+"""Sends notifications. Each stands in the outbox since the commit that it is about; here the outbox
+is read by window, each is tried, and the result is written.
 
 A try that was made and not written down before the process died is made again with the same id: at
 least once, and never silently not. Nothing is kept in memory but which tries are under way and
@@ -60,11 +60,11 @@ class Deliveries:
         self._nudge.set()
 
     def secrets_of(self, owner: str) -> list[str]:
-        """What this owner's endpoints verify with, newest first."""
+        """The secrets with which this owner's endpoints verify, newest first."""
         return self._seals.of(owner)
 
     def misfit_url(self, url: str) -> str | None:
-        """Why a client may not be told there; None when it may."""
+        """Say why a client may not be told there; None when it may."""
         return self._world.surroundings.outlets.misfit_url(url)
 
     async def run(self, group: Crew | TaskGroup) -> None:
@@ -87,7 +87,7 @@ class Deliveries:
                 await self._nudge.wait()
 
     async def _start(self, group: Crew | TaskGroup) -> bool:
-        """Whatever is due and has room; True when there may be more."""
+        """Try what is due and has room; True when there may be more."""
         if not self.open or self._lanes.room <= 0:
             return False
         now = self._world.clock.monotonic()
@@ -122,7 +122,7 @@ class Deliveries:
             await self._nudge.wait()
 
     async def _ahead(self) -> float | None:
-        """How long there is nothing to do; None when there is nothing at all. The wall clock may
+        """Count the seconds with nothing to do; None without end. The wall clock may
         jump, so what is due is waited for a minute at a time."""
         if not self.open or self._lanes.room <= 0:
             return None

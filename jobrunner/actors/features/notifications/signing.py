@@ -1,4 +1,4 @@
-"""How a notification proves where it comes from: by Standard Webhooks, with a secret per endpoint.
+"""Signs notifications, so that they prove where they come from: Standard Webhooks, a secret each.
 
 An endpoint that an operator configured may have secrets of its own. Every other one has a secret
 that is derived from the service's and from the name of the endpoint's owner, so that nobody who
@@ -30,7 +30,7 @@ class Seals:
         self._own = dict(own or {})
 
     def of(self, owner: str) -> list[str]:
-        """What this owner's endpoints verify with, newest first."""
+        """The secrets with which this owner's endpoints verify, newest first."""
         own = self._own.get(owner)
         return own or [derived(master, owner) for master in self._masters()]
 

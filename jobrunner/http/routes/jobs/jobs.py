@@ -148,7 +148,7 @@ def _whose(call: Call, query: JobsQuery) -> str | None:
     if query.user_id not in (None, call.actor.name):
         raise Refused("FORBIDDEN", "jobs of others are for admins to list")
     if query.stuck:
-        raise Refused("FORBIDDEN", "jobs that were put aside are for admins to list")
+        raise Refused("FORBIDDEN", "stuck jobs are for admins to list")
     return call.actor.name
 
 
