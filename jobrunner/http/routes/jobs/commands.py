@@ -98,7 +98,7 @@ ENDPOINTS = (
         "/admin/jobs/{id}/release",
         "releaseJob",
         release,
-        "Let a job go on that was put aside",
+        "Let a stuck job go on",
         {200: Job},
         roles=ADMINS,
         body=Reasoned,
