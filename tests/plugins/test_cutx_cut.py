@@ -12,7 +12,7 @@ from imageio_ffmpeg import get_ffmpeg_exe
 from PIL import Image
 
 from jobrunner.testing.providers import Made, ReplicateLike
-from tests.plugins.test_cutx_at_work import LAMP, VARIABLE, home
+from tests.plugins.cutx_at_work import LAMP, VARIABLE, home
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from jobrunner.testing.providers import Delivery, Plan, ReplicateLike
-from tests.plugins.test_cutx_at_work import VARIABLE, files_below, orders_of
+from tests.plugins.cutx_at_work import VARIABLE, files_below, orders_of
 from tests.whole.process import Place, place, until
 
 pytestmark = pytest.mark.anyio
