@@ -263,7 +263,7 @@ def _door(
     meter: Any,
 ) -> Any:
     from jobrunner.http.frame.auth import Keyring
-    from jobrunner.http.frame.endpoint import Door, Settings
+    from jobrunner.http.frame.endpoint import HttpDoor, Settings
 
     async def faults() -> list[str]:
         return list(await store.check())
@@ -282,7 +282,7 @@ def _door(
     root = os.path.abspath(config.store.assets)
     limits = _limits(config, store, facade, ports)
     limits.on_lag = meter.lagged
-    return Door(
+    return HttpDoor(
         arrivals=Arrivals(root, ports.children, ports.files, ports.clock, config.store.min_free),
         assets=root,
         facade=facade,
@@ -303,7 +303,7 @@ def _door(
 
 
 def _limits(config: Config, store: Store, facade: Facade, ports: Ports) -> Any:
-    from jobrunner.http.frame.limits import Bounds, Limits
+    from jobrunner.http.frame.limits import Bounds, HttpLimits
 
     bounds = msgspec.convert(config.limits, Bounds, from_attributes=True)
 
@@ -314,7 +314,7 @@ def _limits(config: Config, store: Store, facade: Facade, ports: Ports) -> Any:
     def waiting() -> int:
         return max(store.waiting(), facade.submissions.under_way)
 
-    return Limits(ports.clock, ports.ids, bounds, free, waiting)
+    return HttpLimits(ports.clock, ports.ids, bounds, free, waiting)
 
 
 def _sources(config: Config, facade: Facade, clock: Clock, log: Log) -> Any:

@@ -21,8 +21,8 @@ from jobrunner.core.messages import Submit
 from jobrunner.core.questions import Token
 from jobrunner.files.incoming import Arrivals
 from jobrunner.http.frame.auth import Keyring
-from jobrunner.http.frame.endpoint import Door, Settings
-from jobrunner.http.frame.limits import Limits
+from jobrunner.http.frame.endpoint import HttpDoor, Settings
+from jobrunner.http.frame.limits import HttpLimits
 from jobrunner.http.frame.server import make_app, open_site
 from jobrunner.http.frame.sources import Sources
 from jobrunner.http.routes.table import table_of
@@ -127,7 +127,7 @@ async def _comparison(kind: str, folder: str) -> AsyncIterator[Address]:
         await handle(_prepare)
     facade: Any = NoStore(registry, handle, ports.clock)
     reader: Any = NoReader()
-    door = Door(
+    door = HttpDoor(
         facade=facade,
         reader=reader,
         clock=ports.clock,
@@ -140,7 +140,7 @@ async def _comparison(kind: str, folder: str) -> AsyncIterator[Address]:
         check_db=_unchecked,
         arrivals=Arrivals(folder, ports.children, ports.files, ports.clock),
         assets=folder,
-        limits=Limits(ports.clock, ports.ids),
+        limits=HttpLimits(ports.clock, ports.ids),
     )
     async with open_site(make_app(door, table_of(door)), door, "127.0.0.1", 0) as (host, port):
         yield Address(f"http://{host}:{port}", ANY_TOKEN)

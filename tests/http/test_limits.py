@@ -11,7 +11,7 @@ import pytest
 from jobrunner.config.settings import LimitsSection as Settings
 from jobrunner.config.settings import ServerSection
 from jobrunner.errors import Refused
-from jobrunner.http.frame.limits import KNOWN_MAX, Bounds, Limits, Rate, network_of
+from jobrunner.http.frame.limits import KNOWN_MAX, Bounds, HttpLimits, Rate, network_of
 from tests.http.serving import House, Said, definitions, opened
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +56,7 @@ def hand() -> Hand:
     return Hand()
 
 
-def refused(limits: Limits, call: Any, *arguments: Any) -> Refused:
+def refused(limits: HttpLimits, call: Any, *arguments: Any) -> Refused:
     with pytest.raises(Refused) as caught:
         call(limits, *arguments)
     return caught.value
@@ -112,7 +112,7 @@ def test_who_has_a_network_has_one_place() -> None:
 async def test_pressure_is_felt_by_new_work_first(hand: Hand) -> None:
     queue, room = [0], [2**40]
     bounds = Bounds(pending_writes=10, lag=0.5, free_disk=100)
-    limits = Limits(hand, hand, bounds, lambda: room[0], lambda: queue[0])
+    limits = HttpLimits(hand, hand, bounds, lambda: room[0], lambda: queue[0])
     for weight in ("none", "reading", "moving", "making"):
         limits.admit(weight)
     queue[0] = 10
@@ -120,14 +120,14 @@ async def test_pressure_is_felt_by_new_work_first(hand: Hand) -> None:
     assert not limits.admission.enter(), "new work waits at the front"
     queue[0] = 40
     limits.admit("reading")
-    assert refused(limits, Limits.admit, "moving").code == "OVERLOADED"
+    assert refused(limits, HttpLimits.admit, "moving").code == "OVERLOADED"
     limits.admit("none")
     queue[0] = 0
     limits._lag_s = 0.6
     limits.admit("moving")
-    assert refused(limits, Limits.admit, "making").status == 503
+    assert refused(limits, HttpLimits.admit, "making").status == 503
     limits._lag_s = 2.1
-    assert refused(limits, Limits.admit, "reading").status == 503
+    assert refused(limits, HttpLimits.admit, "reading").status == 503
     limits.admit("none")
     limits._lag_s, room[0] = 0.0, 99
     async with anyio.create_task_group() as group:
@@ -135,12 +135,12 @@ async def test_pressure_is_felt_by_new_work_first(hand: Hand) -> None:
         while limits._room > 99:
             await anyio.lowlevel.checkpoint()
         group.cancel_scope.cancel()
-    assert refused(limits, Limits.admit, "making").code == "STORAGE_FULL"
+    assert refused(limits, HttpLimits.admit, "making").code == "STORAGE_FULL"
     limits.admit("moving")
 
 
 def test_those_refused_together_do_not_come_back_together(hand: Hand) -> None:
-    limits, told = Limits(hand, hand), set()
+    limits, told = HttpLimits(hand, hand), set()
     for drawn in (0.0, 0.3, 0.6, 0.9):
         hand.drawn = drawn
         told.add(limits.overloaded("x").extra["retry_after_s"])
@@ -148,14 +148,14 @@ def test_those_refused_together_do_not_come_back_together(hand: Hand) -> None:
 
 
 def test_a_full_disk_is_spoken_of_now_and_then(hand: Hand) -> None:
-    limits = Limits(hand, hand)
+    limits = HttpLimits(hand, hand)
     assert [limits.full_seen() for _ in range(5)] == [1, 0, 0, 0, 0]
     hand.at += 11
     assert limits.full_seen() == 5
 
 
 def test_places_for_streams_come_back(hand: Hand) -> None:
-    limits = Limits(hand, hand, Bounds(streams=3, streams_per_user=2))
+    limits = HttpLimits(hand, hand, Bounds(streams=3, streams_per_user=2))
     with limits.stream("ada", lambda: False), limits.stream("eve", lambda: False):
         with limits.stream("ada", lambda: False):
             with pytest.raises(Refused, match="TOO_MANY_STREAMS"), limits.stream("ada", bool):

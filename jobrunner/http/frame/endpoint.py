@@ -15,7 +15,7 @@ from jobrunner.core.questions import Reader
 from jobrunner.errors import STATUS_OF_CODE, Refused
 from jobrunner.files.incoming import Arrivals
 from jobrunner.http.frame.auth import Keyring
-from jobrunner.http.frame.limits import Limits, Weight
+from jobrunner.http.frame.limits import HttpLimits, Weight
 from jobrunner.http.frame.origins import Network
 from jobrunner.http.frame.sources import Sources
 from jobrunner.ports import Clock, Ids
@@ -92,7 +92,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         return urlsplit(self.public_url).path.rstrip("/")
 
 
-class Door(Struct, frozen=True, eq=False, kw_only=True):
+class HttpDoor(Struct, frozen=True, eq=False, kw_only=True):
     """``health`` answers by check's name what is wrong with it (empty: nothing); ``check_db`` lists
     the faults of the stored file; ``log`` takes an event's name and its fields. ``assets`` is the
     folder of all files, ``arrivals`` those that are coming in. ``meter`` is told what happens here,
@@ -108,7 +108,7 @@ class Door(Struct, frozen=True, eq=False, kw_only=True):
     log: Callable[..., None]
     health: Callable[[], Awaitable[Mapping[str, str]]]
     check_db: Callable[[], Awaitable[list[str]]]
-    limits: Limits
+    limits: HttpLimits
     arrivals: Arrivals
     assets: str
     version: str = "0"
@@ -116,13 +116,13 @@ class Door(Struct, frozen=True, eq=False, kw_only=True):
     exposition: Callable[[Readings], tuple[bytes, str]] = lambda readings: (b"", JSON)
 
 
-class Call(NamedTuple):
+class HttpCall(NamedTuple):
     """One request, after token and body were looked at. ``body`` and ``query`` are the endpoint's
     structs; ``raw`` the body as it came, for endpoints whose struct depends on the job; ``stream``
     the body before anybody has read it, for endpoints that take a file; ``address`` where the
     client is. Whoever only waits from here on calls ``leave``: its place is for others."""
 
-    door: Door
+    door: HttpDoor
     actor: Actor
     correlation_id: str
     path: Mapping[str, str]
@@ -135,7 +135,7 @@ class Call(NamedTuple):
     leave: Callable[[], None] = lambda: None
 
 
-class Reply(Struct, frozen=True):
+class HttpReply(Struct, frozen=True):
     """``events`` instead of a body: what is told as it happens, each piece at once. ``pour`` writes
     the answer itself, given the request; the rest then only says what it will be. ``refused``: what
     this says in other words."""
@@ -149,7 +149,7 @@ class Reply(Struct, frozen=True):
     refused: Refused | None = None
 
 
-Handler = Callable[[Call], Awaitable[Reply]]
+Handler = Callable[[HttpCall], Awaitable[HttpReply]]
 
 
 class Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

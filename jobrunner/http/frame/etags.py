@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from jobrunner.core.job import Snapshot
-from jobrunner.http.frame.endpoint import Call
+from jobrunner.http.frame.endpoint import HttpCall
 from jobrunner.http.frame.problems import invalid
 
 TAG = re.compile(r'(?:W/)?"(\d{1,16})(?:\.(\d{1,16}))?"')
@@ -20,7 +20,7 @@ def etag(job: Snapshot) -> str:
     return f'"{job.version}.{job.beat}"' if job.beat else f'"{job.version}"'
 
 
-def expected_version(call: Call, in_body: int | None = None) -> int | None:
+def expected_version(call: HttpCall, in_body: int | None = None) -> int | None:
     """What the caller says the job's version is: in the header If-Match, or in the body. A weak tag
     is for what may be a little different, and what is to be changed must be the very same: it
     matches no version, like a stale one.
@@ -40,7 +40,7 @@ def expected_version(call: Call, in_body: int | None = None) -> int | None:
     return NO_VERSION if match[0].startswith("W/") else version
 
 
-def seen_before(call: Call) -> list[tuple[int, int]] | None:
+def seen_before(call: HttpCall) -> list[tuple[int, int]] | None:
     """Version and beat of each tag in If-None-Match; None without one. What is no tag of ours
     matches nothing."""
     header = call.headers.get("If-None-Match")
@@ -49,7 +49,7 @@ def seen_before(call: Call) -> list[tuple[int, int]] | None:
     return [(int(match[1]), int(match[2] or 0)) for match in TAG.finditer(header)]
 
 
-def matches_any(call: Call) -> bool:
+def matches_any(call: HttpCall) -> bool:
     return call.headers.get("If-None-Match", "").strip() == ANY
 
 

@@ -14,7 +14,7 @@ from jobrunner.core.declaration.workflow import Command, Definition
 from jobrunner.core.job import JOB_ID, Snapshot
 from jobrunner.errors import PluginFault, Refused
 from jobrunner.http.frame.bodies import decode, decode_whole, fault_of
-from jobrunner.http.frame.endpoint import Body, Call, Query
+from jobrunner.http.frame.endpoint import Body, HttpCall, Query
 from jobrunner.http.frame.problems import invalid
 
 SEAL = "c1-"
@@ -81,7 +81,7 @@ class OwnedPageQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields
     user_id: str | None = None
 
 
-def job_id_of(call: Call) -> str:
+def job_id_of(call: HttpCall) -> str:
     """Raises: Refused NOT_FOUND for what cannot be an id; nobody else need look for it."""
     job_id = call.path["id"]
     if JOB_ID.fullmatch(job_id) is None:
@@ -89,7 +89,7 @@ def job_id_of(call: Call) -> str:
     return job_id
 
 
-async def visible_job(call: Call) -> Snapshot:
+async def visible_job(call: HttpCall) -> Snapshot:
     """Raises: Refused NOT_FOUND, or what the workflow has for strangers."""
     job_id = job_id_of(call)
     job = await call.door.reader.job(job_id)
@@ -100,7 +100,7 @@ async def visible_job(call: Call) -> Snapshot:
     return job
 
 
-async def governed_job(call: Call) -> tuple[Snapshot, Definition]:
+async def governed_job(call: HttpCall) -> tuple[Snapshot, Definition]:
     """A visible job with its declaration, for whoever wants to change it.
 
     Raises: also Refused WORKFLOW_UNAVAILABLE.
@@ -191,7 +191,7 @@ def _command_decoder(
     return frozenset(own.__struct_encode_fields__), decoder
 
 
-def key_given(call: Call, in_body: str | None, length_max: int = 255) -> str | None:
+def key_given(call: HttpCall, in_body: str | None, length_max: int = 255) -> str | None:
     """From the header or the body, whichever has it.
 
     Raises: Refused VALIDATION_ERROR.
@@ -239,7 +239,7 @@ def key_of(cursor: str | None) -> int | None:
     return int(cursor.removeprefix(SEAL), 16)
 
 
-def owner_of(call: Call, query: OwnedQuery | OwnedPageQuery) -> str:
+def owner_of(call: HttpCall, query: OwnedQuery | OwnedPageQuery) -> str:
     if query.user_id in (None, call.actor.name):
         return call.actor.name
     if call.actor.role != "admin":

@@ -45,7 +45,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     free_disk: int = 0
 
 
-class Limits:
+class HttpLimits:
     """``free`` tells how many bytes the disk has left, ``waiting`` how many writes wait."""
 
     def __init__(

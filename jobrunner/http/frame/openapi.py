@@ -19,6 +19,18 @@ from jobrunner.http.frame.streaming import EVENT_STREAM
 from jobrunner.http.frame.views import Job
 
 REF = "#/components/schemas/{name}"
+# What is published under another name than its class has: outside, these names are contract.
+PUBLISHED = {
+    "AttemptList": "Attempts",
+    "AuditLog": "Audit",
+    "ClaimList": "Claims",
+    "CreditsView": "Purse",
+    "DeliveryList": "Deliveries",
+    "LedgerLine": "LedgerEntry",
+    "PauseList": "Pauses",
+    "PauseOrder": "Held",
+    "TransitionOrder": "Transition",
+}
 # Who reads a stream as text finds it so, and who takes it apart finds what each event is.
 EVENTS = {
     "type": ["string", "object"],
@@ -77,6 +89,9 @@ class _Names:
         declared = (*self.commands.values(), *self.params.values())
         kinds = list(dict.fromkeys(_with_inner([*_structs(table), *declared])))
         refs, self.schemas = msgspec.json.schema_components(kinds, ref_template=REF)
+        names = {one: other for one, other in PUBLISHED.items() if other not in self.schemas}
+        refs, found = _renamed(refs, names), _renamed(self.schemas, names)
+        self.schemas = {names.get(name, name): schema for name, schema in found.items()}
         self._refs = dict(zip(kinds, refs, strict=True))
         for kind in kinds:
             if issubclass(kind, Body):
@@ -111,6 +126,22 @@ class _Names:
         }
         for name, what in kind.from_workflows.items():
             self._schema(kind)["properties"][name] |= said[what]
+
+
+def _renamed(schema: Any, names: dict[str, str]) -> Any:
+    """Replace these names of structs in titles and references."""
+    if isinstance(schema, (list, tuple)):
+        return [_renamed(inner, names) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _named(key, inner, names) for key, inner in schema.items()}
+
+
+def _named(key: str, value: Any, names: dict[str, str]) -> Any:
+    if key not in ("$ref", "title") or not isinstance(value, str):
+        return _renamed(value, names)
+    above, slash, name = value.rpartition("/")
+    return above + slash + names.get(name, name)
 
 
 def _bounded(schema: Any) -> None:

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from jobrunner.core.instants import timed
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageFull
-from jobrunner.http.frame.endpoint import PROBLEM, Reply, View
+from jobrunner.http.frame.endpoint import PROBLEM, HttpReply, View
 
 RETRY_AFTER_S = 5
 RESERVED = frozenset({"type", "title", "status", "detail", "error_code", "correlation_id"})
@@ -31,7 +31,7 @@ class Problem(View, frozen=True, kw_only=True):
     errors: list[FieldFault] | UnsetType = UNSET
 
 
-def problem(refused: Refused, correlation_id: str) -> Reply:
+def problem(refused: Refused, correlation_id: str) -> HttpReply:
     """A refusal as seen from outside; what its code needs stands beside the usual members."""
     extra = {key: value for key, value in refused.extra.items() if key not in RESERVED}
     body: dict[str, Any] = {
@@ -43,7 +43,7 @@ def problem(refused: Refused, correlation_id: str) -> Reply:
         "correlation_id": correlation_id,
         **timed(extra),
     }
-    return Reply(refused.status, msgspec.json.encode(body), _headers(refused), PROBLEM)
+    return HttpReply(refused.status, msgspec.json.encode(body), _headers(refused), PROBLEM)
 
 
 def phrase_of(status: int) -> str:

@@ -8,7 +8,7 @@ of those so many lines a second are written, and the rest is counted.
 from aiohttp import web
 
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import Door
+from jobrunner.http.frame.endpoint import HttpDoor
 from jobrunner.http.frame.origins import CLIENT
 
 LINES_PER_S = 200
@@ -16,7 +16,7 @@ CROWDS = frozenset({"OVERLOADED", "RATE_LIMITED", "TOO_MANY_STREAMS", "UNAUTHORI
 
 
 class Refusals:
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: HttpDoor) -> None:
         self._door = door
         self._second = 0
         self._lines = 0

@@ -17,7 +17,7 @@ from jobrunner.actors.tasks import Crew
 from jobrunner.core.job import Actor
 from jobrunner.errors import Refused, StorageFull, bug_told
 from jobrunner.http.frame.bodies import check_coding, convert, decode, read, too_large
-from jobrunner.http.frame.endpoint import Call, Door, Endpoint, Query, Reply
+from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpDoor, HttpReply, Query
 from jobrunner.http.frame.origins import CLIENT, check_page, client_of, is_local
 from jobrunner.http.frame.problems import internal, invalid, problem, refusal_of
 from jobrunner.http.frame.refusals import Refusals
@@ -39,7 +39,7 @@ Table = Sequence[Endpoint]
 Served = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def make_app(door: Door, table: Table, *, operators: bool = True) -> web.Application:
+def make_app(door: HttpDoor, table: Table, *, operators: bool = True) -> web.Application:
     """The application, with every route of the table, or those that are not for operators."""
     app = web.Application(middlewares=[_frame(door)], client_max_size=door.settings.max_body)
     app.on_response_prepare.append(_sign)
@@ -60,7 +60,7 @@ def make_app(door: Door, table: Table, *, operators: bool = True) -> web.Applica
 
 @asynccontextmanager
 async def open_sites(
-    door: Door, table: Table, host: str, port: int, admin_host: str, admin_port: int
+    door: HttpDoor, table: Table, host: str, port: int, admin_host: str, admin_port: int
 ) -> AsyncIterator[tuple[tuple[str, int], tuple[str, int] | None]]:
     """Listen, and watch how well that goes. With an ``admin_host`` the routes for operators are
     there and nowhere else.
@@ -83,7 +83,7 @@ async def open_sites(
 
 
 @asynccontextmanager
-async def _watched(door: Door) -> AsyncIterator[None]:
+async def _watched(door: HttpDoor) -> AsyncIterator[None]:
     """Somebody looks how late everything is. Not on a stack with other things: a group of tasks
     raises again what it was ended by, a stack then makes that the cause of itself, and whoever
     walks along the causes never comes to an end."""
@@ -104,7 +104,7 @@ async def _sign(request: web.Request, response: web.StreamResponse) -> None:
     response.headers["X-Request-Id"] = request.get(REQUEST_ID, "")
 
 
-def _frame(door: Door) -> Any:
+def _frame(door: HttpDoor) -> Any:
     """Around every request, also those that match no route."""
     refusals = Refusals(door)
 
@@ -151,7 +151,7 @@ def _verb(request: web.Request) -> str:
     return request.method if request.method in METHODS else "OTHER"
 
 
-def _serve(door: Door, endpoint: Endpoint) -> Served:
+def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
     """One entry of the table as aiohttp wants it."""
     decoder = _decoder_of(endpoint)
 
@@ -174,7 +174,7 @@ def _serve(door: Door, endpoint: Endpoint) -> Served:
             body = decode(raw if raw or not endpoint.empty else b"{}", decoder)
         if endpoint.weight == "making":
             await _front(request).come_in()
-        call = Call(
+        call = HttpCall(
             door,
             actor,
             request[REQUEST_ID],
@@ -212,7 +212,7 @@ def _front(request: web.Request) -> Front:
     return request.protocol
 
 
-async def _actor(door: Door, endpoint: Endpoint, request: web.Request, address: str) -> Actor:
+async def _actor(door: HttpDoor, endpoint: Endpoint, request: web.Request, address: str) -> Actor:
     """Who guesses is charged for it, by address; who brings a good token never is, whoever else
     guesses behind the same address.
 
@@ -243,7 +243,7 @@ def _query(request: web.Request, kind: type[Query]) -> Query:
     return convert(given, kind, "?")
 
 
-def _correlation_id(request: web.Request, door: Door) -> str:
+def _correlation_id(request: web.Request, door: HttpDoor) -> str:
     given = request.headers.get("X-Request-Id", "")
     if 1 <= len(given) <= REQUEST_ID_MAX and all("!" <= letter <= "~" for letter in given):
         return given
@@ -257,7 +257,7 @@ def _is_ambiguous(request: web.Request) -> bool:
     return bool(codings) and [coding.strip().lower() for coding in codings] != ["chunked"]
 
 
-def _refusal_of(door: Door, error: Exception) -> Refused | None:
+def _refusal_of(door: HttpDoor, error: Exception) -> Refused | None:
     """What was meant as an answer, by us or by the server underneath."""
     match error:
         case web.HTTPMethodNotAllowed():
@@ -276,14 +276,14 @@ def _refusal_of(door: Door, error: Exception) -> Refused | None:
             return refusal_of(error)
 
 
-def _note_full(door: Door, error: Exception) -> None:
+def _note_full(door: HttpDoor, error: Exception) -> None:
     """Now and then, not for each of the many who are refused while it lasts."""
     full = isinstance(error, StorageFull) or getattr(error, "code", "") == "STORAGE_FULL"
     if full and (times := door.limits.full_seen()):
         door.log("storage.full", level="error", times=times, detail=str(error))
 
 
-def _surprise(door: Door, request: web.Request, error: Exception) -> Refused:
+def _surprise(door: HttpDoor, request: web.Request, error: Exception) -> Refused:
     """A bug: told to the log, and to nobody else."""
     door.log(
         "http.fault",
@@ -297,7 +297,7 @@ def _surprise(door: Door, request: web.Request, error: Exception) -> Refused:
     return internal()
 
 
-def _response(reply: Reply) -> web.Response:
+def _response(reply: HttpReply) -> web.Response:
     headers = dict(reply.headers)
     if reply.body or reply.events is not None:
         headers["Content-Type"] = reply.content_type

@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from jobrunner.errors import Misconfigured, bug_told
-from jobrunner.http.frame.endpoint import Door, Reply
+from jobrunner.http.frame.endpoint import HttpDoor, HttpReply
 from jobrunner.http.frame.problems import internal, invalid, phrase_of, problem
 from jobrunner.http.front.waiting import Desk, Front
 
@@ -31,7 +31,7 @@ SUBMISSIONS = web.AppKey("submissions", Mapping[bytes, tuple[str, str]])
 
 @contextlib.asynccontextmanager
 async def open_site(
-    app: web.Application, door: Door, host: str, port: int, what: str = "server"
+    app: web.Application, door: HttpDoor, host: str, port: int, what: str = "server"
 ) -> AsyncIterator[tuple[str, int]]:
     """Listen until the block is left; yields the address in use (a port of 0 takes a free one).
     ``what`` begins the names of the settings that say where.
@@ -59,7 +59,7 @@ class Gate:
     """Makes what serves one connection. One too many is told so and closed, without a look at what
     it wants."""
 
-    def __init__(self, runner: web.AppRunner, door: Door, desk: Desk) -> None:
+    def __init__(self, runner: web.AppRunner, door: HttpDoor, desk: Desk) -> None:
         assert runner.server is not None
         self._desk = desk
         self._server = runner.server
@@ -90,7 +90,7 @@ class Connection(Front):
 
     __slots__ = ("_door", "_head")
 
-    def __init__(self, server: web.Server, door: Door, desk: Desk, **settings: Any) -> None:
+    def __init__(self, server: web.Server, door: HttpDoor, desk: Desk, **settings: Any) -> None:
         super().__init__(server, desk, **settings)
         self._door = door
         self._head = 0
@@ -149,7 +149,7 @@ class Refusing(asyncio.Protocol):
         transport.close()
 
 
-def _written(reply: Reply) -> bytes:
+def _written(reply: HttpReply) -> bytes:
     """An answer as it goes over the wire."""
     headers = FIXED | reply.headers | {"Content-Type": reply.content_type}
     headers |= {"Content-Length": str(len(reply.body)), "Connection": "close"}

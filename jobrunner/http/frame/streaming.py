@@ -7,7 +7,7 @@ from aiohttp import web
 
 from jobrunner.errors import Refused
 from jobrunner.http.frame.bodies import too_large
-from jobrunner.http.frame.endpoint import Door, Settings
+from jobrunner.http.frame.endpoint import HttpDoor, Settings
 from jobrunner.http.frame.problems import invalid
 from jobrunner.ports import Clock, bound_send_buffer
 
@@ -89,7 +89,7 @@ class Stream:
 
 
 async def pour_events(
-    request: web.Request, pieces: AsyncIterator[bytes], content_type: str, door: Door
+    request: web.Request, pieces: AsyncIterator[bytes], content_type: str, door: HttpDoor
 ) -> web.StreamResponse:
     """Each piece as it comes. Who does not take one in time is cut off, whatever is left; a
     stream whose reader may no longer look simply ends."""
@@ -117,7 +117,7 @@ async def _write_all(
     request: web.Request,
     response: web.StreamResponse,
     pieces: AsyncIterator[bytes],
-    door: Door,
+    door: HttpDoor,
 ) -> None:
     """What the operating system would not take before this piece was written is looked at too:
     small pieces to somebody who reads nothing would otherwise pile up unseen.

@@ -13,7 +13,7 @@ from jobrunner.core.instants import text_of, text_or_none, timed
 from jobrunner.core.job import Asset, Paused, Snapshot
 from jobrunner.core.questions import AssetRow, HistoryRow
 from jobrunner.http.frame.addresses import link, linked
-from jobrunner.http.frame.endpoint import Call, Reply, View
+from jobrunner.http.frame.endpoint import HttpCall, HttpReply, View
 from jobrunner.http.frame.etags import etag
 
 INLINE_MAX = 4096
@@ -124,23 +124,23 @@ class AssetEntry(View, frozen=True, kw_only=True):
     created_at: str
 
 
-def reply(view: View, status: int = 200) -> Reply:
-    return Reply(status, encode(view))
+def reply(view: View, status: int = 200) -> HttpReply:
+    return HttpReply(status, encode(view))
 
 
-def reply_job(call: Call, job: Snapshot) -> Reply:
-    return Reply(200, encode(job_view(call, job)), {"ETag": etag(job)})
+def reply_job(call: HttpCall, job: Snapshot) -> HttpReply:
+    return HttpReply(200, encode(job_view(call, job)), {"ETag": etag(job)})
 
 
-def reply_answer(call: Call, answer: Answer, status: int = 0) -> Reply:
+def reply_answer(call: HttpCall, answer: Answer, status: int = 0) -> HttpReply:
     """The job, what was answered beside it, and whether it was said before."""
     body = asdict(job_view(call, answer.job))
     body |= linked(call, timed(answer.fields))
     body["replayed"] = answer.replayed
-    return Reply(status or answer.status, encode(body), {"ETag": etag(answer.job)})
+    return HttpReply(status or answer.status, encode(body), {"ETag": etag(answer.job)})
 
 
-def job_view(call: Call, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> Job:
+def job_view(call: HttpCall, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> Job:
     definition = call.door.facade.definitions.of(job)
     may: dict[str, list[str]] = (
         allowed(definition, job, call.actor) if definition else {"statuses": [], "commands": []}
@@ -192,7 +192,7 @@ def job_view(call: Call, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> 
     )
 
 
-def _stuck(call: Call, job: Snapshot) -> Stuck | None:
+def _stuck(call: HttpCall, job: Snapshot) -> Stuck | None:
     """Put aside in its row, or held up for as long as its plugin lacks something."""
     if job.stuck:
         return Stuck(reason=job.stuck)
@@ -222,13 +222,13 @@ def history_entry(row: HistoryRow) -> HistoryEntry:
     )
 
 
-def asset_entries(call: Call, rows: tuple[AssetRow, ...]) -> list[AssetEntry]:
+def asset_entries(call: HttpCall, rows: tuple[AssetRow, ...]) -> list[AssetEntry]:
     """Newest first; ids of one instant still rise."""
     newest_first = sorted(rows, key=lambda row: (row.asset.created_at, row.asset.id), reverse=True)
     return [asset_entry(call, row.asset, row.job_id) for row in newest_first]
 
 
-def asset_entry(call: Call, asset: Asset, job_id: str | None) -> AssetEntry:
+def asset_entry(call: HttpCall, asset: Asset, job_id: str | None) -> AssetEntry:
     return AssetEntry(
         id=asset.id,
         job_id=job_id,
@@ -248,7 +248,7 @@ def _given(job: Snapshot) -> Any:
     return {name: value for name, value in job.params.items() if name not in job.omitted}
 
 
-def _artifacts(call: Call, job: Snapshot) -> dict[str, Any]:
+def _artifacts(call: HttpCall, job: Snapshot) -> dict[str, Any]:
     """Small values as they are, large ones by reference; each is encoded once either way."""
     shown: dict[str, Any] = {}
     for name, artifact in job.artifacts.items():

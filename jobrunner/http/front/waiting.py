@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import Door
+from jobrunner.http.frame.endpoint import HttpDoor
 from jobrunner.http.frame.refusals import Refusals
 from jobrunner.http.front.admission import Admission
 from jobrunner.http.front.framing import Framed, framed
@@ -38,7 +38,7 @@ class Desk:
     as they stand on the first line of a request, with their route."""
 
     def __init__(
-        self, door: Door, submissions: Mapping[bytes, tuple[str, str]], fixed: Mapping[str, str]
+        self, door: HttpDoor, submissions: Mapping[bytes, tuple[str, str]], fixed: Mapping[str, str]
     ) -> None:
         self.admission: Admission = door.limits.admission
         self.submissions = submissions

@@ -19,10 +19,10 @@ from jobrunner.http.frame.endpoint import (
     MOVING,
     OWNERS,
     SUBMITTING,
-    Call,
     Endpoint,
     Handler,
-    Reply,
+    HttpCall,
+    HttpReply,
 )
 from jobrunner.http.frame.etags import etag, expected_version
 from jobrunner.http.frame.inputs import (
@@ -88,7 +88,7 @@ def _aliases(definition: Definition) -> Iterator[Endpoint]:
 
 
 def _submitting(definition: Definition, route: Route) -> Handler:
-    async def submitted(call: Call) -> Reply:
+    async def submitted(call: HttpCall) -> HttpReply:
         current = call.door.facade.definitions.current(definition.workflow.name)
         assert current is not None, f"{definition.workflow.name} was loaded when its route was made"
         job_type = route.job_type or current.workflow.job_types[0].name
@@ -105,7 +105,7 @@ def _submitting(definition: Definition, route: Route) -> Handler:
 
 
 def _commanding(route: Route) -> Handler:
-    async def commanded(call: Call) -> Reply:
+    async def commanded(call: HttpCall) -> HttpReply:
         job, definition = await governed_job(call)
         if route not in definition.workflow.routes:
             detail = f"{definition.workflow.name} has no command at {route.path}"
@@ -120,7 +120,7 @@ def _commanding(route: Route) -> Handler:
 
 
 def _read(
-    call: Call, definition: Definition, route: Route, body: Struct
+    call: HttpCall, definition: Definition, route: Route, body: Struct
 ) -> tuple[dict[str, Any], str | None]:
     """The params, and the client's key if its body has one."""
     said: dict[str, Any] = msgspec.to_builtins(body)
@@ -135,7 +135,7 @@ def _read(
 
 
 def _fields(
-    call: Call, definition: Definition, route: Route
+    call: HttpCall, definition: Definition, route: Route
 ) -> tuple[dict[str, Any], str | None, int | None]:
     """A command's fields, straight or by way of the route's own body."""
     command = definition.commands[route.command]
@@ -146,7 +146,7 @@ def _fields(
     return command_fields(definition, command, CANONICAL(said))
 
 
-async def _ended(call: Call, answer: Answer, wait_s: float) -> Answer:
+async def _ended(call: HttpCall, answer: Answer, wait_s: float) -> Answer:
     """The same answer with the job as it is when it has ended, or when the time is up."""
     clock, job = call.door.clock, answer.job
     until = clock.monotonic() + wait_s
@@ -155,17 +155,19 @@ async def _ended(call: Call, answer: Answer, wait_s: float) -> Answer:
     return msgspec.structs.replace(answer, job=job)
 
 
-async def _reply(call: Call, definition: Definition, route: Route, answer: Answer) -> Reply:
+async def _reply(call: HttpCall, definition: Definition, route: Route, answer: Answer) -> HttpReply:
     """The job, what was answered beside it, and on top of that what the route has to say."""
     body = msgspec.structs.asdict(job_view(call, answer.job))
     body |= {**linked(call, timed(answer.fields)), "replayed": answer.replayed}
     if route.answer:
         body |= linked(call, timed(await _said(call, definition, route.answer, answer)))
     headers = {"ETag": etag(answer.job), "Location": link(call, f"/jobs/{answer.job.id}")}
-    return Reply(answer.status if route.command else route.status, encode(body), headers)
+    return HttpReply(answer.status if route.command else route.status, encode(body), headers)
 
 
-async def _said(call: Call, definition: Definition, name: str, answer: Answer) -> dict[str, Any]:
+async def _said(
+    call: HttpCall, definition: Definition, name: str, answer: Answer
+) -> dict[str, Any]:
     """What the route has to say. What was asked for is done by now, so a function that fails here
     takes back nothing: the job is answered without it."""
     purse = await call.door.reader.credits(answer.job.user_id)

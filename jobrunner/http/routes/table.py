@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.http.frame import openapi
-from jobrunner.http.frame.endpoint import Call, Door, Endpoint, Reply
+from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpDoor, HttpReply
 from jobrunner.http.frame.views import encode
 from jobrunner.http.routes.admin import (
     audit,
@@ -47,7 +47,7 @@ MODULES = (
 )
 
 
-def table_of(door: Door) -> tuple[Endpoint, ...]:
+def table_of(door: HttpDoor) -> tuple[Endpoint, ...]:
     """The service's own endpoints, then what the loaded workflows add without shadowing them."""
     loaded = _loaded(door)
     edits = [editable.max_size for one in loaded for editable in one.workflow.editables]
@@ -56,8 +56,8 @@ def table_of(door: Door) -> tuple[Endpoint, ...]:
     return core + tuple(endpoint for endpoint in added if endpoint.door not in TAKEN)
 
 
-async def document(call: Call) -> Reply:
-    return Reply(200, _document(call.door))
+async def document(call: HttpCall) -> HttpReply:
+    return HttpReply(200, _document(call.door))
 
 
 def _for_edits(endpoint: Endpoint, most: int) -> Endpoint:
@@ -66,12 +66,12 @@ def _for_edits(endpoint: Endpoint, most: int) -> Endpoint:
 
 
 @lru_cache(maxsize=4)
-def _document(door: Door) -> bytes:
+def _document(door: HttpDoor) -> bytes:
     public_url = door.settings.public_url
     return encode(openapi.document(table_of(door), _loaded(door), door.version, public_url))
 
 
-def _loaded(door: Door) -> list[Definition]:
+def _loaded(door: HttpDoor) -> list[Definition]:
     definitions = door.facade.definitions
     found = (definitions.current(name) for name in sorted(definitions.names()))
     return [definition for definition in found if definition is not None]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from jobrunner.core.instants import text_of
-from jobrunner.http.frame.endpoint import ADMINS, Call, Endpoint, Reply, View
+from jobrunner.http.frame.endpoint import ADMINS, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import PageQuery, following_cursor, key_of
 from jobrunner.http.frame.views import reply
 
@@ -34,7 +34,7 @@ class DeadLetterEntry(View, frozen=True, kw_only=True):
     hidden: bool
 
 
-async def audit(call: Call) -> Reply:
+async def audit(call: HttpCall) -> HttpReply:
     query: PageQuery = call.query
     rows = await call.door.reader.audit(query.limit, key_of(query.cursor))
     entries = [
@@ -49,11 +49,11 @@ async def audit(call: Call) -> Reply:
         for row in rows
     ]
     return reply(
-        Audit(audit=entries, next_cursor=following_cursor([row.id for row in rows], query))
+        AuditLog(audit=entries, next_cursor=following_cursor([row.id for row in rows], query))
     )
 
 
-async def dead_letters(call: Call) -> Reply:
+async def dead_letters(call: HttpCall) -> HttpReply:
     query: DeadLettersQuery = call.query
     rows = await call.door.reader.dead_letters(query.limit, key_of(query.cursor), query.hidden)
     entries = [
@@ -75,7 +75,7 @@ async def dead_letters(call: Call) -> Reply:
     return reply(DeadLetters(dead_letters=entries, next_cursor=following))
 
 
-class Audit(View, frozen=True, kw_only=True):
+class AuditLog(View, frozen=True, kw_only=True):
     audit: list[AuditEntry]
     next_cursor: str | None
 
@@ -92,7 +92,7 @@ ENDPOINTS = (
         "getAudit",
         audit,
         "Who did what, newest first",
-        {200: Audit},
+        {200: AuditLog},
         roles=ADMINS,
         query=PageQuery,
     ),

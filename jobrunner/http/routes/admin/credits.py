@@ -7,7 +7,7 @@ from msgspec import Meta
 from jobrunner.core.decision import Grant
 from jobrunner.core.instants import text_of
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import ADMINS, Body, Call, Endpoint, Reply, View
+from jobrunner.http.frame.endpoint import ADMINS, Body, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import (
     Key,
     OwnedPageQuery,
@@ -28,7 +28,7 @@ class GrantOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     idempotency_key: Key | None = None
 
 
-class Purse(View, frozen=True, kw_only=True):
+class CreditsView(View, frozen=True, kw_only=True):
     """``balance`` is what can be spent."""
 
     user_id: str
@@ -36,13 +36,13 @@ class Purse(View, frozen=True, kw_only=True):
     held: int
 
 
-class Granted(Purse, frozen=True, kw_only=True):
+class Granted(CreditsView, frozen=True, kw_only=True):
     """The account as it is now; ``replayed``: these credits were given before."""
 
     replayed: bool
 
 
-class LedgerEntry(View, frozen=True, kw_only=True):
+class LedgerLine(View, frozen=True, kw_only=True):
     kind: str
     amount: int
     balance_after: int
@@ -54,21 +54,21 @@ class LedgerEntry(View, frozen=True, kw_only=True):
 
 
 class Ledger(View, frozen=True, kw_only=True):
-    history: list[LedgerEntry]
+    history: list[LedgerLine]
     next_cursor: str | None
 
 
-async def credits(call: Call) -> Reply:
+async def credits(call: HttpCall) -> HttpReply:
     query: OwnedQuery = call.query
     return reply(await _purse(call, owner_of(call, query)))
 
 
-async def credits_history(call: Call) -> Reply:
+async def credits_history(call: HttpCall) -> HttpReply:
     query: OwnedPageQuery = call.query
     user_id = owner_of(call, query)
     rows = await call.door.reader.ledger(user_id, query.limit, key_of(query.cursor))
     entries = [
-        LedgerEntry(
+        LedgerLine(
             kind=row.kind,
             amount=row.amount,
             balance_after=row.balance_after,
@@ -85,7 +85,7 @@ async def credits_history(call: Call) -> Reply:
     )
 
 
-async def grant(call: Call) -> Reply:
+async def grant(call: HttpCall) -> HttpReply:
     body: GrantOrder = call.body
     user_id, now = call.path["user"], call.door.clock.now()
     if not any(token.name == user_id for token in await call.door.reader.tokens()):
@@ -99,9 +99,9 @@ async def grant(call: Call) -> Reply:
     )
 
 
-async def _purse(call: Call, user_id: str) -> Purse:
+async def _purse(call: HttpCall, user_id: str) -> CreditsView:
     found = await call.door.reader.credits(user_id)
-    return Purse(user_id=user_id, balance=found.balance, held=found.held)
+    return CreditsView(user_id=user_id, balance=found.balance, held=found.held)
 
 
 ENDPOINTS = (
@@ -111,7 +111,7 @@ ENDPOINTS = (
         "getCredits",
         credits,
         "What the caller can spend",
-        {200: Purse},
+        {200: CreditsView},
         query=OwnedQuery,
     ),
     Endpoint(

@@ -1,6 +1,6 @@
 """Whether the process answers, can do its work, and keeps its file whole."""
 
-from jobrunner.http.frame.endpoint import ADMINS, Call, Endpoint, Reply, View
+from jobrunner.http.frame.endpoint import ADMINS, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import NoFields
 from jobrunner.http.frame.views import reply
 
@@ -15,16 +15,16 @@ class Alive(View, frozen=True, kw_only=True):
     version: str
 
 
-async def check_db(call: Call) -> Reply:
+async def check_db(call: HttpCall) -> HttpReply:
     faults = await call.door.check_db()
     return reply(Checked(ok=not faults, faults=faults))
 
 
-async def alive(call: Call) -> Reply:
+async def alive(call: HttpCall) -> HttpReply:
     return reply(Alive(status="ok", version=call.door.version))
 
 
-async def ready(call: Call) -> Reply:
+async def ready(call: HttpCall) -> HttpReply:
     checks = dict(await call.door.health())
     fine = not any(checks.values())
     return reply(Readiness(ready=fine, checks=checks), 200 if fine else 503)

@@ -5,17 +5,17 @@ proxy that runs here, an admin's is needed.
 """
 
 from jobrunner.core.features.meter import Readings
-from jobrunner.http.frame.endpoint import ADMINS, Call, Door, Endpoint, Reply
+from jobrunner.http.frame.endpoint import ADMINS, Endpoint, HttpCall, HttpDoor, HttpReply
 
 TEXT = "text/plain"
 
 
-async def metrics(call: Call) -> Reply:
+async def metrics(call: HttpCall) -> HttpReply:
     text, kind = call.door.exposition(await readings(call.door))
-    return Reply(200, text, content_type=kind)
+    return HttpReply(200, text, content_type=kind)
 
 
-async def readings(door: Door) -> Readings:
+async def readings(door: HttpDoor) -> Readings:
     """Ages count from now; what is due later is not overdue."""
     found = await door.reader.gauges()
     stats, pressure, now = door.facade.stats(), door.limits.stats(), door.clock.now()

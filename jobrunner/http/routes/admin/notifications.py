@@ -9,7 +9,7 @@ from jobrunner.core.features.deliveries import DeliveryFilter, DeliveryRow, Endp
 from jobrunner.core.features.notifications import lane_of
 from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import ADMINS, OWNERS, Call, Endpoint, Reply, View
+from jobrunner.http.frame.endpoint import ADMINS, OWNERS, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import NoFields, PageQuery, cursor_of, key_of, visible_job
 from jobrunner.http.frame.views import reply
 
@@ -56,7 +56,7 @@ class DeliveryEntry(View, frozen=True, kw_only=True):
     tries: list[TryEntry]
 
 
-class Deliveries(View, frozen=True, kw_only=True):
+class DeliveryList(View, frozen=True, kw_only=True):
     deliveries: list[DeliveryEntry]
     next_cursor: str | None
 
@@ -75,7 +75,7 @@ class EndpointEntry(View, frozen=True, kw_only=True):
     due: int
 
 
-async def endpoints(call: Call) -> Reply:
+async def endpoints(call: HttpCall) -> HttpReply:
     query: EndpointsQuery = call.query
     rows = await call.door.reader.endpoints(query.limit, key_of(query.cursor), not query.all)
     following = cursor_of(rows[-1].id) if len(rows) == query.limit else None
@@ -87,7 +87,7 @@ class Endpoints(View, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-async def secrets(call: Call) -> Reply:
+async def secrets(call: HttpCall) -> HttpReply:
     """What the caller's own endpoints verify with."""
     shown = reply(Secrets(secrets=call.door.facade.deliveries.secrets_of(call.actor.name)))
     shown.headers["Cache-Control"] = "no-store"
@@ -100,7 +100,7 @@ class Secrets(View, frozen=True, kw_only=True):
     secrets: list[str]
 
 
-async def of_job(call: Call) -> Reply:
+async def of_job(call: HttpCall) -> HttpReply:
     """What its owner's endpoint was told; an admin sees also what the workflow's was."""
     job = await visible_job(call)
     query: DeliveriesQuery = call.query
@@ -109,7 +109,7 @@ async def of_job(call: Call) -> Reply:
     return await _page(call, which)
 
 
-async def of_all(call: Call) -> Reply:
+async def of_all(call: HttpCall) -> HttpReply:
     query: AllDeliveriesQuery = call.query
     after = key_of(query.cursor)
     which = DeliveryFilter(
@@ -118,7 +118,7 @@ async def of_all(call: Call) -> Reply:
     return await _page(call, which)
 
 
-async def redeliver_own(call: Call) -> Reply:
+async def redeliver_own(call: HttpCall) -> HttpReply:
     job = await visible_job(call)
     found = await _delivery(call)
     others = call.actor.role != "admin" and found.owner != call.actor.name
@@ -127,11 +127,11 @@ async def redeliver_own(call: Call) -> Reply:
     return await _again(call, found)
 
 
-async def redeliver(call: Call) -> Reply:
+async def redeliver(call: HttpCall) -> HttpReply:
     return await _again(call, await _delivery(call))
 
 
-async def enable(call: Call) -> Reply:
+async def enable(call: HttpCall) -> HttpReply:
     """What was held back goes out now."""
     text = call.path["id"]
     key = int(text) if text.isdecimal() and len(text) < 16 else 0
@@ -145,20 +145,20 @@ async def enable(call: Call) -> Reply:
     return reply(_endpoint((await call.door.reader.endpoints(1, key + 1, troubled=False))[0]))
 
 
-async def _page(call: Call, which: DeliveryFilter) -> Reply:
+async def _page(call: HttpCall, which: DeliveryFilter) -> HttpReply:
     rows = await call.door.reader.deliveries(which)
     following = cursor_of(rows[-1].row) if len(rows) == which.limit else None
-    return reply(Deliveries(deliveries=[_entry(row) for row in rows], next_cursor=following))
+    return reply(DeliveryList(deliveries=[_entry(row) for row in rows], next_cursor=following))
 
 
-async def _delivery(call: Call) -> DeliveryRow:
+async def _delivery(call: HttpCall) -> DeliveryRow:
     found = await call.door.reader.delivery(_named(call))
     if found is None:
         raise _unknown(call)
     return found
 
 
-async def _again(call: Call, found: DeliveryRow) -> Reply:
+async def _again(call: HttpCall, found: DeliveryRow) -> HttpReply:
     if found.disabled:
         raise Refused(
             "ENDPOINT_DISABLED",
@@ -172,11 +172,11 @@ async def _again(call: Call, found: DeliveryRow) -> Reply:
     return reply(_entry(await _delivery(call)), 202)
 
 
-def _named(call: Call) -> str:
+def _named(call: HttpCall) -> str:
     return call.path.get("delivery", "") or call.path["id"]
 
 
-def _unknown(call: Call) -> Refused:
+def _unknown(call: HttpCall) -> Refused:
     return Refused("NOT_FOUND", f"there is no delivery {_named(call)!r}")
 
 
@@ -229,7 +229,7 @@ ENDPOINTS = (
         "getDeliveries",
         of_job,
         "What its endpoint was told, with each try, newest first",
-        {200: Deliveries},
+        {200: DeliveryList},
         query=DeliveriesQuery,
     ),
     Endpoint(
@@ -259,7 +259,7 @@ ENDPOINTS = (
         "listDeliveries",
         of_all,
         "All deliveries, newest first",
-        {200: Deliveries},
+        {200: DeliveryList},
         roles=ADMINS,
         query=AllDeliveriesQuery,
     ),

@@ -10,7 +10,7 @@ from jobrunner.core.features.tokens import replaced
 from jobrunner.core.instants import instant_of, text_of, text_or_none
 from jobrunner.core.questions import Token
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import ADMINS, Body, Call, Endpoint, Reply, View
+from jobrunner.http.frame.endpoint import ADMINS, Body, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import Instant, Name, UserId, not_both
 from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.views import reply
@@ -63,12 +63,12 @@ class TokenEntry(View, frozen=True, kw_only=True):
     token: str | UnsetType = UNSET
 
 
-async def tokens(call: Call) -> Reply:
+async def tokens(call: HttpCall) -> HttpReply:
     found = await call.door.reader.tokens()
     return reply(Tokens(tokens=[_token_entry(token) for token in found]))
 
 
-async def new_token(call: Call) -> Reply:
+async def new_token(call: HttpCall) -> HttpReply:
     """The token itself is in this answer and nowhere else."""
     body: TokenOrder = call.body
     entry = await _made(call, body.name, body.role, _end(call, body), workflows=_bound(call, body))
@@ -77,7 +77,7 @@ async def new_token(call: Call) -> Reply:
     return reply(entry, 201)
 
 
-async def rotate_token(call: Call) -> Reply:
+async def rotate_token(call: HttpCall) -> HttpReply:
     """A new one of the same name and role; the old ones end a little later."""
     body: Rotation = call.body
     now = call.door.clock.now()
@@ -91,16 +91,16 @@ async def rotate_token(call: Call) -> Reply:
     return reply(made, 201)
 
 
-async def revoke_token(call: Call) -> Reply:
+async def revoke_token(call: HttpCall) -> HttpReply:
     """By token id, or by name: then all of that name."""
     which, now = call.path["id"], call.door.clock.now()
     await call.door.facade.write(RevokeToken(which, now, call.actor.name))
     call.door.keyring.forget()
-    return Reply(204)
+    return HttpReply(204)
 
 
 async def _made(
-    call: Call,
+    call: HttpCall,
     name: str,
     role: str,
     expires_at: int | None,
@@ -118,7 +118,7 @@ async def _made(
     return _token_entry(Token(token_id, name, role, now, expires_at, workflows=workflows), secret)
 
 
-def _bound(call: Call, order: TokenOrder) -> tuple[str, ...]:
+def _bound(call: HttpCall, order: TokenOrder) -> tuple[str, ...]:
     """Raises: Refused VALIDATION_ERROR, UNKNOWN_WORKFLOW."""
     if order.workflows and order.role != "workflow":
         detail = f"only a token of role workflow can be for some workflows; this is a {order.role}"
@@ -130,7 +130,7 @@ def _bound(call: Call, order: TokenOrder) -> tuple[str, ...]:
     return tuple(sorted(set(order.workflows)))
 
 
-def _end(call: Call, order: TokenOrder) -> int | None:
+def _end(call: HttpCall, order: TokenOrder) -> int | None:
     """Raises: Refused VALIDATION_ERROR."""
     now = call.door.clock.now()
     if order.expires_at is not None and order.expires_in is not None:
@@ -146,7 +146,7 @@ def _end(call: Call, order: TokenOrder) -> int | None:
     return expires_at
 
 
-async def _open_account(call: Call, body: TokenOrder) -> None:
+async def _open_account(call: HttpCall, body: TokenOrder) -> None:
     """Only a new user starts with credits; another token of the same name changes no balance."""
     door = call.door
     first = door.settings.initial_credits if body.credits is None else body.credits

@@ -18,7 +18,7 @@ from jobrunner.core.declaration.workflow import (
 )
 from jobrunner.drawing.graph import mermaid, svg
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import Call, Endpoint, Query, Reply, View
+from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.views import encode, reply
 
 DRAWINGS: dict[str, tuple[Callable[[Workflow], str], str]] = {
@@ -124,7 +124,7 @@ class Workflows(View, frozen=True, kw_only=True):
     refused: list[RefusedWorkflow]
 
 
-async def list_workflows(call: Call) -> Reply:
+async def list_workflows(call: HttpCall) -> HttpReply:
     definitions = call.door.facade.definitions
     loaded = [definitions.current(name) for name in sorted(definitions.names())]
     entries = [
@@ -144,7 +144,7 @@ async def list_workflows(call: Call) -> Reply:
     return reply(Workflows(workflows=entries, refused=refused))
 
 
-async def show_workflow(call: Call) -> Reply:
+async def show_workflow(call: HttpCall) -> HttpReply:
     """The declaration, or its picture."""
     query: DrawingQuery = call.query
     name = call.path["name"]
@@ -152,9 +152,9 @@ async def show_workflow(call: Call) -> Reply:
     if definition is None:
         raise Refused("NOT_FOUND", f"there is no workflow {name!r}")
     if query.format == "json":
-        return Reply(200, _published(definition))
+        return HttpReply(200, _published(definition))
     draw, content_type = DRAWINGS[query.format]
-    return Reply(200, draw(definition.workflow).encode(), dict(NO_SCRIPT), content_type)
+    return HttpReply(200, draw(definition.workflow).encode(), dict(NO_SCRIPT), content_type)
 
 
 def schema_of(kind: type[Struct]) -> dict[str, Any]:

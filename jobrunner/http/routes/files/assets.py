@@ -9,7 +9,7 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.questions import AssetRow, JobFilter
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import OWNERS, Call, Endpoint, Query, Reply, View
+from jobrunner.http.frame.endpoint import OWNERS, Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.inputs import (
     Cursor,
     OwnedPageQuery,
@@ -29,7 +29,7 @@ class FilesQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cursor: Cursor | None = None
 
 
-async def library(call: Call) -> Reply:
+async def library(call: HttpCall) -> HttpReply:
     """Files over all jobs, newest first. An admin who names nobody sees everybody's; a worker sees
     those of whose job it holds, where the stage that it stands in for would."""
     query: OwnedPageQuery = call.query
@@ -43,12 +43,12 @@ async def library(call: Call) -> Reply:
     return reply(Library(assets=asset_entries(call, rows), next_cursor=following))
 
 
-async def asset(call: Call) -> Reply:
+async def asset(call: HttpCall) -> HttpReply:
     row = await own_asset(call)
     return reply(asset_entry(call, row.asset, row.job_id))
 
 
-async def assets(call: Call) -> Reply:
+async def assets(call: HttpCall) -> HttpReply:
     query: FilesQuery = call.query
     job = await visible_job(call)
     rows = await call.door.reader.job_assets(job.id, query.limit, key_of(query.cursor))
@@ -56,7 +56,7 @@ async def assets(call: Call) -> Reply:
     return reply(Assets(assets=asset_entries(call, rows), next_cursor=following))
 
 
-async def own_asset(call: Call) -> AssetRow:
+async def own_asset(call: HttpCall) -> AssetRow:
     """The asset that the path names, if it is the caller's.
 
     Raises: Refused NOT_FOUND, also for a stranger's."""
@@ -67,7 +67,7 @@ async def own_asset(call: Call) -> AssetRow:
     return row
 
 
-async def _readable(call: Call, row: AssetRow) -> bool:
+async def _readable(call: HttpCall, row: AssetRow) -> bool:
     """A user reads its own; a token for some workflows the files of their jobs, and those that such
     a job names."""
     if call.actor.role == "user":
@@ -82,7 +82,7 @@ async def _readable(call: Call, row: AssetRow) -> bool:
     return await works_with_library(call, row.user_id)
 
 
-async def works_with_library(call: Call, owner: str) -> bool:
+async def works_with_library(call: HttpCall, owner: str) -> bool:
     """Whether the caller has claimed a job of theirs where it may look into their library."""
     definitions, actor = call.door.facade.definitions, call.actor
     if actor.role != "workflow":
@@ -111,7 +111,7 @@ def _is_claimed_by(job: Snapshot, definition: Definition | None, actor: Actor) -
     return definition.states[job.status].library
 
 
-async def discard(call: Call) -> Reply:
+async def discard(call: HttpCall) -> HttpReply:
     """Delete a file that is no job's."""
     row = await own_asset(call)
     if not (call.actor.role == "admin" or row.user_id == call.actor.name):
@@ -122,7 +122,7 @@ async def discard(call: Call) -> Reply:
     folder = row.asset.storage_path.rpartition("/")[0]
     now = call.door.clock.now()
     await call.door.facade.deletions.unshelve(Unshelve(row.asset.id, folder, now, call.actor.name))
-    return Reply(204)
+    return HttpReply(204)
 
 
 class Assets(View, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from jobrunner.core.questions import AssetRow
 from jobrunner.errors import Refused
 from jobrunner.files.library import inside, is_absent
 from jobrunner.http.frame.addresses import link
-from jobrunner.http.frame.endpoint import Call, Endpoint, Reply
+from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply
 from jobrunner.http.frame.streaming import ANY_TYPE
 from jobrunner.http.routes.files.assets import discard, own_asset, works_with_library
 
@@ -55,12 +55,12 @@ LOCKED_DOWN = {
 }
 
 
-async def content(call: Call) -> Reply:
+async def content(call: HttpCall) -> HttpReply:
     """The file, or the range of it that was asked for."""
     row = await own_asset(call)
     size, headers = await _found(call, row), _headers(row)
     if "ETag" in headers and _seen(call, headers["ETag"]):
-        return Reply(304, b"", headers)
+        return HttpReply(304, b"", headers)
     first, last = _wanted(call, size, headers.get("ETag"))
     headers["Content-Length"] = str(last - first + 1)
     status = 200
@@ -73,10 +73,10 @@ async def content(call: Call) -> Reply:
     async def pour(request: web.Request) -> web.StreamResponse:
         return await _pour(request, status, headers, path, first, last, idle_s)
 
-    return Reply(status, headers=headers, pour=pour)
+    return HttpReply(status, headers=headers, pour=pour)
 
 
-async def _found(call: Call, row: AssetRow) -> int:
+async def _found(call: HttpCall, row: AssetRow) -> int:
     """The size of the file, where it is what its row says and lies where only its own files lie.
 
     Raises: Refused ASSET_GONE."""
@@ -115,13 +115,13 @@ def _headers(row: AssetRow) -> dict[str, str]:
     return headers
 
 
-def _seen(call: Call, etag: str) -> bool:
+def _seen(call: HttpCall, etag: str) -> bool:
     given = call.headers.get("If-None-Match", "")
     tags = [tag.strip().removeprefix("W/") for tag in given.split(",")]
     return given.strip() == "*" or etag in tags
 
 
-def _wanted(call: Call, size: int, etag: str | None) -> tuple[int, int]:
+def _wanted(call: HttpCall, size: int, etag: str | None) -> tuple[int, int]:
     """First and last byte. What is no single range, or is of a file that is not this one, is the
     whole file.
 

@@ -26,7 +26,7 @@ from jobrunner.errors import Refused
 from jobrunner.files.incoming import CHUNK, ID, AnnouncedFile
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.bodies import too_large
-from jobrunner.http.frame.endpoint import MOVING, OWNERS, Call, Endpoint, Query, Reply, View
+from jobrunner.http.frame.endpoint import MOVING, OWNERS, Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.inputs import ArtifactName, AssetType, Count, governed_job
 from jobrunner.http.frame.views import reply
 from jobrunner.http.routes.files.tus import (
@@ -86,7 +86,7 @@ class UploadView(View, frozen=True, kw_only=True):
     expires_at: str
 
 
-async def options(call: Call) -> Reply:
+async def options(call: HttpCall) -> HttpReply:
     """What this server can do."""
     headers = {
         "Tus-Resumable": VERSION,
@@ -95,11 +95,11 @@ async def options(call: Call) -> Reply:
         "Tus-Max-Size": str(call.door.settings.max_upload),
         "Tus-Checksum-Algorithm": ",".join(ALGORITHMS),
     }
-    return Reply(204, headers=headers)
+    return HttpReply(204, headers=headers)
 
 
 @spoken
-async def create_for_job(call: Call) -> Reply:
+async def create_for_job(call: HttpCall) -> HttpReply:
     """Announce a file for a job, perhaps with its first piece."""
     check_version(call)
     job, definition = await governed_job(call)
@@ -110,7 +110,7 @@ async def create_for_job(call: Call) -> Reply:
 
 
 @spoken
-async def create(call: Call) -> Reply:
+async def create(call: HttpCall) -> HttpReply:
     """The same for a file before its job."""
     check_version(call)
     query: AnnounceQuery = call.query
@@ -123,7 +123,7 @@ async def create(call: Call) -> Reply:
 
 
 @spoken
-async def show(call: Call) -> Reply:
+async def show(call: HttpCall) -> HttpReply:
     """How far it has come; the same in headers, for HEAD."""
     order = _own(call)
     offset = await _offset(call, order)
@@ -150,7 +150,7 @@ async def show(call: Call) -> Reply:
 
 
 @spoken
-async def append(call: Call) -> Reply:
+async def append(call: HttpCall) -> HttpReply:
     """The next piece."""
     check_version(call)
     order = _own(call)
@@ -162,21 +162,21 @@ async def append(call: Call) -> Reply:
             detail = f"the upload stands at {offset}, not at {claimed}; go on from there"
             raise Refused("UPLOAD_OFFSET_MISMATCH", detail, offset=offset)
         order, offset = await _take(call, order, offset)
-    return Reply(204, headers=progress_headers(call, order, offset))
+    return HttpReply(204, headers=progress_headers(call, order, offset))
 
 
 @spoken
-async def end(call: Call) -> Reply:
+async def end(call: HttpCall) -> HttpReply:
     """Give up an upload; a file that it became stays."""
     check_version(call)
     order = _own(call)
     with call.door.arrivals.alone(order.id):
         await call.door.arrivals.forget(order)
-    return Reply(204)
+    return HttpReply(204)
 
 
 async def _order_of_worker(
-    call: Call, told: Mapping[str, str], query: AnnounceQuery
+    call: HttpCall, told: Mapping[str, str], query: AnnounceQuery
 ) -> AnnouncedFile:
     job, definition = await governed_job(call._replace(path={"id": query.job_id or ""}))
     order = announced(call, told, sent_limit(call, definition), job.id)
@@ -190,12 +190,12 @@ async def _order_of_worker(
     return order
 
 
-def _sending(call: Call, order: AnnouncedFile) -> Sending:
+def _sending(call: HttpCall, order: AnnouncedFile) -> Sending:
     asset = Asset(order.id, order.asset_type, "")
     return Sending(call.actor, asset, order.artifact, claim=order.claim)
 
 
-async def _create(call: Call, order: AnnouncedFile) -> Reply:
+async def _create(call: HttpCall, order: AnnouncedFile) -> HttpReply:
     arrivals, stream, offset = call.door.arrivals, call.stream, 0
     with_piece = stream.length != 0
     if with_piece:
@@ -211,10 +211,10 @@ async def _create(call: Call, order: AnnouncedFile) -> Reply:
         "Location": link(call, f"/uploads/{order.id}"),
         **progress_headers(call, order, offset),
     }
-    return Reply(201, headers=headers)
+    return HttpReply(201, headers=headers)
 
 
-async def _take(call: Call, order: AnnouncedFile, offset: int) -> tuple[AnnouncedFile, int]:
+async def _take(call: HttpCall, order: AnnouncedFile, offset: int) -> tuple[AnnouncedFile, int]:
     """A piece, at the end of what is there. What came of one that breaks off stays, unless it was
     to be checked."""
     arrivals, stream = call.door.arrivals, call.stream
@@ -248,7 +248,9 @@ async def _take(call: Call, order: AnnouncedFile, offset: int) -> tuple[Announce
     return order, offset
 
 
-async def _still_wanted(call: Call, order: AnnouncedFile) -> tuple[Snapshot | None, Upload | None]:
+async def _still_wanted(
+    call: HttpCall, order: AnnouncedFile
+) -> tuple[Snapshot | None, Upload | None]:
     """Raises: Refused, when the job takes no such file any more."""
     if not order.job_id:
         return None, None
@@ -259,7 +261,7 @@ async def _still_wanted(call: Call, order: AnnouncedFile) -> tuple[Snapshot | No
     return job, admit(call, job, definition, order.upload, order.media_type)
 
 
-async def _finished(call: Call, order: AnnouncedFile) -> AnnouncedFile:
+async def _finished(call: HttpCall, order: AnnouncedFile) -> AnnouncedFile:
     """All bytes are here: they become an asset, once. What is refused now will not be taken later
     either, so it goes, unless the reason is one that passes."""
     arrivals = call.door.arrivals
@@ -276,7 +278,7 @@ async def _finished(call: Call, order: AnnouncedFile) -> AnnouncedFile:
     return done
 
 
-async def _become_asset(call: Call, order: AnnouncedFile) -> str:
+async def _become_asset(call: HttpCall, order: AnnouncedFile) -> str:
     sha256 = await call.door.arrivals.digest(order.id)
     if not order.job_id:
         await finish_alone(call, order.id, order.user_id, order.name, sha256)
@@ -293,15 +295,15 @@ async def _become_asset(call: Call, order: AnnouncedFile) -> str:
     return str(answer.fields["asset"]["id"])
 
 
-async def _job(call: Call, order: AnnouncedFile) -> tuple[Snapshot, Definition]:
+async def _job(call: HttpCall, order: AnnouncedFile) -> tuple[Snapshot, Definition]:
     return await governed_job(call._replace(path={"id": order.job_id}))
 
 
-async def _offset(call: Call, order: AnnouncedFile) -> int:
+async def _offset(call: HttpCall, order: AnnouncedFile) -> int:
     return order.length if order.asset_id else await call.door.arrivals.size(order.id)
 
 
-def _own(call: Call) -> AnnouncedFile:
+def _own(call: HttpCall) -> AnnouncedFile:
     """Raises: Refused NOT_FOUND, also for a stranger's, and for one that has expired."""
     order = call.door.arrivals.orders.get(call.path["id"])
     if order is None or not ID.fullmatch(order.id):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from jobrunner.errors import Refused
 from jobrunner.files.incoming import AnnouncedFile
 from jobrunner.http.frame.addresses import link
-from jobrunner.http.frame.endpoint import Call, Reply
+from jobrunner.http.frame.endpoint import HttpCall, HttpReply
 from jobrunner.http.frame.problems import invalid, problem, refusal_of
 from jobrunner.http.frame.streaming import ANY_TYPE, Stream
 from jobrunner.http.routes.files.uploads import (
@@ -26,7 +26,7 @@ EXTENSIONS = "creation,creation-with-upload,termination,checksum,expiration"
 ALGORITHMS = ("sha256", "sha1")
 METADATA_MAX = 4096
 DIGITS_MAX = 16
-Handler = Callable[[Call], Awaitable[Reply]]
+Handler = Callable[[HttpCall], Awaitable[HttpReply]]
 
 
 class Checksum:
@@ -46,7 +46,7 @@ class Checksum:
 def spoken(handler: Handler) -> Handler:
     """In this protocol every answer names its version, refusals included."""
 
-    async def answered(call: Call) -> Reply:
+    async def answered(call: HttpCall) -> HttpReply:
         try:
             said = await handler(call)
         except Exception as error:
@@ -60,20 +60,20 @@ def spoken(handler: Handler) -> Handler:
     return answered
 
 
-def check_version(call: Call) -> None:
+def check_version(call: HttpCall) -> None:
     given = call.headers.get("Tus-Resumable")
     if given != VERSION:
         detail = f"send Tus-Resumable: {VERSION}, not {given!r}"
         raise Refused("TUS_VERSION_UNSUPPORTED", detail, versions=[VERSION])
 
 
-def check_piece(call: Call) -> None:
+def check_piece(call: HttpCall) -> None:
     stream: Stream = call.stream
     if stream.media_type != PIECE:
         raise Refused("UNSUPPORTED_MEDIA_TYPE", f"send Content-Type: {PIECE}")
 
 
-def number_in(call: Call, header: str) -> int:
+def number_in(call: HttpCall, header: str) -> int:
     """Raises: Refused VALIDATION_ERROR."""
     headers: Any = call.headers
     given = headers.getall(header, [])
@@ -111,7 +111,7 @@ def media_type_in(told: Mapping[str, str]) -> str:
     return given or ANY_TYPE
 
 
-def checksum_in(call: Call) -> Checksum | None:
+def checksum_in(call: HttpCall) -> Checksum | None:
     """Raises: Refused VALIDATION_ERROR."""
     header = call.headers.get("Upload-Checksum")
     if header is None:
@@ -128,7 +128,7 @@ def checksum_in(call: Call) -> Checksum | None:
 
 
 def announced(
-    call: Call, told: Mapping[str, str], limit: int, job_id: str = "", upload: str = ""
+    call: HttpCall, told: Mapping[str, str], limit: int, job_id: str = "", upload: str = ""
 ) -> AnnouncedFile:
     """Raises: Refused."""
     if "Upload-Concat" in call.headers or "Upload-Defer-Length" in call.headers:
@@ -153,7 +153,7 @@ def announced(
     )
 
 
-def progress_headers(call: Call, order: AnnouncedFile, offset: int) -> dict[str, str]:
+def progress_headers(call: HttpCall, order: AnnouncedFile, offset: int) -> dict[str, str]:
     headers = {"Upload-Offset": str(offset)}
     if not order.asset_id:
         headers["Upload-Expires"] = formatdate(order.expires_at / 1000, usegmt=True)

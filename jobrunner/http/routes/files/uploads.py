@@ -27,7 +27,15 @@ from jobrunner.errors import OutcomeUnknown, PluginFault, Refused
 from jobrunner.files.incoming import PartFile, Placed
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.bodies import too_large
-from jobrunner.http.frame.endpoint import MOVING, OWNERS, WORKERS, Call, Endpoint, Query, Reply
+from jobrunner.http.frame.endpoint import (
+    MOVING,
+    OWNERS,
+    WORKERS,
+    Endpoint,
+    HttpCall,
+    HttpReply,
+    Query,
+)
 from jobrunner.http.frame.etags import expected_version
 from jobrunner.http.frame.inputs import ArtifactName, AssetType, Count, Word, governed_job
 from jobrunner.http.frame.problems import invalid
@@ -60,7 +68,7 @@ class SendQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run_id: Word | None = None
 
 
-async def upload(call: Call) -> Reply:
+async def upload(call: HttpCall) -> HttpReply:
     """``PUT /jobs/{id}/upload``: a file for a job."""
     query: UploadQuery = call.query
     stream: Stream = call.stream
@@ -79,7 +87,7 @@ async def upload(call: Call) -> Reply:
     return reply_answer(call, answer, 200)
 
 
-async def shelve(call: Call) -> Reply:
+async def shelve(call: HttpCall) -> HttpReply:
     """``POST /assets``: a file before its job."""
     query: UploadQuery = call.query
     stream: Stream = call.stream
@@ -95,7 +103,7 @@ async def shelve(call: Call) -> Reply:
     return shown
 
 
-async def send(call: Call) -> Reply:
+async def send(call: HttpCall) -> HttpReply:
     """``POST /jobs/{id}/assets``: a worker's file for the attempt that it works on."""
     query: SendQuery = call.query
     stream: Stream = call.stream
@@ -113,14 +121,14 @@ async def send(call: Call) -> Reply:
     return reply(asset_entry(call, asset, job.id), 201)
 
 
-async def admit_sent(call: Call, job: Snapshot, definition: Definition, asked: Sending) -> None:
+async def admit_sent(call: HttpCall, job: Snapshot, definition: Definition, asked: Sending) -> None:
     """Raises: Refused, for everything that is known without the file."""
     if refused := sendable(definition, job, asked.actor, asked, asked.artifact):
         raise refused
 
 
 async def finish_sent(
-    call: Call,
+    call: HttpCall,
     job: Snapshot,
     definition: Definition,
     asked: Sending,
@@ -141,7 +149,7 @@ async def finish_sent(
     return asset
 
 
-def sent_limit(call: Call, definition: Definition) -> int:
+def sent_limit(call: HttpCall, definition: Definition) -> int:
     """As large as the largest file that the workflow takes from people, where it says so."""
     most = call.door.settings.max_upload
     sizes = [upload.max_bytes or most for upload in definition.workflow.uploads]
@@ -155,7 +163,9 @@ def type_of(media_type: str, name: str) -> str:
     return family if family in FAMILIES else "file"
 
 
-def admit(call: Call, job: Snapshot, definition: Definition, name: str, media_type: str) -> Upload:
+def admit(
+    call: HttpCall, job: Snapshot, definition: Definition, name: str, media_type: str
+) -> Upload:
     """Raises: Refused, for everything that is known without the file."""
     now = call.door.clock.now()
     try:
@@ -167,13 +177,15 @@ def admit(call: Call, job: Snapshot, definition: Definition, name: str, media_ty
     return found
 
 
-async def begin(call: Call, job: Snapshot, declared: Upload, version: int | None = None) -> None:
+async def begin(
+    call: HttpCall, job: Snapshot, declared: Upload, version: int | None = None
+) -> None:
     """The first byte is here."""
     await call.door.facade.ask(job.id, Arriving(call.actor, declared.name, version))
 
 
 async def finish(
-    call: Call,
+    call: HttpCall,
     job: Snapshot,
     definition: Definition,
     declared: Upload,
@@ -195,7 +207,7 @@ async def finish(
 
 
 async def finish_alone(
-    call: Call, asset_id: str, user_id: str, wanted_name: str, sha256: str
+    call: HttpCall, asset_id: str, user_id: str, wanted_name: str, sha256: str
 ) -> Asset:
     """The same for a file that is no job's: it lies in a folder of its own."""
     name, folder = safe_name(wanted_name, LIBRARY), f"{user_id}/{asset_id}"
@@ -214,7 +226,7 @@ def _folder(definition: Definition, job: Snapshot) -> str:
     return "/".join(part for part in parts if part)
 
 
-def limit_of(call: Call, declared: Upload) -> int:
+def limit_of(call: HttpCall, declared: Upload) -> int:
     most = call.door.settings.max_upload
     return min(declared.max_bytes or most, most)
 
@@ -231,7 +243,7 @@ def empty() -> Refused:
     return invalid("the file is empty; send its bytes as the body", ("$", "empty"))
 
 
-def expected_digest(call: Call) -> str | None:
+def expected_digest(call: HttpCall) -> str | None:
     """What the caller says the file's SHA-256 is: ``Content-Digest`` or ``Repr-Digest`` as in
     RFC 9530, or ``X-Content-SHA256`` in hex.
 
@@ -267,7 +279,7 @@ def _bad_digest(header: str, form: str) -> Refused:
 
 
 @asynccontextmanager
-async def _part(call: Call, asset_id: str, length: int | None) -> AsyncIterator[PartFile]:
+async def _part(call: HttpCall, asset_id: str, length: int | None) -> AsyncIterator[PartFile]:
     """Gone when the block is left, however that is: what is worth keeping has another name then."""
     arrivals = call.door.arrivals
     await arrivals.check_room(length or 0)
@@ -297,7 +309,7 @@ async def _receive(
 
 
 @asynccontextmanager
-async def _or_removed(call: Call, placed: Placed) -> AsyncIterator[None]:
+async def _or_removed(call: HttpCall, placed: Placed) -> AsyncIterator[None]:
     """A file whose row is not written goes. Where nobody knows, it stays: the next start will."""
     try:
         yield
@@ -309,7 +321,7 @@ async def _or_removed(call: Call, placed: Placed) -> AsyncIterator[None]:
         raise
 
 
-def _asset(call: Call, asset_id: str, asset_type: str, placed: Placed) -> Asset:
+def _asset(call: HttpCall, asset_id: str, asset_type: str, placed: Placed) -> Asset:
     return Asset(
         id=asset_id,
         asset_type=asset_type,

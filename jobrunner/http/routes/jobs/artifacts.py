@@ -8,7 +8,7 @@ from jobrunner.core.instants import text_of
 from jobrunner.core.messages import Edit
 from jobrunner.errors import Refused
 from jobrunner.http.frame.bodies import too_large
-from jobrunner.http.frame.endpoint import MOVING, Body, Call, Endpoint, Query, Reply, View
+from jobrunner.http.frame.endpoint import MOVING, Body, Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.etags import expected_version
 from jobrunner.http.frame.inputs import Version, governed_job, job_id_of, visible_job
 from jobrunner.http.frame.views import Job, reply, reply_answer
@@ -37,7 +37,7 @@ class ArtifactValue(View, frozen=True, kw_only=True):
     versions: list[ArtifactVersion]
 
 
-async def show_artifact(call: Call) -> Reply:
+async def show_artifact(call: HttpCall) -> HttpReply:
     query: ArtifactQuery = call.query
     job, name = await visible_job(call), call.path["name"]
     view = await call.door.reader.artifact(job.id, name, query.version)
@@ -62,7 +62,7 @@ async def show_artifact(call: Call) -> Reply:
     )
 
 
-async def edit_artifact(call: Call) -> Reply:
+async def edit_artifact(call: HttpCall) -> HttpReply:
     """A person's new version."""
     body: ArtifactEdit = call.body
     await _check_size(call)
@@ -71,7 +71,7 @@ async def edit_artifact(call: Call) -> Reply:
     return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
 
 
-async def _check_size(call: Call) -> None:
+async def _check_size(call: HttpCall) -> None:
     """More than a body usually has is for artifacts that are declared to take it."""
     size, most = len(call.raw), call.door.settings.max_body
     if size <= most:

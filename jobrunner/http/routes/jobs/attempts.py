@@ -2,7 +2,7 @@
 
 from jobrunner.core.instants import text_or_none
 from jobrunner.core.job import Attempt, Failure
-from jobrunner.http.frame.endpoint import Call, Endpoint, Reply, View
+from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import RowsQuery, cursor_of, key_of, visible_job
 from jobrunner.http.frame.views import reply
 
@@ -21,17 +21,17 @@ class AttemptEntry(View, frozen=True, kw_only=True):
     log: list[str]
 
 
-async def attempts(call: Call) -> Reply:
+async def attempts(call: HttpCall) -> HttpReply:
     job = await visible_job(call)
     query: RowsQuery = call.query
     found = await call.door.reader.attempts(job.id, query.limit, key_of(query.cursor) or 0)
     following = cursor_of(found[-1].serial) if len(found) == query.limit else None
     whole = call.actor.role == "admin"
     entries = [attempt_entry(attempt, whole) for attempt in found]
-    return reply(Attempts(attempts=entries, next_cursor=following))
+    return reply(AttemptList(attempts=entries, next_cursor=following))
 
 
-class Attempts(View, frozen=True, kw_only=True):
+class AttemptList(View, frozen=True, kw_only=True):
     attempts: list[AttemptEntry]
     next_cursor: str | None
 
@@ -62,7 +62,7 @@ ENDPOINTS = (
         "getAttempts",
         attempts,
         "What its stages did",
-        {200: Attempts},
+        {200: AttemptList},
         query=RowsQuery,
     ),
 )

@@ -10,7 +10,15 @@ from jobrunner.core.features.bulk import BUILT_IN, Bulk, BulkItem, Orders
 from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.core.questions import JobFilter
 from jobrunner.http.frame.addresses import link
-from jobrunner.http.frame.endpoint import ADMINS, Body, Call, Endpoint, FromWorkflows, Reply, View
+from jobrunner.http.frame.endpoint import (
+    ADMINS,
+    Body,
+    Endpoint,
+    FromWorkflows,
+    HttpCall,
+    HttpReply,
+    View,
+)
 from jobrunner.http.frame.inputs import (
     LabelKey,
     LabelValue,
@@ -130,7 +138,7 @@ class ForeseenBulk(View, frozen=True, kw_only=True):
     jobs: list[ForeseenJob]
 
 
-async def order(call: Call) -> Reply:
+async def order(call: HttpCall) -> HttpReply:
     """A few are done when this answers; more are begun, and are done whatever happens."""
     body: BulkOrder = call.body
     _check_command(call, body)
@@ -145,21 +153,21 @@ async def order(call: Call) -> Reply:
         bulk = await bulks.ended(bulk.id, AT_ONCE_S)
     status = 202 if bulk.status == "running" else 201
     shown = await _shown(call, bulk, SHOWN_MAX, None)
-    return Reply(status, encode(shown), {"Location": link(call, f"/admin/bulk/{bulk.id}")})
+    return HttpReply(status, encode(shown), {"Location": link(call, f"/admin/bulk/{bulk.id}")})
 
 
-async def show(call: Call) -> Reply:
+async def show(call: HttpCall) -> HttpReply:
     query: PageQuery = call.query
     bulk = await call.door.facade.bulks.found(call.path["id"])
     return reply(await _shown(call, bulk, query.limit, key_of(query.cursor)))
 
 
-async def abort(call: Call) -> Reply:
+async def abort(call: HttpCall) -> HttpReply:
     bulk = await call.door.facade.bulks.abort(call.path["id"], call.actor)
     return reply(await _shown(call, bulk, SHOWN_MAX, None))
 
 
-def _check_command(call: Call, body: BulkOrder) -> None:
+def _check_command(call: HttpCall, body: BulkOrder) -> None:
     """Raises: Refused, for what no loaded workflow knows."""
     definitions = call.door.facade.definitions
     loaded = [definitions.current(name) for name in definitions.names()]
@@ -176,7 +184,7 @@ def _check_command(call: Call, body: BulkOrder) -> None:
         raise invalid("params must be an object", ("$.fields.params", "an object"))
 
 
-async def _chosen(call: Call, body: BulkOrder) -> list[str]:
+async def _chosen(call: HttpCall, body: BulkOrder) -> list[str]:
     """Raises: Refused, when nobody was named, or everybody."""
     if (body.ids is None) == (body.filter is None):
         detail = "send either ids or a filter"
@@ -202,7 +210,7 @@ async def _chosen(call: Call, body: BulkOrder) -> list[str]:
     return found
 
 
-async def _dry_run(call: Call, orders: Orders, job_ids: list[str]) -> Reply:
+async def _dry_run(call: HttpCall, orders: Orders, job_ids: list[str]) -> HttpReply:
     counts: Counter[str] = Counter()
     shown: list[ForeseenJob] = []
     async for one in call.door.facade.bulks.foresee(orders, job_ids, call.actor):
@@ -229,7 +237,7 @@ async def _dry_run(call: Call, orders: Orders, job_ids: list[str]) -> Reply:
     )
 
 
-async def _shown(call: Call, bulk: Bulk, limit: int, after: int | None) -> BulkView:
+async def _shown(call: HttpCall, bulk: Bulk, limit: int, after: int | None) -> BulkView:
     failures: tuple[BulkItem, ...] = ()
     if bulk.failed:
         failures = await call.door.reader.bulk_failures(bulk.id, limit, after)

@@ -8,7 +8,7 @@ from jobrunner.core.declaration.workflow import Command, Definition
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Do, Release, Stop
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import ADMINS, MOVING, Call, Endpoint, Handler, Reply
+from jobrunner.http.frame.endpoint import ADMINS, MOVING, Endpoint, Handler, HttpCall, HttpReply
 from jobrunner.http.frame.etags import expected_version
 from jobrunner.http.frame.inputs import Reasoned, Version, command_fields, governed_job, job_id_of
 from jobrunner.http.frame.views import Job, reply_answer
@@ -20,7 +20,7 @@ class AnyCommand(Reasoned, frozen=True, kw_only=True, forbid_unknown_fields=True
     expected_version: Version | None = None
 
 
-async def command(call: Call) -> Reply:
+async def command(call: HttpCall) -> HttpReply:
     job, definition = await governed_job(call)
     name = call.path["command"]
     declared = definition.commands.get(name)
@@ -34,7 +34,7 @@ async def command(call: Call) -> Reply:
 def command_at(path: str) -> Handler:
     """A path of some workflows' own; the job's workflow says which command it stands for."""
 
-    async def aliased(call: Call) -> Reply:
+    async def aliased(call: HttpCall) -> HttpReply:
         job, definition = await governed_job(call)
         for declared in definition.workflow.commands:
             if path in declared.aliases:
@@ -44,24 +44,26 @@ def command_at(path: str) -> Handler:
     return aliased
 
 
-async def _do(call: Call, job: Snapshot, definition: Definition, declared: Command) -> Reply:
+async def _do(
+    call: HttpCall, job: Snapshot, definition: Definition, declared: Command
+) -> HttpReply:
     fields, reason, version = command_fields(definition, declared, call.raw)
     expected = expected_version(call, version)
     message = Do(call.actor, declared.name, fields, expected, reason)
     return reply_answer(call, await call.door.facade.ask(job.id, message))
 
 
-async def stop(call: Call) -> Reply:
+async def stop(call: HttpCall) -> HttpReply:
     body: Reasoned = call.body
     return reply_answer(call, await _ask(call, Stop(call.actor, body.reason)), 200)
 
 
-async def release(call: Call) -> Reply:
+async def release(call: HttpCall) -> HttpReply:
     body: Reasoned = call.body
     return reply_answer(call, await _ask(call, Release(call.actor, body.reason)), 200)
 
 
-async def _ask(call: Call, message: Stop | Release) -> Answer:
+async def _ask(call: HttpCall, message: Stop | Release) -> Answer:
     answer: Answer = await call.door.facade.ask(job_id_of(call), message)
     return answer
 

@@ -3,15 +3,15 @@
 from typing import Any
 
 from jobrunner.core.instants import timed
-from jobrunner.http.frame.endpoint import Call, Endpoint, Reply
+from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply
 from jobrunner.http.frame.inputs import visible_job
 from jobrunner.http.frame.views import encode
 
 
-async def explain(call: Call) -> Reply:
+async def explain(call: HttpCall) -> HttpReply:
     """Why it is not moving."""
     job = await visible_job(call)
-    return Reply(200, encode(timed(await call.door.facade.explain(job))))
+    return HttpReply(200, encode(timed(await call.door.facade.explain(job))))
 
 
 ENDPOINTS = (

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta
 from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import JobFilter
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import Call, Endpoint, Query, Reply, View
+from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.etags import etag, expected_version, matches_any, seen_before
 from jobrunner.http.frame.inputs import (
     PageQuery,
@@ -74,7 +74,7 @@ class Jobs(View, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-async def show(call: Call) -> Reply:
+async def show(call: HttpCall) -> HttpReply:
     """The job, now or as soon as it has moved on from what the caller has seen."""
     query: JobQuery = call.query
     job = await visible_job(call)
@@ -82,11 +82,11 @@ async def show(call: Call) -> Reply:
     if query.wait and job.kind != "final" and _still(job, seen, query.progress):
         job = await call.door.facade.changed(job, query.wait, query.progress)
     if matches_any(call) or (seen is not None and (job.version, job.beat) in seen):
-        return Reply(304, b"", {"ETag": etag(job)})
+        return HttpReply(304, b"", {"ETag": etag(job)})
     return reply_job(call, job)
 
 
-async def list_jobs(call: Call) -> Reply:
+async def list_jobs(call: HttpCall) -> HttpReply:
     query: JobsQuery = call.query
     page = await call.door.reader.jobs(_filter(call, query))
     included = _included(query)
@@ -97,7 +97,7 @@ async def list_jobs(call: Call) -> Reply:
     return reply(Jobs(jobs=shown, next_cursor=cursor_of(page.next_after)))
 
 
-async def history(call: Call) -> Reply:
+async def history(call: HttpCall) -> HttpReply:
     job = await visible_job(call)
     query: RowsQuery = call.query
     after = divmod(key_of(query.cursor) or 0, HOPS_MAX)
@@ -107,10 +107,10 @@ async def history(call: Call) -> Reply:
     return reply(History(history=[history_entry(row) for row in rows], next_cursor=following))
 
 
-async def remove(call: Call) -> Reply:
+async def remove(call: HttpCall) -> HttpReply:
     version = expected_version(call)
     await call.door.facade.deletions.forget(job_id_of(call), call.actor, version)
-    return Reply(204)
+    return HttpReply(204)
 
 
 def _still(job: Snapshot, seen: list[tuple[int, int]] | None, progress: bool) -> bool:
@@ -122,7 +122,7 @@ def _still(job: Snapshot, seen: list[tuple[int, int]] | None, progress: bool) ->
     return any(version == job.version for version, _ in seen)
 
 
-def _filter(call: Call, query: JobsQuery) -> JobFilter:
+def _filter(call: HttpCall, query: JobsQuery) -> JobFilter:
     if query.cursor is not None and query.offset is not None:
         raise _bad_query("offset", "offset and cursor do not go together; send one of them")
     return JobFilter(
@@ -141,7 +141,7 @@ def _filter(call: Call, query: JobsQuery) -> JobFilter:
     )
 
 
-def _whose(call: Call, query: JobsQuery) -> str | None:
+def _whose(call: HttpCall, query: JobsQuery) -> str | None:
     """A user sees its own jobs; the other roles see all, or those of whom they name."""
     if call.actor.role != "user":
         return query.user_id
@@ -171,7 +171,7 @@ def _bad_query(name: str, detail: str) -> Refused:
     return invalid(detail, (f"?{name}", detail))
 
 
-async def _with_payloads(call: Call, job: Snapshot) -> Snapshot:
+async def _with_payloads(call: HttpCall, job: Snapshot) -> Snapshot:
     """A listed job may have come without what is heavy."""
     return (await call.door.reader.job(job.id) or job) if job.params is UNSET else job
 

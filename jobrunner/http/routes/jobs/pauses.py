@@ -12,10 +12,10 @@ from jobrunner.http.frame.endpoint import (
     MOVING,
     OWNERS,
     Body,
-    Call,
     Endpoint,
     Handler,
-    Reply,
+    HttpCall,
+    HttpReply,
     View,
 )
 from jobrunner.http.frame.etags import expected_version
@@ -25,7 +25,7 @@ from jobrunner.http.frame.views import Job, reply, reply_answer
 Scope = Literal["workflow", "stage"]
 
 
-class Held(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PauseOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Prose | None = None
     expected_version: Version | None = None
 
@@ -42,25 +42,25 @@ class PauseView(View, frozen=True, kw_only=True):
     replayed: bool | UnsetType = UNSET
 
 
-class Pauses(View, frozen=True, kw_only=True):
+class PauseList(View, frozen=True, kw_only=True):
     pauses: list[PauseView]
 
 
-async def pause_job(call: Call) -> Reply:
-    body: Held = call.body
+async def pause_job(call: HttpCall) -> HttpReply:
+    body: PauseOrder = call.body
     version = expected_version(call, body.expected_version)
     message = Pause(call.actor, body.reason, version)
     return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
 
 
-async def resume_job(call: Call) -> Reply:
-    body: Held = call.body
+async def resume_job(call: HttpCall) -> HttpReply:
+    body: PauseOrder = call.body
     version = expected_version(call, body.expected_version)
     message = Resume(call.actor, body.reason, version)
     return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
 
 
-async def list_pauses(call: Call) -> Reply:
+async def list_pauses(call: HttpCall) -> HttpReply:
     rows = await call.door.reader.pauses()
     shown = [
         PauseView(
@@ -68,11 +68,11 @@ async def list_pauses(call: Call) -> Reply:
         )
         for scope, name, one in rows
     ]
-    return reply(Pauses(pauses=shown))
+    return reply(PauseList(pauses=shown))
 
 
 def pausing(scope: Scope) -> Handler:
-    async def pause(call: Call) -> Reply:
+    async def pause(call: HttpCall) -> HttpReply:
         body: Reasoned = call.body
         name = _known(call, scope)
         held = call.door.facade.pausing
@@ -93,7 +93,7 @@ def pausing(scope: Scope) -> Handler:
 
 
 def resuming(scope: Scope) -> Handler:
-    async def resume(call: Call) -> Reply:
+    async def resume(call: HttpCall) -> HttpReply:
         body: Reasoned = call.body
         name = call.path["name"]
         held = call.door.facade.pausing
@@ -105,7 +105,7 @@ def resuming(scope: Scope) -> Handler:
     return resume
 
 
-def _known(call: Call, scope: Scope) -> str:
+def _known(call: HttpCall, scope: Scope) -> str:
     """Raises: Refused NOT_FOUND for what is not loaded here."""
     name, definitions = call.path["name"], call.door.facade.definitions
     loaded = definitions.names() if scope == "workflow" else sorted(definitions.stages)
@@ -124,7 +124,7 @@ def _of_job(path: str, name: str, handler: Handler, summary: str) -> Endpoint:
         summary,
         {200: Job},
         roles=OWNERS,
-        body=Held,
+        body=PauseOrder,
         empty=True,
         codes=MOVING,
         declared=True,
@@ -154,7 +154,7 @@ ENDPOINTS = (
         "listPauses",
         list_pauses,
         "The workflows and stages that are paused",
-        {200: Pauses},
+        {200: PauseList},
         roles=ADMINS,
     ),
     _of_many("workflow", "pause", pausing("workflow"), "No attempt of any of its jobs starts"),

@@ -10,9 +10,9 @@ from jobrunner.http.frame.endpoint import (
     OWNERS,
     SUBMITTING,
     Body,
-    Call,
     Endpoint,
-    Reply,
+    HttpCall,
+    HttpReply,
 )
 from jobrunner.http.frame.inputs import Key, Name, Prose, key_given, visible_job
 from jobrunner.http.frame.views import Job
@@ -28,7 +28,7 @@ class Again(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     idempotency_key: Key | None = None
 
 
-async def rerun_job(call: Call) -> Reply:
+async def rerun_job(call: HttpCall) -> HttpReply:
     """A new job, or the one that this very wish made before."""
     body: Again = call.body
     job = await visible_job(call)

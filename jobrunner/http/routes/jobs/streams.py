@@ -22,7 +22,7 @@ from msgspec import Meta
 from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import HistoryRow, NewsQuestion, Story, Told
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import Call, Endpoint, Query, Reply, View
+from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.inputs import visible_job
 from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.streaming import EVENT_STREAM
@@ -55,7 +55,7 @@ class EventsQuery(JobEventsQuery, frozen=True, kw_only=True, forbid_unknown_fiel
     user_id: str | None = None
 
 
-class Transition(View, frozen=True, kw_only=True):
+class TransitionEvent(View, frozen=True, kw_only=True):
     """What a stream says of one version of a job. ``status`` is where its last hop led."""
 
     job_id: str
@@ -66,7 +66,7 @@ class Transition(View, frozen=True, kw_only=True):
     hops: list[HistoryEntry]
 
 
-async def job_events(call: Call) -> Reply:
+async def job_events(call: HttpCall) -> HttpReply:
     """What befalls one job. To one that has ended and has nothing more to say, 204: it tells a
     browser to stop asking."""
     query: JobEventsQuery = call.query
@@ -74,12 +74,12 @@ async def job_events(call: Call) -> Reply:
     seen = _last_event_id(call, query.last_event_id)
     job = await visible_job(call)
     if seen is not None and job.kind == "final" and seen >= job.version:
-        return Reply(204)
+        return HttpReply(204)
     started = job.version if seen is None else min(seen, job.version)
-    return Reply(200, content_type=EVENT_STREAM, events=_of_job(call, job.id, started))
+    return HttpReply(200, content_type=EVENT_STREAM, events=_of_job(call, job.id, started))
 
 
-async def all_events(call: Call) -> Reply:
+async def all_events(call: HttpCall) -> HttpReply:
     """What befalls all jobs that the caller may list."""
     query: EventsQuery = call.query
     _acceptable(call)
@@ -88,10 +88,10 @@ async def all_events(call: Call) -> Reply:
     end = await call.door.reader.last_news()
     seen = _last_event_id(call, query.last_event_id)
     started = end if seen is None else min(seen, end)
-    return Reply(200, content_type=EVENT_STREAM, events=_of_all(call, query, started))
+    return HttpReply(200, content_type=EVENT_STREAM, events=_of_all(call, query, started))
 
 
-async def _of_job(call: Call, job_id: str, seen: int) -> AsyncIterator[bytes]:
+async def _of_job(call: HttpCall, job_id: str, seen: int) -> AsyncIterator[bytes]:
     door, shown = call.door, (0, 0)
     yield _opening(call, seen)
     with door.facade.watchers.watching(job_id) as woken:
@@ -114,7 +114,7 @@ async def _of_job(call: Call, job_id: str, seen: int) -> AsyncIterator[bytes]:
     yield _farewell(call)
 
 
-def _told(call: Call, story: Story, shown: tuple[int, int]) -> bytes:
+def _told(call: HttpCall, story: Story, shown: tuple[int, int]) -> bytes:
     """The versions that were missed, then the job as it is, if it was not shown like this."""
     job, rests = story.job, story.job.kind in AT_REST
     versions = groupby(story.rows, key=lambda row: row.version)
@@ -129,7 +129,7 @@ def _told(call: Call, story: Story, shown: tuple[int, int]) -> bytes:
     return b"".join(said)
 
 
-async def _of_all(call: Call, query: EventsQuery, seen: int) -> AsyncIterator[bytes]:
+async def _of_all(call: HttpCall, query: EventsQuery, seen: int) -> AsyncIterator[bytes]:
     door = call.door
     yield _opening(call, seen)
     whose = call.actor.name if call.actor.role == "user" else query.user_id
@@ -149,7 +149,7 @@ async def _of_all(call: Call, query: EventsQuery, seen: int) -> AsyncIterator[by
     yield _farewell(call)
 
 
-async def _news(call: Call, query: EventsQuery, told: tuple[Told, ...]) -> AsyncIterator[bytes]:
+async def _news(call: HttpCall, query: EventsQuery, told: tuple[Told, ...]) -> AsyncIterator[bytes]:
     for _, group in groupby(told, key=lambda one: (one.row.job_id, one.row.version)):
         version = list(group)
         last = version[-1]
@@ -164,7 +164,7 @@ async def _news(call: Call, query: EventsQuery, told: tuple[Told, ...]) -> Async
             yield _event(_state(call, job, BRIEF), last.row.seq)
 
 
-async def _woken(call: Call, woken: anyio.Event | Any) -> bool:
+async def _woken(call: HttpCall, woken: anyio.Event | Any) -> bool:
     """False after a while in which nothing happened; then it is also time to ask whether whoever
     opened this stream may still look. What changes within a moment is told together.
 
@@ -180,7 +180,7 @@ async def _woken(call: Call, woken: anyio.Event | Any) -> bool:
 
 def _transition(workflow: str, user_id: str, hops: Iterable[HistoryRow]) -> tuple[str, bytes]:
     rows = list(hops)
-    view = Transition(
+    view = TransitionEvent(
         job_id=rows[-1].job_id,
         workflow=workflow,
         user_id=user_id,
@@ -191,7 +191,7 @@ def _transition(workflow: str, user_id: str, hops: Iterable[HistoryRow]) -> tupl
     return "transition", encode(view)
 
 
-def _state(call: Call, job: Snapshot, payloads: frozenset[str]) -> tuple[str, bytes]:
+def _state(call: HttpCall, job: Snapshot, payloads: frozenset[str]) -> tuple[str, bytes]:
     """Under way, without what may be large."""
     if job.kind in AT_REST:
         return "settled", encode(job_view(call, job, payloads))
@@ -205,7 +205,7 @@ def _event(event: tuple[str, bytes], number: int | None) -> bytes:
     return b"event: %s\n%sdata: %s\n\n" % (name.encode(), identity, data)
 
 
-def _opening(call: Call, seen: int) -> bytes:
+def _opening(call: HttpCall, seen: int) -> bytes:
     """Where a client resumes that loses the connection before anything was told."""
     retry_ms = RETRY_MS + int(call.door.ids.jitter() * RETRY_MS)
     return b"retry: %d\nid: %d\n\n" % (retry_ms, seen)
@@ -216,12 +216,12 @@ def _heartbeat(seen: int) -> bytes:
     return b": still here\nid: %d\n\n" % seen
 
 
-def _farewell(call: Call) -> bytes:
+def _farewell(call: HttpCall) -> bytes:
     """The service stops: come again, not all at once."""
     return b"retry: %d\n\n" % (RETRY_MS + int(call.door.ids.jitter() * 4 * RETRY_MS))
 
 
-def _wanted(call: Call, query: EventsQuery, job: Snapshot) -> bool:
+def _wanted(call: HttpCall, query: EventsQuery, job: Snapshot) -> bool:
     fits = query.workflow is None or job.workflow == query.workflow
     return (
         fits
@@ -230,7 +230,7 @@ def _wanted(call: Call, query: EventsQuery, job: Snapshot) -> bool:
     )
 
 
-def _last_event_id(call: Call, asked: str | None) -> int | None:
+def _last_event_id(call: HttpCall, asked: str | None) -> int | None:
     """The header is what a browser sends by itself when it comes again, so it is the newer one.
 
     Raises: Refused VALIDATION_ERROR.
@@ -244,7 +244,7 @@ def _last_event_id(call: Call, asked: str | None) -> int | None:
     return int(given)
 
 
-def _acceptable(call: Call) -> None:
+def _acceptable(call: HttpCall) -> None:
     """Raises: Refused NOT_ACCEPTABLE, to who wants one JSON document."""
     kinds = call.headers.get("Accept", "").split(",")
     wanted = [kind.partition(";")[0].strip().lower() for kind in kinds]

@@ -17,10 +17,10 @@ from jobrunner.http.frame.endpoint import (
     OWNERS,
     SUBMITTING,
     Body,
-    Call,
     Endpoint,
     FromWorkflows,
-    Reply,
+    HttpCall,
+    HttpReply,
 )
 from jobrunner.http.frame.inputs import (
     SPACE,
@@ -71,7 +71,7 @@ class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     notify_on: Annotated[list[Happening], Meta(min_length=1, max_length=len(NAMES))] | None = None
 
 
-async def submit(call: Call) -> Reply:
+async def submit(call: HttpCall) -> HttpReply:
     """Checked in this order: workflow, job type, params, key; the rest is the core's."""
     body: Submission = call.body
     definition = workflow_named(call, body.workflow)
@@ -98,7 +98,7 @@ async def submit(call: Call) -> Reply:
     return reply_submitted(call, answer)
 
 
-def _refuse_url(call: Call, body: Submission) -> None:
+def _refuse_url(call: HttpCall, body: Submission) -> None:
     """Raises: Refused, for a URL that nobody may be told at."""
     if body.notify_url is not None and (
         reason := call.door.facade.deliveries.misfit_url(body.notify_url)
@@ -110,7 +110,7 @@ def _refuse_url(call: Call, body: Submission) -> None:
 
 
 def submission(
-    call: Call,
+    call: HttpCall,
     definition: Definition,
     job_type: str,
     params: dict[str, Any],
@@ -134,19 +134,19 @@ def submission(
     )
 
 
-def traceparent_of(call: Call) -> str | None:
+def traceparent_of(call: HttpCall) -> str | None:
     """Where the caller's trace goes on. What is none is no reason to refuse anybody."""
     said = call.headers.get(HEADER)
     return said if parent_in(said) else None
 
 
-def reply_submitted(call: Call, answer: Answer) -> Reply:
+def reply_submitted(call: HttpCall, answer: Answer) -> HttpReply:
     shown = reply_answer(call, answer, 200 if answer.replayed else 201)
     shown.headers["Location"] = link(call, f"/jobs/{answer.job.id}")
     return shown
 
 
-def workflow_named(call: Call, name: str) -> Definition:
+def workflow_named(call: HttpCall, name: str) -> Definition:
     """Raises: Refused UNKNOWN_WORKFLOW; WORKFLOW_UNAVAILABLE for one that was refused at start."""
     definitions = call.door.facade.definitions
     definition: Definition | None = definitions.current(name)

@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import SHOWN, Call, Endpoint, Reply
+from jobrunner.http.frame.endpoint import SHOWN, Endpoint, HttpCall, HttpReply
 from jobrunner.ports import digest
 
 HTML = "text/html; charset=utf-8"
@@ -31,18 +31,18 @@ class Part(NamedTuple):
     tag: str
 
 
-async def page(call: Call) -> Reply:
+async def page(call: HttpCall) -> HttpReply:
     return _shown(call, PAGE, HTML)
 
 
-async def part(call: Call) -> Reply:
+async def part(call: HttpCall) -> HttpReply:
     name = call.path["part"]
     if name not in PARTS:
         raise Refused("NOT_FOUND", "the page has no such part")
     return _shown(call, PARTS[name], CSS if name.endswith(".css") else SCRIPT)
 
 
-def _shown(call: Call, place: tuple[str, ...], kind: str) -> Reply:
+def _shown(call: HttpCall, place: tuple[str, ...], kind: str) -> HttpReply:
     """A browser keeps it, and asks each time whether it is still so."""
     found = _read(place)
     headers = {
@@ -52,8 +52,8 @@ def _shown(call: Call, place: tuple[str, ...], kind: str) -> Reply:
     }
     asked = call.headers.get("If-None-Match", "")
     if found.tag in asked or asked.strip() == "*":
-        return Reply(304, headers=headers)
-    return Reply(200, found.data, headers, kind)
+        return HttpReply(304, headers=headers)
+    return HttpReply(200, found.data, headers, kind)
 
 
 @lru_cache(maxsize=len(PARTS) + 1)

@@ -8,7 +8,7 @@ from jobrunner.actors import Answer
 from jobrunner.core.instants import text_or_none
 from jobrunner.core.messages import Claim
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import MOVING, WORKERS, Body, Call, Endpoint, Reply, View
+from jobrunner.http.frame.endpoint import MOVING, WORKERS, Body, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import Name, NoFields, job_id_of
 from jobrunner.http.frame.views import Job, job_view, reply, reply_answer
 from jobrunner.http.routes.jobs.submissions import workflow_named
@@ -24,12 +24,12 @@ class WorkWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     wait: Annotated[float, Meta(ge=0, le=30)] = 0
 
 
-async def claim(call: Call) -> Reply:
+async def claim(call: HttpCall) -> HttpReply:
     answer = await call.door.facade.ask(job_id_of(call), Claim(call.actor))
     return reply_answer(call, answer)
 
 
-async def claims(call: Call) -> Reply:
+async def claims(call: HttpCall) -> HttpReply:
     """For a worker that looks for work, and is ready to wait for it."""
     body: WorkWanted = call.body
     workflow_named(call, body.workflow)
@@ -40,7 +40,7 @@ async def claims(call: Call) -> Reply:
     answers = await call.door.facade.claims.take(
         call.actor, body.workflow, statuses, body.job_type, body.max, body.wait
     )
-    return reply(Claims(claims=[_claimed(call, answer) for answer in answers]))
+    return reply(ClaimList(claims=[_claimed(call, answer) for answer in answers]))
 
 
 class Claimed(View, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class Claimed(View, frozen=True, kw_only=True):
     lease_until: str | None
 
 
-def _claimed(call: Call, answer: Answer) -> Claimed:
+def _claimed(call: HttpCall, answer: Answer) -> Claimed:
     lease_until = answer.fields.get("lease_until")
     return Claimed(
         job=job_view(call, answer.job),
@@ -62,7 +62,7 @@ def _claimed(call: Call, answer: Answer) -> Claimed:
     )
 
 
-class Claims(View, frozen=True, kw_only=True):
+class ClaimList(View, frozen=True, kw_only=True):
     claims: list[Claimed]
 
 
@@ -86,7 +86,7 @@ ENDPOINTS = (
         "claimWork",
         claims,
         "The same, for a worker that looks for work",
-        {200: Claims},
+        {200: ClaimList},
         roles=WORKERS,
         body=WorkWanted,
         codes=("UNKNOWN_WORKFLOW", "WORKFLOW_UNAVAILABLE"),

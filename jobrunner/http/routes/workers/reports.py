@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from jobrunner.core.messages import Beat
-from jobrunner.http.frame.endpoint import MOVING, WORKERS, Body, Call, Endpoint, Reply
+from jobrunner.http.frame.endpoint import MOVING, WORKERS, Body, Endpoint, HttpCall, HttpReply
 from jobrunner.http.frame.inputs import SPACE, ArtifactName, Count, Name, Word, job_id_of, needs_one
 from jobrunner.http.frame.views import Job, reply_answer
 
@@ -45,7 +45,7 @@ class ReportedAsset(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{64}(?!\n)$")] | None = None
 
 
-async def progress(call: Call) -> Reply:
+async def progress(call: HttpCall) -> HttpReply:
     body: Progress = call.body
     message = Beat(call.actor, body.progress, body.message, body.run_id, body.attempt, body.claim)
     return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)

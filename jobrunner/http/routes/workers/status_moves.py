@@ -12,7 +12,7 @@ from jobrunner.core.instants import instant_of, text_or_none
 from jobrunner.core.job import Asset
 from jobrunner.core.messages import Event, Move, Report
 from jobrunner.core.status_moves import AHEAD_MAX_MS
-from jobrunner.http.frame.endpoint import MOVING, WORKERS, Call, Endpoint, Reply, View
+from jobrunner.http.frame.endpoint import MOVING, WORKERS, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.etags import expected_version
 from jobrunner.http.frame.inputs import (
     Instant,
@@ -38,7 +38,7 @@ EVENTS = ("CALLBACK_OUT_OF_ORDER", "EVENT_ID_PAYLOAD_MISMATCH")
 NOT_SAID = ("event_id", "job_id", "target_status", "failure_reason")
 
 
-class Transition(Reported, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TransitionOrder(Reported, frozen=True, kw_only=True, forbid_unknown_fields=True):
     to: Name
     expected_version: Version | None = None
     reason: Prose | None = None
@@ -52,8 +52,8 @@ class EventReplayed(View, frozen=True, kw_only=True):
     latest_applied_occurred_at: str | None
 
 
-async def transition(call: Call) -> Reply:
-    body: Transition = call.body
+async def transition(call: HttpCall) -> HttpReply:
+    body: TransitionOrder = call.body
     message = Move(
         actor=call.actor,
         to=body.to,
@@ -64,7 +64,7 @@ async def transition(call: Call) -> Reply:
     return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
 
 
-async def status(call: Call) -> Reply:
+async def status(call: HttpCall) -> HttpReply:
     """A callback with an identity: 204 the first time, 200 with what became of it ever after."""
     body: StatusEvent = call.body
     to, event = _status(body), _event(call, body)
@@ -76,11 +76,11 @@ async def status(call: Call) -> Reply:
         event=event,
     )
     answer = await call.door.facade.ask(job_id_of(call), message)
-    return _replayed(answer, event.id) if answer.replayed else Reply(204)
+    return _replayed(answer, event.id) if answer.replayed else HttpReply(204)
 
 
 def _report(
-    call: Call, body: Reported, reason: str | None = None, correlation_id: str | None = None
+    call: HttpCall, body: Reported, reason: str | None = None, correlation_id: str | None = None
 ) -> Report:
     now, fresh = call.door.clock.now(), call.door.ids.fresh
     return Report(
@@ -154,7 +154,7 @@ def _status(body: StatusEvent) -> str:
     return str(given.pop())
 
 
-def _event(call: Call, body: StatusEvent) -> Event:
+def _event(call: HttpCall, body: StatusEvent) -> Event:
     """Raises: Refused VALIDATION_ERROR for an identity or an instant that cannot be meant."""
     if body.job_id is not None and body.job_id != call.path["id"]:
         detail = f"job_id is {body.job_id!r}, but the path names {call.path['id']!r}"
@@ -163,7 +163,7 @@ def _event(call: Call, body: StatusEvent) -> Event:
     return Event(_event_id(call, body), _digest(body, occurred_at), occurred_at)
 
 
-def _event_id(call: Call, body: StatusEvent) -> str:
+def _event_id(call: HttpCall, body: StatusEvent) -> str:
     given = {call.headers.get("X-Event-Id"), body.event_id} - {None}
     if len(given) > 1:
         raise _bad_event("the header X-Event-Id and event_id differ; send one of them")
@@ -182,7 +182,7 @@ def _bad_event(detail: str) -> Exception:
     return invalid(detail, ("$.event_id", detail))
 
 
-def _occurred_at(call: Call, moment: datetime) -> int:
+def _occurred_at(call: HttpCall, moment: datetime) -> int:
     occurred_at = instant_of(moment, "$.occurred_at")
     if occurred_at > call.door.clock.now() + AHEAD_MAX_MS:
         detail = "occurred_at is more than 5 minutes ahead; check the sender's clock"
@@ -215,7 +215,7 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _replayed(answer: Answer, event_id: str) -> Reply:
+def _replayed(answer: Answer, event_id: str) -> HttpReply:
     job = answer.job
     body = {
         "job_id": job.id,
@@ -224,7 +224,7 @@ def _replayed(answer: Answer, event_id: str) -> Reply:
         "current_status": job.status,
         "latest_applied_occurred_at": text_or_none(job.last_event_at),
     }
-    return Reply(200, encode(body))
+    return HttpReply(200, encode(body))
 
 
 ENDPOINTS = (
@@ -235,7 +235,7 @@ ENDPOINTS = (
         transition,
         "Take one declared edge",
         {200: Job},
-        body=Transition,
+        body=TransitionOrder,
         codes=MOVING,
         declared=True,
     ),

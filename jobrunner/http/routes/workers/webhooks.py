@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, UnsetType
 from jobrunner.core.messages import Told
 from jobrunner.errors import Refused
 from jobrunner.http.frame.bodies import check_shape
-from jobrunner.http.frame.endpoint import Call, Endpoint, Reply, View
+from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.views import reply
 from jobrunner.stages.outcomes import said
 from jobrunner.stages.sources import Heard, Source
@@ -32,7 +32,7 @@ class WebhookHeard(View, frozen=True, kw_only=True):
     reason: str | UnsetType = UNSET
 
 
-async def webhook(call: Call) -> Reply:
+async def webhook(call: HttpCall) -> HttpReply:
     sources = call.door.webhooks
     source = sources.named(call.path["source"])
     webhook_id = _verified(call, source)
@@ -65,7 +65,7 @@ async def webhook(call: Call) -> Reply:
     return reply(WebhookHeard(applied=became.applied, reason=reason))
 
 
-def _verified(call: Call, source: Source) -> str:
+def _verified(call: HttpCall, source: Source) -> str:
     """Its id. What is not signed is charged to the address that it came from, so what is signed is
     heard from there all the same.
 
@@ -78,7 +78,7 @@ def _verified(call: Call, source: Source) -> str:
         raise
 
 
-def _read(call: Call, source: Source, webhook_id: str) -> Heard | str:
+def _read(call: HttpCall, source: Source, webhook_id: str) -> Heard | str:
     """What it says, or why it says nothing. Its reader is a stranger's code, and what it reads has
     been written by another stranger."""
     try:
