@@ -4,9 +4,9 @@ writers and places that exist."""
 from collections.abc import Iterator
 
 from jobrunner.check.faults import Fault
-from jobrunner.check.uploads import ARTIFACT
 from jobrunner.check.ways import Chart
 from jobrunner.core.declaration.artifacts import Listed, Shape, told, unlike
+from jobrunner.core.declaration.spelling import ARTIFACT
 
 COUNTED = ("string", "object", "array")
 AN_ADDRESS = "/assets/1/content"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from jobrunner.check.faults import Fault
 from jobrunner.check.ways import Chart
+from jobrunner.core.declaration.spelling import ARTIFACT
 from jobrunner.core.declaration.workflow import Upload
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-ARTIFACT = re.compile(r"[a-z][a-z0-9_]{0,63}")
 MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/(\*|[a-z0-9][a-z0-9.+-]*)")
 
 

@@ -11,6 +11,7 @@ from jobrunner.cli.frame.options import Asking, Listing, positive
 from jobrunner.cli.frame.system import clock, ids
 from jobrunner.core.credits import granted_otherwise
 from jobrunner.core.decision import Clash, Grant
+from jobrunner.core.instants import text_or_none
 from jobrunner.errors import Refused
 
 if TYPE_CHECKING:
@@ -105,4 +106,4 @@ async def _known(store: "Store", user: str) -> None:
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {"created_at": printing.stamp(row["created_at"])}
+    return row | {"created_at": text_or_none(row["created_at"])}

@@ -1,7 +1,6 @@
 """``token``: who may speak to the service."""
 
-import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -10,7 +9,10 @@ from jobrunner.cli.frame.file import OPERATOR, commit, file_or_none
 from jobrunner.cli.frame.options import Asking, Listing, not_negative, seconds
 from jobrunner.cli.frame.system import clock, ids
 from jobrunner.core.decision import Grant, NewToken, RevokeToken
+from jobrunner.core.declaration.spelling import USER
+from jobrunner.core.declaration.workflow import Role
 from jobrunner.core.features.tokens import replaced
+from jobrunner.core.instants import text_or_none
 from jobrunner.core.questions import Token
 from jobrunner.errors import Refused
 from jobrunner.ports import digest
@@ -24,7 +26,7 @@ COLUMNS = ("id", "name", "role", "workflows", "created_at", "expires_at", "revok
 
 
 def _user_id(_: Any, name: str) -> None:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
+    if not USER.fullmatch(name):
         raise ValueError("a name is 1 to 64 of a-z, 0-9, _ and -, starting with a letter or digit")
 
 
@@ -33,7 +35,7 @@ async def create(
     name: Annotated[str, Parameter(validator=_user_id)],
     /,
     *,
-    role: Literal["user", "workflow", "admin"] = "user",
+    role: Role = "user",
     credits: Annotated[int | None, Parameter(validator=not_negative)] = None,
     expires: str | None = None,
     workflow: Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)] = None,
@@ -183,7 +185,7 @@ def _row(token: Token) -> dict[str, Any]:
         "name": token.name,
         "role": token.role,
         "workflows": list(token.workflows),
-        "created_at": printing.stamp(token.created_at),
-        "expires_at": printing.stamp(token.expires_at),
-        "revoked_at": printing.stamp(token.revoked_at),
+        "created_at": text_or_none(token.created_at),
+        "expires_at": text_or_none(token.expires_at),
+        "revoked_at": text_or_none(token.revoked_at),
     }

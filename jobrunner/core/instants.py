@@ -20,7 +20,7 @@ def text_or_none(instant: int | None) -> str | None:
 
 
 def instant_of(moment: datetime, path: str) -> int:
-    """``moment`` has an offset: the structs in ``wire`` accept no other. At its ends the calendar
+    """``moment`` has an offset: nothing else is taken from outside. At its ends the calendar
     has instants that only other offsets have a name for: nobody could be told of them again.
 
     Raises: Refused VALIDATION_ERROR, about what stood at ``path``.

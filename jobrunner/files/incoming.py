@@ -24,13 +24,13 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from jobrunner.core.job import JOB_ID
 from jobrunner.errors import Refused, StorageFull
 from jobrunner.files.folders import made
 from jobrunner.ports import Children, Clock, Files
 
 FOLDER = ".incoming"
 PART, CHUNK, ORDER = ".part", ".chunk", ".json"
-ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 BLOCK = 1024 * 1024
 TRIES = 1000
@@ -352,4 +352,4 @@ def _read(path: Path) -> AnnouncedFile | None:
         order = msgspec.json.decode(path.read_bytes(), type=AnnouncedFile)
     except (msgspec.MsgspecError, OSError):
         return None
-    return order if ID.fullmatch(order.id) and path.name == f"{order.id}{ORDER}" else None
+    return order if JOB_ID.fullmatch(order.id) and path.name == f"{order.id}{ORDER}" else None

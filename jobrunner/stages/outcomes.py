@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from jobrunner.core.declaration.spelling import ARTIFACT
 from jobrunner.core.features.webhooks import name_of
 from jobrunner.core.job import Asset, Failure
 from jobrunner.core.messages import Ended, Report
@@ -37,7 +38,6 @@ KEY_MAX = 255
 REPORT_MAX = 4 * 1024 * 1024
 NESTED_MAX = 64
 STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN, errno.EBUSY, errno.ESTALE}
-ARTIFACT = re.compile(r"[a-z][a-z0-9_]{0,63}")
 TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(?=:|\Z)")
 CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 Saved = Iterable[tuple[Asset, str]]

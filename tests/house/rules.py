@@ -66,7 +66,18 @@ ROOMS = (
 PURE = {
     *("base64", "binascii", "email.utils", "urllib.parse"),
     *("bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib", "enum"),
-    *("fractions", "functools", "hashlib", "heapq", "html", "inspect", "itertools", "json", "math"),
+    *(
+        "fractions",
+        "functools",
+        "hashlib",
+        "heapq",
+        "hmac",
+        "html",
+        "inspect",
+        "itertools",
+        "json",
+        "math",
+    ),
     *("msgspec", "msgspec.json", "msgspec.structs", "operator", "re", "string", "textwrap"),
     *("types", "typing", "unicodedata"),
 }

@@ -9,7 +9,7 @@ import pytest
 from multidict import CIMultiDict
 
 from jobrunner.config.settings import LimitsSection
-from jobrunner.http.routes.workers.signatures import verified
+from jobrunner.core.features.signatures import verified
 from tests.http.hostile_webhooks import BODY, Hostile, listed, made
 from tests.http.posting import (
     KEY,

@@ -1,7 +1,6 @@
 """How answers are printed: rows in columns, as JSON, or nothing but their ids."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -35,13 +34,6 @@ def record(found: dict[str, Any], output: Output = "table") -> None:
 
 def json(found: Any) -> None:
     print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
-
-
-def stamp(millis: int | None) -> str | None:
-    if millis is None:
-        return None
-    moment = datetime.fromtimestamp(millis / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _table(cells: list[list[str]], columns: Sequence[str]) -> None:

@@ -11,7 +11,6 @@ settled, waits for a person; else that it moved.
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ from jobrunner.core.decision import EdgeTaken, Notification, Tried
 from jobrunner.core.declaration.happenings import EVERY, UNASKED, Change, happened
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.deliveries import DueDelivery
+from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.core.job import Snapshot
 
 BODY_MAX = 20_000
@@ -128,11 +128,11 @@ def written(name: str, job: Snapshot, came_from: str | None) -> str:
         failure_message=_short(job.failure_message),
         failed_stage=_short(job.failed_stage),
         stuck=_short(job.stuck),
-        created_at=stamp(job.created_at),
-        completed_at=None if job.completed_at is None else stamp(job.completed_at),
+        created_at=text_of(job.created_at),
+        completed_at=text_or_none(job.completed_at),
         labels=job.labels,
     )
-    at = stamp(job.updated_at)
+    at = text_of(job.updated_at)
     body = msgspec.json.encode(NotificationBody(name, at, told))
     if len(body) >= BODY_MAX:
         bare: Any = msgspec.structs.replace(told, labels=UNSET, correlation_id=None)
@@ -178,11 +178,6 @@ def origin_of(url: str) -> str:
     """Scheme, host and port: all of a URL that may be logged."""
     found = ORIGIN.match(url)
     return found[0].lower() if found else ""
-
-
-def stamp(millis: int) -> str:
-    moment = datetime.fromtimestamp(millis / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _endpoints(

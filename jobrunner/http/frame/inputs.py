@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from jobrunner.core.access import foreign, unknown
+from jobrunner.core.declaration.spelling import ARTIFACT, USER
 from jobrunner.core.declaration.workflow import Command, Definition
 from jobrunner.core.job import JOB_ID, Snapshot
 from jobrunner.errors import PluginFault, Refused
@@ -33,9 +34,10 @@ Count = Annotated[int, Meta(ge=1, le=2**53)]
 Name = Annotated[str, Meta(min_length=1, max_length=64)]
 Word = Annotated[str, Meta(min_length=1, max_length=128)]
 Prose = Annotated[str, Meta(max_length=2000)]
-UserId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}(?!\n)$")]
-ArtifactName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}(?!\n)$")]
-AssetType = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}(?!\n)$")]
+UserId = Annotated[str, Meta(pattern=rf"^{USER.pattern}(?!\n)$")]
+# ``$`` alone lets a line break through.
+ArtifactName = Annotated[str, Meta(pattern=rf"^{ARTIFACT.pattern}(?!\n)$")]
+AssetType = Annotated[str, Meta(pattern=rf"^{ARTIFACT.pattern}(?!\n)$")]
 LabelKey = Annotated[str, Meta(pattern=r"^[^:\x00-\x20]{1,63}(?!\n)$")]
 LabelValue = Annotated[str, Meta(max_length=255, pattern=r"^[^\x00]*$")]
 # What is space to one language is none to another; these are to any.

@@ -7,8 +7,8 @@ which sign with secrets of their own. None is ever logged, and neither is what w
 
 from collections.abc import Callable, Mapping, Sequence
 
+from jobrunner.core.features.signatures import KEY_BYTES, MARK, key_in, verified
 from jobrunner.errors import Refused
-from jobrunner.http.routes.workers.signatures import KEY_BYTES, MARK, key_in, verified
 from jobrunner.ports import Clock
 from jobrunner.stages.sources import Source
 

@@ -7,7 +7,6 @@ import asyncio
 import secrets
 from collections import deque
 from collections.abc import Callable
-from datetime import UTC, datetime
 from time import time
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from jobrunner.core.instants import text_of
 from jobrunner.testing.providers.made import Made, picture
 from jobrunner.testing.providers.mishaps import Refusal, WholeAnswer
 from jobrunner.testing.providers.provider import Provider, Routes
@@ -278,8 +278,7 @@ class ReplicateLike(Provider):
 
 
 def _now() -> str:
-    moment = datetime.fromtimestamp(time(), UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return text_of(int(time() * 1000))
 
 
 def _problem(status: int, title: str, detail: str) -> WholeAnswer:

@@ -3,7 +3,6 @@
 What is signed is ``{id}.{timestamp}.{body}`` with the bytes behind ``whsec_`` as the key.
 """
 
-import hmac
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
@@ -13,10 +12,12 @@ import aiohttp
 from msgspec import Struct
 from yarl import URL
 
+from jobrunner.core.features import signatures
+from jobrunner.core.features.signatures import MARK
+
 STALE_S = 600
 PATIENCE_S = 10
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
-PREFIX = "whsec_"
 
 
 Forgery = Literal["", "secret", "body", "old"]
@@ -57,17 +58,11 @@ class SentWebhook(Struct, frozen=True):
 
 def signed(secret: str, webhook_id: str, timestamp: int, body: bytes) -> dict[str, str]:
     """The headers of a webhook with this body."""
-    key = b64decode(secret.removeprefix(PREFIX))
-    mac = hmac.digest(key, f"{webhook_id}.{timestamp}.".encode() + body, "sha256")
-    return {
-        "webhook-id": webhook_id,
-        "webhook-timestamp": str(timestamp),
-        "webhook-signature": f"v1,{b64encode(mac).decode()}",
-    }
+    return signatures.signed([b64decode(secret.removeprefix(MARK))], webhook_id, timestamp, body)
 
 
 def made_secret(of: bytes) -> str:
-    return PREFIX + b64encode(of).decode()
+    return MARK + b64encode(of).decode()
 
 
 def is_loopback(url: str) -> bool:

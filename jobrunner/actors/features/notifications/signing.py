@@ -7,15 +7,12 @@ each signs, the newest first; a receiver takes whichever it knows.
 """
 
 import base64
-import binascii
-import hashlib
 import hmac
 from collections.abc import Callable, Mapping
 
+from jobrunner.core.features.signatures import KEY_BYTES, MARK, key_in, signed
 from jobrunner.errors import Misconfigured
 
-MARK = "whsec_"
-KEY_BYTES = range(24, 65)
 SECRETS_MAX = 4
 
 
@@ -42,12 +39,8 @@ def derived(master: str, owner: str) -> str:
 
 def sealed(secrets: list[str], delivery_id: str, timestamp: int, body: bytes) -> dict[str, str]:
     """The three headers. The id stays the same over all tries, the timestamp is each try's own."""
-    said = f"{delivery_id}.{timestamp}.".encode() + body
-    return {
-        "webhook-id": delivery_id,
-        "webhook-timestamp": str(timestamp),
-        "webhook-signature": " ".join(f"v1,{_signature(secret, said)}" for secret in secrets),
-    }
+    keys = (key_in(secret) or b"" for secret in secrets)
+    return signed(keys, delivery_id, timestamp, body)
 
 
 def checked_secrets(name: str, text: str) -> list[str]:
@@ -59,23 +52,9 @@ def checked_secrets(name: str, text: str) -> list[str]:
     if not 1 <= len(found) <= SECRETS_MAX:
         raise Misconfigured(f"{name}: must hold 1 to {SECRETS_MAX} secrets, separated by blanks")
     for secret in found:
-        if len(_key(secret)) not in KEY_BYTES:
+        if key_in(secret) is None:
             raise Misconfigured(
                 f"{name}: a secret is {MARK} followed by base64 of {KEY_BYTES[0]} to "
                 f"{KEY_BYTES[-1]} bytes, like {MARK}$(openssl rand -base64 32)"
             )
     return found
-
-
-def _signature(secret: str, said: bytes) -> str:
-    return base64.b64encode(hmac.digest(_key(secret), said, hashlib.sha256)).decode()
-
-
-def _key(secret: str) -> bytes:
-    """Empty for what is no secret."""
-    if not secret.startswith(MARK):
-        return b""
-    try:
-        return base64.b64decode(secret.removeprefix(MARK), validate=True)
-    except (binascii.Error, ValueError):
-        return b""

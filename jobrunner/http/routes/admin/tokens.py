@@ -1,11 +1,12 @@
 """Tokens: made with an end or without, replaced while the old ones are still good for a while,
 revoked."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Meta, UnsetType
 
 from jobrunner.core.decision import Grant, NewToken, RevokeToken
+from jobrunner.core.declaration.workflow import Role
 from jobrunner.core.features.tokens import replaced
 from jobrunner.core.instants import instant_of, text_of, text_or_none
 from jobrunner.core.questions import Token
@@ -18,7 +19,6 @@ from jobrunner.http.routes.jobs.submissions import workflow_named
 from jobrunner.ports import digest
 
 Lifetime = Annotated[int, Meta(ge=1, le=10 * 366 * 86400, description="Seconds from now")]
-Role = Literal["user", "workflow", "admin"]
 
 
 class TokenOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

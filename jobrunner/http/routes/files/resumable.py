@@ -20,10 +20,10 @@ from msgspec.structs import replace
 
 from jobrunner.core.declaration.workflow import Definition, Upload
 from jobrunner.core.instants import text_of
-from jobrunner.core.job import Asset, Snapshot
+from jobrunner.core.job import JOB_ID, Asset, Snapshot
 from jobrunner.core.messages import Sending
 from jobrunner.errors import Refused
-from jobrunner.files.incoming import CHUNK, ID, AnnouncedFile
+from jobrunner.files.incoming import CHUNK, AnnouncedFile
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.bodies import too_large
 from jobrunner.http.frame.endpoint import MOVING, OWNERS, Endpoint, HttpCall, HttpReply, Query, View
@@ -306,7 +306,7 @@ async def _offset(call: HttpCall, order: AnnouncedFile) -> int:
 def _own(call: HttpCall) -> AnnouncedFile:
     """Raises: Refused NOT_FOUND, also for a stranger's, and for one that has expired."""
     order = call.door.arrivals.orders.get(call.path["id"])
-    if order is None or not ID.fullmatch(order.id):
+    if order is None or not JOB_ID.fullmatch(order.id):
         raise Refused("NOT_FOUND", f"there is no upload {call.path['id']}")
     mine = call.actor.role == "admin" or order.user_id == call.actor.name
     if not mine or order.expires_at <= call.door.clock.now():

@@ -56,7 +56,7 @@ class EventsQuery(JobEventsQuery, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class TransitionEvent(View, frozen=True, kw_only=True):
-    """What a stream says of one version of a job. ``status`` is where its last hop led."""
+    """One version of a job, as a stream tells it. ``status`` is where its last hop led."""
 
     job_id: str
     workflow: str

@@ -1,8 +1,8 @@
-"""Whether a webhook comes from whom it says: Standard Webhooks, over the bytes as they came.
+"""Standard Webhooks, over the bytes as they go: what signs a message, and whether one is signed.
 
-What is signed is the id, the timestamp and the body, by HMAC-SHA256 with a secret that the source
-and we know. A source may have several secrets while it changes them, and send several signatures;
-one that fits is enough. Whatever is wrong, the answer is the same, so that nobody learns from it.
+The id, the timestamp and the body are signed by HMAC-SHA256, with a secret that both sides know.
+There may be several secrets while one is changed, and several signatures; one that fits is enough.
+Whatever is wrong, the answer is the same, so that nobody learns from it.
 """
 
 import base64
@@ -23,7 +23,7 @@ TIMESTAMP = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 
 def key_in(secret: str) -> bytes | None:
-    """What a ``whsec_`` secret stands for; None when it is none."""
+    """Decode a ``whsec_`` secret; None when it is none."""
     if not secret.startswith(MARK) or len(secret) > 128:
         return None
     try:
@@ -34,9 +34,19 @@ def key_in(secret: str) -> bytes | None:
 
 
 def signature(key: bytes, webhook_id: str, timestamp: str, body: bytes) -> str:
-    """What stands behind ``v1,`` in the header."""
+    """Sign, as it stands behind ``v1,`` in the header."""
     said = f"{webhook_id}.{timestamp}.".encode() + body
     return base64.b64encode(hmac.digest(key, said, hashlib.sha256)).decode()
+
+
+def signed(keys: Iterable[bytes], webhook_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The three headers of a message, signed with each of the keys."""
+    found = (signature(key, webhook_id, str(timestamp), body) for key in keys)
+    return {
+        "webhook-id": webhook_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": " ".join(f"v1,{one}" for one in found),
+    }
 
 
 def verified(
