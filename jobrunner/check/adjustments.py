@@ -1,4 +1,4 @@
-"""What an operator may set for a workflow, and whether what is set fits.
+"""Settings that an operator may make for a workflow, and whether they fit.
 
 A workflow declares its settings as a struct whose fields all have defaults; without one, the names
 and types of the defaults in its declaration hold. A key that nobody reads is a slip of the pen: the

@@ -50,7 +50,7 @@ def _shapes(shapes: tuple[Shape, ...]) -> Iterator[str]:
 
 
 def _files(chart: Chart) -> Iterator[Fault]:
-    """What becomes the address of a file must be able to be one."""
+    """Find values that become the address of a file and cannot be one."""
     for state in chart.workflow.states:
         listed = chart.definition.listed.get(state.produces)
         if listed is not None and "stage" not in listed.writers:

@@ -107,7 +107,8 @@ def _untriggered(
 
 
 def _barred(way: Way, edge: Edge, source: str, steps: tuple[str, ...]) -> Fault | None:
-    """Where the engine itself must get through, a refusal has nobody to be told to."""
+    """Find guards where the engine itself must get through: nobody is there to be told of a
+    refusal."""
     triggers = set(TRIGGERS.get(way.cause, ()))
     for guard in edge.guards:
         asked = triggers & set(guard.on) if guard.on else triggers

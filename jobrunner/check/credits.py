@@ -20,7 +20,7 @@ from jobrunner.core.steps import rests
 
 
 class CreditState(Struct, frozen=True):
-    """Where a job stands, how its money stands, what moved in the current run, and whether that
+    """A job's place, the state of its money, what moved in the current run, and whether that
     run is still open."""
 
     status: str

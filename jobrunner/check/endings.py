@@ -68,7 +68,7 @@ def _trapped(chart: Chart) -> Iterator[Fault]:
 
 
 def _outside(chart: Chart, state: State) -> Iterator[Fault]:
-    """Where an outside worker is awaited: it may never come."""
+    """States in which an outside worker is awaited: it may never come."""
     job_types = chart.external_for(state)
     if not job_types:
         return
@@ -97,7 +97,7 @@ def _outside(chart: Chart, state: State) -> Iterator[Fault]:
 
 
 def _inside(chart: Chart, state: State) -> Iterator[Fault]:
-    """Where a stage of ours works: it may hang, and it may fail."""
+    """States in which a stage of ours works: it may hang, and it may fail."""
     job_types = chart.house_for(state)
     if not job_types:
         return
@@ -130,7 +130,7 @@ def _fails_out(state: State) -> bool:
 
 
 def _idle(chart: Chart, state: State) -> Iterator[Fault]:
-    """Where nobody works and nobody is waited for."""
+    """States in which nobody works and nobody is waited for."""
     if state.deadline is not None and state.deadline.after_s and state.deadline.path:
         return
     if any(way.cause == "again" for way in chart.ways[state.name]) or _lapses(chart, state):

@@ -1,4 +1,4 @@
-"""What is wrong with a declaration, and how a job would come to suffer from it."""
+"""Faults of a declaration, each with the way in which a job would come to suffer from it."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

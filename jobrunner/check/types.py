@@ -140,7 +140,7 @@ def _struct(value: Any, kind: type[Struct], where: str) -> Iterator[Slip]:
 
 
 def _called(value: Struct, kind: type[Struct], where: str) -> str:
-    """What its author calls this part of the declaration."""
+    """Name this part of the declaration as its author does."""
     name = getattr(value, "name", None)
     if kind is Edge:
         return f"edge {_word(value, 'source')} -> {_word(value, 'target')}"
@@ -252,7 +252,7 @@ def _number(value: Any, kind: type, where: str) -> Iterator[Slip]:
 
 
 def _data(value: Any, where: str, depth: int) -> Iterator[Slip]:
-    """What can be stored and sent as JSON, and reads back as the same."""
+    """Refuse what cannot be stored and sent as JSON and read back as the same."""
     if value is None or isinstance(value, bool):
         return
     if depth == 0:
@@ -280,7 +280,7 @@ def _encodable(value: str, where: str) -> Iterator[Slip]:
 
 
 def _meaningless(value: Any, place: tuple[type, str], where: str) -> Iterator[Slip]:
-    """Of the right type, and yet nothing that this field could mean."""
+    """Refuse values of the right type that this field could never mean."""
     shape, within = SHAPED.get(place), WITHIN.get(place)
     if shape is not None:
         for item in _texts(value):
@@ -307,7 +307,7 @@ def _numbers(value: Any) -> list[float]:
 
 
 def _brought(definition: Definition) -> Iterator[Slip]:
-    """What stands behind the names: something to call, something to read a request into."""
+    """Check what stands behind the names: something to call, something to read a request into."""
     for name, function in definition.functions.items():
         yield from _text(name, f"functions: the name {shown(name)}")
         yield from slips(function, Callable[..., Any], f"functions[{shown(name)}]")
@@ -320,7 +320,7 @@ def _brought(definition: Definition) -> Iterator[Slip]:
 
 
 def _bare(struct: type[Struct]) -> Iterator[Slip]:
-    """What an operator need not set at all."""
+    """Check that an operator need not set anything at all."""
     try:
         msgspec.to_builtins(struct())
     except Exception as error:  # noqa: BLE001 - as below

@@ -90,7 +90,7 @@ class Chart:
         return traces
 
     def trace(self, status: str, *lines: str) -> tuple[str, ...]:
-        """How a job comes to a state, and what is to be said about it there."""
+        """Tell how a job comes to a state, and what is to be said about it there."""
         unreached = (f"{status} is declared, though nothing leads to it",)
         return (*self.traces.get(status, unreached), *lines)
 
@@ -248,7 +248,7 @@ def _retries(chart: Chart, state: State, retry: Retry) -> Iterator[Way]:
 
 
 def _failing(state: State, in_house: bool) -> tuple[OneOf, ...]:
-    """Who must be allowed to report a failure: a stage of ours, and its clocks."""
+    """Name those who must be allowed to report a failure: a stage of ours, and its clocks."""
     clocks = state.limit_s or state.heartbeat_s or (state.deadline and not state.deadline.path)
     return ((("stage",),) if in_house else ()) + ((("timer",),) if clocks else ())
 

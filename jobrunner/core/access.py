@@ -1,4 +1,5 @@
-"""Who may know that a job exists, and the words in which the others are told that it does not."""
+"""Access to a job: for whom it exists, and the words in which all others are told that it does
+not."""
 
 from jobrunner.core.declaration.workflow import Definition, End
 from jobrunner.core.job import Actor, Snapshot

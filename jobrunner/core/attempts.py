@@ -127,7 +127,7 @@ def park(draft: Draft, awaits: str, await_s: float, source: str = "") -> None:
 
 
 def resume(draft: Draft) -> None:
-    """What the parked attempt awaited is there: the same attempt gets in line again."""
+    """Put the parked attempt back in line: what it awaited is there."""
     amend(draft, status="due", awaits="", source="")
     draft.disarm("deadline", "limit", "heartbeat")
     draft.decide(line_at=draft.now, deadline_at=None)
@@ -155,7 +155,7 @@ def quit_attempt(draft: Draft, cause: Cause, target: str = "") -> None:
 
 
 def _word(draft: Draft, cause: Cause, target: str) -> str:
-    """How an attempt ended of which only that is known: where the job was moved to."""
+    """Name how an attempt ended, when only the state is known that the job was moved to."""
     state = draft.definition.states[draft.job.status]
     if target and target in (state.partial, state.rejected):
         return "partial" if target == state.partial else "rejected"

@@ -1,4 +1,4 @@
-"""How a submission becomes a job, or turns out to be one already.
+"""Births: a submission becomes a job, or turns out to be one already.
 
 The key is looked up before anything is refused: a network retry of the submission that took the
 last credit, or came before the drain, gets its job back and not an excuse.
@@ -52,7 +52,7 @@ def needs_facts(definition: Definition, submit: Submit, keys: tuple[KeyRow | Non
 
 
 def derived_parts(definition: Definition, submit: Submit, now: int) -> list[Any] | None:
-    """What the recipe makes a key of, or None where a client's own key is all there is."""
+    """Ask the recipe what it makes a key of; None where a client's own key is all there is."""
     recipe = definition.workflow.recipe
     if recipe.derive is None or (submit.key is not None and recipe.client == "instead"):
         return None
@@ -153,7 +153,7 @@ def _make(
 
 
 def _richer(facts: Facts, also: tuple[Decision, ...]) -> Facts:
-    """What superseded jobs give back can be spent at once: theirs is released first."""
+    """Add to the balance what superseded jobs give back: theirs is released first."""
     back = sum(
         entry.amount
         for other in also
@@ -196,7 +196,7 @@ def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Momen
 def _superseded(
     definition: Definition, old: Snapshot, submit: Submit, moment: Moment
 ) -> Decision | None:
-    """Of a job that has ended for good nothing is left to do: it only loses its key."""
+    """End a job that loses its key; one that has ended for good has nothing left to do."""
     if old.kind == "final":
         return None
     decided = supersede(Case(definition, old, Supersede(submit.job_id), Facts(), moment))
@@ -205,7 +205,7 @@ def _superseded(
 
 
 def _holders(keys: tuple[KeyRow, ...], facts: Facts) -> tuple[Known | None, ...]:
-    """Who has each key now. Of two, the first is the client's; one alone may be either."""
+    """Name who has each key now. Of two, the first is the client's; one alone may be either."""
     if len(keys) == 1:
         return (facts.known or facts.derived,)
     return (facts.known, facts.derived)[: len(keys)]

@@ -23,7 +23,7 @@ from jobrunner.errors import Refused
 
 
 def claim(case: Case[Claim]) -> Verdict:
-    """An outside worker takes the job from its queue, or an attempt that nobody holds."""
+    """Give an outside worker the job from its queue, or an attempt that nobody holds."""
     job, message, facts = case.job, case.message, case.facts
     if not message.actor.roles(job) & {"workflow", "admin"}:
         return forbidden("claims are for role workflow")
@@ -49,7 +49,7 @@ def claim(case: Case[Claim]) -> Verdict:
 
 
 def beat(case: Case[Beat]) -> Verdict:
-    """Progress, or a bare sign of life, from whoever works on the job."""
+    """Take progress, or a bare sign of life, from whoever works on the job."""
     job, message = case.job, case.message
     if not message.actor.roles(job) & {"workflow", "admin", "stage"}:
         return forbidden("progress is for role workflow")
@@ -98,7 +98,7 @@ def _put_aside(job: Snapshot) -> Refused:
 
 
 class Marked(Protocol):
-    """What a report may say of the work that it is about."""
+    """The marks by which a report names the work that it is about."""
 
     @property
     def run_id(self) -> str | None: ...

@@ -33,7 +33,7 @@ from jobrunner.errors import Refused
 
 
 def command(case: Case[Do]) -> Verdict:
-    """A named request: perhaps already met, else checked, carried out and walked."""
+    """Follow a named request: perhaps already met, else checked, carried out and walked."""
     definition, job, message = case.definition, case.job, case.message
     declared = definition.commands.get(message.command)
     if declared is None:
@@ -56,7 +56,7 @@ def command(case: Case[Do]) -> Verdict:
 
 
 def edit(case: Case[Edit]) -> Verdict:
-    """A person's new version of an artifact."""
+    """Take a person's new version of an artifact."""
     definition, job, message = case.definition, case.job, case.message
     editable = definition.editables.get(message.name)
     if editable is None or not message.actor.roles(job) & {"user", "admin"}:
@@ -194,7 +194,7 @@ def _not_from_here(draft: Draft, declared: Command) -> Refused:
 
 
 def _goal(declared: Command) -> str | None:
-    """Where a command leads from most of its states, for the words of its refusal."""
+    """Name the state that a command leads to from most states, for the words of its refusal."""
     paths = [path for path in declared.walks.values() if path]
     return paths[0][-1] if paths else None
 

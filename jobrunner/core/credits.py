@@ -46,7 +46,7 @@ def move_money(draft: Draft, kind: Money | None, reason: str | None = None) -> R
 
 
 def price_of(definition: Definition, job: Snapshot) -> int:
-    """What the next hold or charge takes."""
+    """Name the credits that the next hold or charge takes."""
     return definition.job_types[job.job_type].price
 
 

@@ -1,4 +1,4 @@
-"""What was decided, as data: a snapshot before and after, rows that only grow, and asserts.
+"""Decisions as data: a snapshot before and after, rows that only grow, and asserts.
 
 Whoever commits a ``Decision`` compares ``before`` with ``after`` to learn which locks, timers and
 columns changed; everything else is appended as it stands. All of it goes into one transaction, or
@@ -109,7 +109,7 @@ Effect = StartStage | StopStage
 
 
 class Notification(Struct, frozen=True):
-    """What an endpoint is to be told. ``owner`` is whose endpoint it is: a user, or an operator for
+    """A message to an endpoint. ``owner`` is whose endpoint it is: a user, or an operator for
     ``workflow:NAME``. Deliveries of one ``lane`` may be held up by each other, and by no others."""
 
     id: str
@@ -238,7 +238,7 @@ class Unshelve(Struct, frozen=True, tag=True):
 
 
 class Unreadable(Struct, frozen=True, tag=True):
-    """What is stored of a job cannot be read: it is stuck, and nothing else is touched."""
+    """Mark a job stuck whose record cannot be read, and touch nothing else."""
 
     job_id: str
     why: str

@@ -51,8 +51,8 @@ LOG_LINES_MAX = 200
 
 
 def start(case: Case[Start]) -> Verdict:
-    """A slot is free: the attempt begins in the commit that leaves the queue. Where its work is
-    done already, that of the next one does."""
+    """Begin the attempt, for which a slot is free, in the commit that leaves the queue. Where its
+    work is done already, that of the next one does."""
     definition, job, facts = case.definition, case.job, case.facts
     if job.line_at is None or job.stuck or halted_by(definition, job, facts):
         return NoOp("not_in_line", job)
@@ -71,7 +71,7 @@ def start(case: Case[Start]) -> Verdict:
 
 
 def ended(case: Case[Ended]) -> Verdict:
-    """Our stage host reports how an attempt ended."""
+    """Follow the end of an attempt, as our stage host reports it."""
     job, message = case.job, case.message
     if not at_work(job) or job.serial != message.serial:
         return NoOp("late_result", job)
@@ -102,7 +102,7 @@ def recovered(case: Case[Recovered]) -> Verdict:
 
 
 def stop(case: Case[Stop]) -> Verdict:
-    """An operator ends the attempt: permanently, along the failure path."""
+    """End the attempt by an operator's hand: permanently, along the failure path."""
     job, message = case.job, case.message
     draft = Draft(case, message.actor, "stop")
     if "admin" not in message.actor.roles(job):
@@ -118,7 +118,7 @@ def stop(case: Case[Stop]) -> Verdict:
 
 
 def set_aside(case: Case[SetAside]) -> Verdict:
-    """Nothing moves this job by itself any more; people still may."""
+    """Mark the job stuck: nothing moves it by itself any more; people still may."""
     job, message = case.job, case.message
     if job.stuck == message.why:
         return NoOp("put_aside", job)
@@ -154,8 +154,8 @@ def advance(case: Case[Advance]) -> Verdict:
 
 
 def rebound(case: Case[Rebound]) -> Verdict:
-    """Where this job rests, another stage is bound than at the last start. It is brought to that
-    in place; where the engine itself now takes it on, it goes."""
+    """Bring the job in place to the stage that is bound now where it rests; where the engine itself
+    takes it on, it goes."""
     job = case.job
     if job.kind in ("settled", "final"):
         return NoOp("ended", job)

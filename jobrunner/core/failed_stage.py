@@ -1,4 +1,4 @@
-"""Where a failure is said to have happened, in the words that a workflow allows."""
+"""The stage that a failure names, in the words that a workflow allows."""
 
 from jobrunner.core.declaration.workflow import State
 from jobrunner.core.draft import Draft

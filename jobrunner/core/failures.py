@@ -1,4 +1,4 @@
-"""What follows when an attempt fails: another one, or the declared way out.
+"""Failures of attempts: another attempt follows, or the declared way out.
 
 The three places where retries may live (``workflow.Retry``) differ only here. A failure that is
 reported by *moving* the job (an orchestrator's word, an operator's hand) is taken at that word,

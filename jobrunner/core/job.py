@@ -17,9 +17,9 @@ JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Actor(Struct, frozen=True):
-    """Who is asking: a token's name with its role, or a part of the engine. ``token`` is the id of
-    the token, ``replaced`` are those of the tokens that it took the place of; ``workflows`` are the
-    only ones that it is for (none named: all)."""
+    """The one who asks: a token's name with its role, or a part of the engine. ``token`` is the id
+    of the token, ``replaced`` are those of the tokens that it took the place of; ``workflows`` are
+    the only ones that it is for (none named: all)."""
 
     name: str
     role: Trigger
@@ -33,7 +33,7 @@ class Actor(Struct, frozen=True):
 
     @property
     def badge(self) -> str:
-        """What a claim of this actor is known by; without a token it is the name."""
+        """The mark of this actor's claims; without a token it is the name."""
         return self.token or self.name
 
     def stands_for(self, badge: str) -> bool:
@@ -168,7 +168,7 @@ class Run(Struct, frozen=True, omit_defaults=True):
 
 
 class Paused(Struct, frozen=True, omit_defaults=True):
-    """Who holds a job, a workflow or a stage back, since when, and why."""
+    """A pause of a job, a workflow or a stage: by whom, since when, and why."""
 
     by: str
     at: int

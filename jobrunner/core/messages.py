@@ -12,7 +12,7 @@ from jobrunner.core.job import Actor, Artifact, Asset, Failure, Paused, Purpose,
 
 
 class Moment(Struct, frozen=True):
-    """What the outside lends a decision: the time, a fresh id, a number in [0, 1), the epoch."""
+    """The outside's loan to a decision: the time, a fresh id, a number in [0, 1), the epoch."""
 
     now: int
     id: str = ""
@@ -21,7 +21,7 @@ class Moment(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True, omit_defaults=True):
-    """What may accompany a move: results, files, progress, or why it failed."""
+    """A report that may accompany a move: results, files, progress, or why it failed."""
 
     artifacts: dict[str, Any] = {}
     assets: tuple[Asset, ...] = ()
@@ -51,8 +51,8 @@ class Event(Struct, frozen=True):
 
 
 class Origin(Struct, frozen=True):
-    """What a job that is done again hands on: ``artifacts`` with the files behind them, as rows of
-    the new job. ``by`` is who asked for it, ``place`` from where on work is done again."""
+    """The inheritance of a job that is done again: ``artifacts`` with the files behind them, as
+    rows of the new job. ``by`` is who asked for it, ``place`` from where on work is done again."""
 
     job_id: str
     by: str
@@ -240,7 +240,8 @@ class Stop(Struct, frozen=True, tag=True):
 
 
 class SetAside(Struct, frozen=True, tag=True):
-    """The job's actor keeps failing, or its parameters do not decode: hands off until released."""
+    """The job's actor keeps failing, or its parameters do not decode: the job is stuck until
+    released."""
 
     why: str
 
@@ -318,7 +319,7 @@ class SeenEvent(Struct, frozen=True):
 
 
 class Known(Struct, frozen=True):
-    """What a key leads to: a job, or the tombstone of one (then ``snapshot`` is None)."""
+    """The job that a key leads to, or the tombstone of one (then ``snapshot`` is None)."""
 
     job_id: str
     body_digest: str
@@ -340,7 +341,7 @@ class KeptWebhook(Struct, frozen=True):
 
 
 class WebhookFacts(Struct, frozen=True):
-    """What is known of a webhook and of its name; ``seen``: one of this id came before."""
+    """The store's knowledge of a webhook and of its name; ``seen``: one of this id came before."""
 
     seen: bool = False
     awaited: Awaited | None = None
@@ -348,7 +349,7 @@ class WebhookFacts(Struct, frozen=True):
 
 
 class Facts(Struct, frozen=True):
-    """What the store knew when the decision was made. A field left out was not asked for.
+    """The store's knowledge when the decision was made. A field left out was not asked for.
 
     ``verified`` are the assets behind artifacts whose files are there and as recorded.
     ``halted`` is the pause of the job's workflow, ``halted_stages`` are the stages that are paused,

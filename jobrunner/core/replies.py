@@ -99,7 +99,7 @@ def answered(draft: Draft, status: int = 200) -> Verdict:
 
 
 def _witness(draft: Draft) -> None:
-    """What an admin does that is no command of the workflow leaves a record too."""
+    """Record what an admin does that is no command of the workflow."""
     match draft.case.message:
         case Move(to=to, reason=reason):
             fields = {"from": source_of(draft), "to": to, "reason": reason}

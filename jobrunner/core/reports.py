@@ -1,4 +1,4 @@
-"""What a report brings along: artifacts with versions, files, results, progress.
+"""Reports: artifacts with versions, files, results, progress.
 
 It is taken in before the edge is walked, so that guards look at the job as it would be.
 """
@@ -115,19 +115,19 @@ def misfit(draft: Draft) -> Refused:
 
 
 def unfit(draft: Draft) -> str:
-    """What was taken out and why, in one sentence."""
+    """Say what was taken out and why, in one sentence."""
     return "; ".join(f"{name}: {why}" for name, why in draft.unfit.items())
 
 
 def _place(draft: Draft, name: str) -> str:
-    """Where its sender said it."""
+    """Name the field in which its sender said it."""
     if isinstance(draft.case.message, Edit):
         return "value"
     return f"artifact_updates.{name}" if isinstance(draft.case.message, Move) else name
 
 
 def _news(draft: Draft, report: Report) -> dict[str, Any]:
-    """What the report says that is not known yet; null says nothing."""
+    """Find the values of a report that are not known yet; null says nothing."""
     known = draft.job.artifacts
     return {
         name: value

@@ -33,7 +33,7 @@ AHEAD_MAX_MS = 5 * 60 * 1000
 
 
 def move(case: Case[Move]) -> Verdict:
-    """One declared edge, asked for by its target."""
+    """Move a job along one declared edge, asked for by its target."""
     job, message = case.job, case.message
     if refused := _body(case.definition, message):
         return refused
@@ -78,7 +78,7 @@ def _opener(message: Move) -> str:
 
 
 def _body(definition: Definition, message: Move) -> Refused | None:
-    """What is wrong with the request whatever the job."""
+    """Refuse what is wrong with the request whatever the job."""
     if message.to not in definition.states:
         return invalid("status", f"{message.to!r} is no status of {definition.workflow.name}")
     progress = message.report.progress

@@ -383,7 +383,7 @@ def _next(draft: Draft) -> str:
 
 
 def _superfluous(draft: Draft, state: State) -> bool:
-    """What the stage would make is there, and its file reads back as recorded."""
+    """Say whether the product of the stage is there, and its file reads back as recorded."""
     job, made = draft.job, draft.job.artifacts.get(state.produces)
     if made is None or not made.asset or made.asset not in draft.case.facts.verified:
         return False

@@ -1,4 +1,4 @@
-"""What a stage in the house keeps and is told between its start and its end.
+"""The waits of a stage in the house: what it keeps and is told between its start and its end.
 
 A stage that awaits a callback unwinds and is run again from the top when it has come. Both what it
 had worked out before (``kept``) and what it was told (``answers``) belong to the attempt, so that
@@ -22,7 +22,7 @@ ANSWERS_MAX = 16
 
 
 def keep(case: Case[Keep]) -> Verdict:
-    """A result is stored with the attempt; its stage goes on when that is on disk."""
+    """Store a result with the attempt; its stage goes on when that is on disk."""
     job, message = case.job, case.message
     if not at_work(job) or job.serial != message.serial:
         return NoOp("late_result", job)
@@ -34,7 +34,7 @@ def keep(case: Case[Keep]) -> Verdict:
 
 
 def checkpoint(case: Case[Checkpoint]) -> Verdict:
-    """What the stage has made so far is the job's; the state stays, and the stage goes on."""
+    """Give the job what the stage has made so far; the state stays, and the stage goes on."""
     job, message = case.job, case.message
     if not at_work(job) or job.serial != message.serial:
         return NoOp("late_result", job)
@@ -47,7 +47,7 @@ def checkpoint(case: Case[Checkpoint]) -> Verdict:
 
 
 def _crashed(draft: Draft) -> Verdict:
-    """What it hands over has no form that the workflow knows: its attempt is over."""
+    """End an attempt that hands over something in no form that the workflow knows."""
     failure = Failure("STAGE_CRASHED", unfit(draft), retryable=False)
     if refused := fail(draft, failure, BY_STAGE):
         return aside(draft, refused)

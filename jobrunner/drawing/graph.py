@@ -100,7 +100,7 @@ def _moves(workflow: Workflow) -> list[Arrow]:
 
 
 def _label(edge: Edge) -> tuple[str, ...]:
-    """Who takes it, what is asked before, what it costs."""
+    """Write who takes an edge, what is asked before, what it costs."""
     lines = [", ".join(edge.by) or "admin"]
     for guard in edge.guards:
         instead = f", else {guard.otherwise[-1]}" if guard.otherwise else ""
@@ -113,7 +113,7 @@ def _label(edge: Edge) -> tuple[str, ...]:
 
 
 def _remarks(state: State) -> list[str]:
-    """What a box says beside its name."""
+    """Write what a box says beside its name."""
     lines: list[str] = [state.kind]
     bound = sorted({*state.stage.values(), *({state.on_demand} - {""})})
     if bound or state.kind == "active":

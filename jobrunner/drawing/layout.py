@@ -1,4 +1,4 @@
-"""Where boxes and lines go in a drawing: a small layered layout.
+"""A small layered layout: where boxes and lines go in a drawing.
 
 Every box gets a level (the longest way to it from the top), every line a label, and lines that
 pass a level get a place there like a box, so that neither lines nor labels run through anything.

@@ -1,4 +1,4 @@
-"""What a workflow says of an artifact: which form it has, and who may write it. Data, and the one
+"""Listed artifacts: which form each has, and who may write it. Data, and the one
 function that compares a value with it.
 
 A form is told in the words of JSON Schema, of which it is a small part, and is published as such.

@@ -1,4 +1,4 @@
-"""What a registered function is asked, and what it may answer.
+"""Questions to registered functions, and the answers that they may give.
 
 These are the only shapes that cross between the engine and the functions of a workflow:
 
@@ -53,9 +53,9 @@ class Ask(Struct, frozen=True):
 
 
 class Act(Struct, frozen=True):
-    """What a command adds. ``path`` overrides the declared walk; ``start`` starts the on-demand
-    stage of the state; ``marks`` are merged into the job's marks; ``run`` opens a fresh run even
-    where no walk does; ``params`` are merged into the job's parameters."""
+    """The answer of a command's action. ``path`` overrides the declared walk; ``start`` starts the
+    on-demand stage of the state; ``marks`` are merged into the job's marks; ``run`` opens a fresh
+    run even where no walk does; ``params`` are merged into the job's parameters."""
 
     report: Report = Report()
     path: tuple[str, ...] | None = None

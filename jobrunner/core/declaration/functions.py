@@ -21,25 +21,25 @@ ENDING = (KeyboardInterrupt, GeneratorExit)
 
 
 def permitted(call: Call, ask: Ask) -> Refused | None:
-    """Of a guard: None is a yes, and nothing else is."""
+    """Ask a guard: None is a yes, and nothing else is."""
     answer: Refused | None = _consult(call, ask, type(None))
     return answer
 
 
 def recognised(call: Call, ask: Ask) -> Replay | Refused | None:
-    """Of a command's identity."""
+    """Ask a command's identity whether this request was met before."""
     answer: Replay | Refused | None = _consult(call, ask, type(None), Replay)
     return answer
 
 
 def acted(call: Call, ask: Ask) -> Act | Replay | Refused:
-    """Of a command's action."""
+    """Ask a command's action what its fields mean."""
     answer: Act | Replay | Refused = _consult(call, ask, Act, Replay)
     return answer
 
 
 def added(call: Call, ask: Ask) -> Act | Refused:
-    """Of the action of an editable or an upload."""
+    """Ask the action of an editable or an upload what it adds."""
     answer: Act | Refused = _consult(call, ask, Act)
     return answer
 
@@ -62,7 +62,7 @@ def derived(call: Call, ask: Ask) -> list[Any]:
 
 
 def call_function(definition: Definition, name: str, /, *given: Any, **named: Any) -> Any:
-    """What a function of the plugin answers, whatever it is. Raises: Refused, if it does."""
+    """Call a function of the plugin; any answer is returned. Raises: Refused, if it does."""
     function = definition.functions.get(name) or BUILT_IN.get(name)
     if function is None:
         raise PluginFault(definition.workflow.name, name, "is not there", missing=True)
@@ -95,7 +95,7 @@ def _called(
 
 
 def _consult(call: Call, ask: Ask, *kinds: type) -> Any:
-    """Who raises a refusal means it as an answer."""
+    """Ask a function of the plugin; a refusal that it raises is an answer."""
     try:
         answer = call_function(ask.definition, call.name, ask, **call.args)
     except Refused as refused:
@@ -126,7 +126,7 @@ def _refusal(call: Call, ask: Ask, refused: Refused) -> Refused:
 
 
 def _holds(ask: Ask, answer: Any) -> bool:
-    """Of the right type; could it also be stored and walked?"""
+    """Say whether an answer of the right type could also be stored and walked."""
     match answer:
         case Act(report=report, path=path, status=status):
             known = set(path or ()) <= ask.definition.states.keys()

@@ -28,7 +28,7 @@ class Change(Struct, frozen=True):
 
     @property
     def came(self) -> bool:
-        """Whether the job stands somewhere else than before."""
+        """Say whether the job stands somewhere else than before."""
         return self.moved and (self.before is None or self.before.status != self.after.status)
 
 

@@ -1,4 +1,4 @@
-"""What a declaration names and its plugin does not bring today.
+"""Functions and stages that a declaration names and its plugin does not bring today.
 
 A stored declaration passed the check of its day. When its plugin has renamed a stage, a guard or an
 action since, only what needs that name is held up: it says so, and goes on when the name is back.
@@ -25,7 +25,7 @@ def absent(definition: Definition, is_stage: Brought) -> tuple[str, ...]:
 
 
 def lacking(definition: Definition, job: Snapshot, is_stage: Brought) -> tuple[str, ...]:
-    """What this job would need to move by itself from where it stands, and has not."""
+    """Name what this job lacks to move by itself from where it stands."""
     state = definition.states.get(job.status)
     if state is None or job.kind in ("settled", "final"):
         return ()

@@ -1,4 +1,4 @@
-"""How names are spelled, and how a value of a declaration is shown to people."""
+"""Spelling of names, and of a declaration's values for people."""
 
 import re
 from typing import Any

@@ -57,7 +57,7 @@ class Edge(Declared, frozen=True):
 
 
 class Retry(Declared, frozen=True):
-    """Where retries of an active state live, how many there are, and where they end.
+    """The retries of an active state: where they live, how many there are, and where they end.
 
     ``round_trip``  the failure takes the edge to ``failed[0]``; with budget left the job rests
                     there until a timer takes it on to ``again``, else it walks on in ``failed``.
@@ -78,7 +78,7 @@ class Retry(Declared, frozen=True):
 
 
 class Deadline(Declared, frozen=True):
-    """How long a state may last before the engine leaves it.
+    """The time that a state may last before the engine leaves it.
 
     In an active state it counts from the start of the attempt, while nobody in the house works on
     it (external, or parked). An empty ``path`` means: the attempt fails, retryably, STAGE_TIMEOUT.

@@ -138,7 +138,7 @@ class Upload(Declared, frozen=True):
 
 
 class Recipe(Declared, frozen=True):
-    """How a submission is recognised as one that was made before.
+    """The way in which a submission is recognised as one that was made before.
 
     derive       the registered function that lists the parts of a derived key; None: none
     client       what a client's own key is: the ``only`` one, used ``instead`` of the derived one,
@@ -165,7 +165,7 @@ class JobType(Declared, frozen=True):
 
 
 class Birth(Declared, frozen=True):
-    """What is checked and moved when a job is made."""
+    """Guards and money of a job's birth."""
 
     guards: tuple[Guard, ...] = ()
     money: Money | None = None
@@ -198,7 +198,7 @@ class Route(Declared, frozen=True):
 
 
 class Notify(Declared, frozen=True):
-    """Where an operator wants to be told of all jobs of a workflow, and of what. No plugin's
+    """The place where an operator is told of all jobs of a workflow, and of what. No plugin's
     business: what a declaration says here is replaced by the settings."""
 
     url: str = ""
@@ -307,7 +307,7 @@ class Definition:
         return table
 
     def targets(self, status: str) -> list[str]:
-        """Where a job may go from here, self edges included, sorted."""
+        """List where a job may go from here, self edges included, sorted."""
         return sorted(self.table.get(status, {}))
 
     def stage_of(self, status: str, job_type: str) -> str:
@@ -319,7 +319,7 @@ class Definition:
         return self.states[status].kind == "active" and self.stage_of(status, job_type) != EXTERNAL
 
     def onward_of(self, status: str, job_type: str) -> str:
-        """Where the engine takes a job that stands here, or an empty string."""
+        """Name the state to which the engine takes a job that stands here, or an empty string."""
         state = self.states[status]
         if state.onward_if and not self.workflow.settings.get(state.onward_if):
             return ""
@@ -340,7 +340,7 @@ class Definition:
 
 
 def _with_defaults(workflow: Workflow, settings: type[Struct]) -> Workflow:
-    """What is set outright goes before; a struct without defaults is told by ``check``."""
+    """Lay the settings over their defaults; a struct without defaults is told by ``check``."""
     try:
         defaults: dict[str, Any] = msgspec.to_builtins(settings())
         return replace(workflow, settings={**defaults, **workflow.settings})

@@ -1,4 +1,4 @@
-"""Which stage is behind each place of a declaration, today and at the last start. Data.
+"""Bindings: the stage behind each place of a declaration, today and at the last start. Data.
 
 A place is a status of one declaration with a job type. Bindings are the operator's, so the same
 declaration may be bound otherwise at the next start; what then follows for a job is ``rebinding``.
@@ -61,7 +61,7 @@ def differences(
 
 
 def bindings(definition: Definition) -> Iterator[Binding]:
-    """What is behind each place where there is a stage, inside or outside."""
+    """Name the stage behind each place where there is one, inside or outside."""
     for status in definition.states:
         for job_type in definition.job_types:
             if stage := stage_behind(definition, status, job_type):

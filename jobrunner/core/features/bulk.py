@@ -74,7 +74,7 @@ class Ticked(Struct, frozen=True, tag=True):
 
 
 class Bulk(Struct, frozen=True):
-    """How far it is. ``total`` are its items."""
+    """Its progress. ``total`` are its items."""
 
     id: str
     orders: Orders
@@ -97,7 +97,7 @@ class BulkItem(Struct, frozen=True):
 
 
 def message_of(orders: Orders, actor: Actor) -> Message | None:
-    """What each job is told; None for what is no message to a job."""
+    """Make the message for each job; None for an order that sends none."""
     match orders.command:
         case "pause":
             return Pause(actor, orders.reason)

@@ -42,7 +42,7 @@ class Meter:
         """A timer had its effect, so long after it was due."""
 
     def lagged(self, seconds: float) -> None:
-        """How late the loop came back to somebody who slept."""
+        """Count how late the loop came back to somebody who slept."""
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         """A request was answered. ``route`` is a template of the table, never a path."""
@@ -55,7 +55,7 @@ class Meter:
 
 
 class Readings(Struct, frozen=True, kw_only=True):
-    """How things stand in the moment somebody asks. Jobs are counted by workflow and status."""
+    """The state of things in the moment somebody asks. Jobs are counted by workflow and status."""
 
     jobs: tuple[tuple[str, str, int], ...] = ()
     running: int = 0

@@ -1,4 +1,5 @@
-"""What is told to the outside when a job has moved, and what follows from a try to tell it. Pure.
+"""Notifications: which one follows from a decision, and what follows from a try to deliver it.
+Pure.
 
 A notification is made by the decision that it is about, so it is stored in that decision's
 transaction or not at all. Its id is made of job, version and endpoint: every try of it, in this
@@ -141,7 +142,7 @@ def written(name: str, job: Snapshot, came_from: str | None) -> str:
 
 
 def follows(delivery: DueDelivery, heard: TryAnswer, at: int, now: int, jitter: float) -> Tried:
-    """What is written after a try: delivered, due again, given up, or never to be tried again."""
+    """Say what to write after a try: delivered, due again, given up, or never to be tried again."""
     spent = delivery.spent + 1
     outcome, due_at = "due", None
     if heard.well:

@@ -27,7 +27,8 @@ PAUSERS = frozenset({"user", "admin"})
 
 
 def pause(case: Case[Pause]) -> Verdict:
-    """Set by the owner or an admin, once: a second pause changes neither who, why nor when."""
+    """Pause the job for its owner or an admin, once: a second pause changes neither who, why nor
+    when."""
     job, message, moment = case.job, case.message, case.moment
     draft = begin(case, "pause")
     if refused := _barred(job, message):
@@ -42,7 +43,8 @@ def pause(case: Case[Pause]) -> Verdict:
 
 
 def resume(case: Case[Resume]) -> Verdict:
-    """What came due meanwhile acts now; where the engine had stopped, it goes on in this commit."""
+    """Let the job go on: clocks that came due meanwhile act now, and the engine goes on in this
+    commit."""
     job, message = case.job, case.message
     if refused := _barred(job, message):
         return refused
@@ -93,7 +95,7 @@ def _answered(draft: Draft, event: str, **said: str) -> Verdict:
 
 
 def _stage_ahead(definition: Definition, job: Snapshot) -> str:
-    """What would run next: the stage of the open attempt, or the one behind the queue."""
+    """Name the stage that would run next: that of the open attempt, or the one behind the queue."""
     if job.attempt is not None:
         return job.attempt.stage
     place = job.status

@@ -1,4 +1,4 @@
-"""What becomes of a job when the stage of the place where it rests is bound otherwise.
+"""Rebinding: a job rests where another stage is bound than before, and is brought to it.
 
 An operator binds stages, and may bind others at the next start, for jobs under way too. A job that
 rests where the binding is another one then gets the shape that it would have had if it had come

@@ -1,4 +1,4 @@
-"""What is a secret is taken out of texts, once: where somebody's word enters the core.
+"""Redaction: secrets are taken out of texts once, where somebody's word enters the core.
 
 Two things are known of a secret: its value, where the operator has configured it, and how keys look
 in general. Values are taken out of everything that is said; what only looks like a key is taken out

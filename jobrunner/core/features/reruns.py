@@ -45,7 +45,7 @@ def place_of(
 
 
 def places(definition: Definition) -> list[str]:
-    """Where a job can be taken up again: its beginning, its stages, and its checkpoints."""
+    """List where a job can be taken up again: its beginning, its stages, and its checkpoints."""
     initial = definition.workflow.initial
     return [
         state.name

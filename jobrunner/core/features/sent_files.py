@@ -43,7 +43,7 @@ def sendable(
 
 
 def sending(case: Case[Sending]) -> Verdict:
-    """The whole file is at its place: it waits with the attempt."""
+    """Let a whole file that is at its place wait with the attempt."""
     definition, job, message = case.definition, case.job, case.message
     asset, attempt = message.asset, job.attempt
     known = attempt.sent if attempt else ()

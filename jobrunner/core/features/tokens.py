@@ -1,4 +1,4 @@
-"""Which tokens a new one takes the place of."""
+"""Rotation of tokens: those that a new one takes the place of."""
 
 from collections.abc import Iterable
 

@@ -20,7 +20,7 @@ SAMPLED = 1
 
 
 class Parent(Struct, frozen=True):
-    """Where something hangs in a trace."""
+    """A place in a trace."""
 
     trace_id: str
     span_id: str
@@ -32,7 +32,7 @@ class Parent(Struct, frozen=True):
 
 
 def parent_in(text: str | None) -> Parent | None:
-    """What a ``traceparent`` says; None for what is none. A later version may say more."""
+    """Read a ``traceparent``; None for what is none. A later version may say more."""
     found = SHAPE.fullmatch(text) if text and len(text) <= LENGTH_MAX else None
     if found is None:
         return None

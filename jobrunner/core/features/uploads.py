@@ -52,7 +52,7 @@ def admitted(
 
 
 def arriving(case: Case[Arriving]) -> Verdict:
-    """The first byte: where the workflow says so, it moves the job."""
+    """Move the job at the first byte of a file, where the workflow says so."""
     definition, job, message = case.definition, case.job, case.message
     upload = _named(definition, message.upload)
     if isinstance(upload, Refused):
@@ -71,7 +71,7 @@ def arriving(case: Case[Arriving]) -> Verdict:
 
 
 def arrived(case: Case[Arrived]) -> Verdict:
-    """The whole file: it is part of the job from this commit on, or it never was."""
+    """Make the whole file part of the job from this commit on, or never."""
     definition, job, message = case.definition, case.job, case.message
     upload = _named(definition, message.upload)
     if isinstance(upload, Refused):
