@@ -1,4 +1,4 @@
-"""What the service costs and bears, measured from outside, and what it can do, shown.
+"""Measurements of the service from outside, and demonstrations of what it can do.
 
 The rules of this room: the service is a process of its own, asked over HTTP as any client would. A
 figure stands beside another one of the same run, since no two machines are alike; so ``compare``

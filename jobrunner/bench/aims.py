@@ -1,4 +1,4 @@
-"""What ``overload`` aims at, and whether the rows of one run meet it."""
+"""The aims of ``overload``, and whether the rows of one run meet them."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol

@@ -1,4 +1,4 @@
-"""What durability costs: the service, beside itself without storage, beside itself with the least.
+"""The price of durability: the service beside itself without storage, and with the least.
 
 Three servers with the same door, one after the other, several rounds, in one run:
 
@@ -36,7 +36,7 @@ SUBMISSION = {"workflow": "cutx", "job_type": "static_ad"}
 
 
 class Address(Struct, frozen=True):
-    """What a server says on its first line."""
+    """Read a server's first line."""
 
     url: str
     token: str

@@ -19,7 +19,7 @@ class NoCompiler(Exception):
 
 
 class Crowd(Struct, frozen=True):
-    """What came of so many requests. ``unanswered`` are those that were under way at the end."""
+    """The result of so many requests. ``unanswered`` are those that were under way at the end."""
 
     sent: int
     made: int

@@ -159,7 +159,7 @@ def _said(row: Row) -> Row:
 
 
 async def cost_s(kind: str, seconds: float, connections: int) -> float:
-    """What each answer costs a service of this kind, in CPU, beyond what it uses at rest.
+    """Measure the CPU of each answer of such a service, beyond what it uses at rest.
 
     Raises: NoCompiler."""
     with tempfile.TemporaryDirectory(prefix="jobrunner-overload-") as folder:

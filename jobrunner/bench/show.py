@@ -56,7 +56,7 @@ class Show:
                 job = await self.ask("GET", f"/jobs/{job['id']}?wait=5&progress=1")
 
     async def keep(self, job: Job) -> None:
-        """What the job made: its files under their names, and the job itself."""
+        """Fetch what the job made: its files under their names, and the job itself."""
         self._folder.mkdir(parents=True, exist_ok=True)
         found = await self.ask("GET", f"/jobs/{job['id']}/assets")
         for asset in found["assets"]:

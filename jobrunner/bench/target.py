@@ -157,7 +157,7 @@ async def _unchecked() -> list[str]:
 
 
 def _config(folder: str) -> Config:
-    """What is measured is the door and the store: every stage is an outside worker's."""
+    """Measure routes and store alone: every stage is an outside worker's."""
     settings = {
         "STORE__PATH": f"{folder}/jobrunner.db",
         "SERVER__PORT": "0",

@@ -82,6 +82,6 @@ async def get(asset_id: str, file: Path | None = None, /, *, listing: Listing = 
 
 
 def _discard_if_empty(draft: Path) -> None:
-    """What a refusal left behind is no beginning to go on from."""
+    """Remove what a refusal left behind: it is no beginning to go on from."""
     if draft.stat().st_size == 0:
         draft.unlink()

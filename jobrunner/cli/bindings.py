@@ -1,4 +1,4 @@
-"""What stages were bound to at the last start and are bound to in the settings, for a person."""
+"""The bindings of stages at the last start and in the settings, compared for a person."""
 
 from typing import TYPE_CHECKING
 

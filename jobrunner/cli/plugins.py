@@ -242,7 +242,7 @@ def _found(entry: EntryPoint) -> Any:
 
 
 def _given_name(found: Any, entry: EntryPoint) -> str:
-    """What it calls itself. A companion names a workflow, a definition has one."""
+    """Find its own name. A companion names a workflow, a definition has one."""
     workflow = getattr(found, "workflow", None)
     name = workflow if isinstance(workflow, str) else getattr(workflow or found, "name", None)
     return name if isinstance(name, str) else entry.name

@@ -1,4 +1,4 @@
-"""What the operator sets: the file, the environment laid over it, and both laid over declarations.
+"""The operator's settings: the file, the environment laid over it, and both laid over declarations.
 
 The rules of this room: settings are values. They are read once, at the start, into frozen structs;
 a wrong one is refused by name with the likely cure, all of them at once; nothing here acts on one.

@@ -70,7 +70,7 @@ def unknown_workflows(config: Config, names: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass
 class Names:
-    """What the declaration calls things, and what was found wrong on the way."""
+    """The names in the declaration, and the faults found on the way."""
 
     workflow: Workflow
     faults: list[str] = field(default_factory=list)

@@ -156,7 +156,7 @@ def _plain(kind: Any, raw: Any) -> Any:
 
 
 def _from_text(kind: Any, text: str) -> Any:
-    """What a variable's text says: itself where text is wanted, else a value as TOML writes it."""
+    """Read a variable's text: itself where text is wanted, else a value as TOML writes it."""
     if kind in (Text, Address, Mode):
         return text
     if kind is Texts and not text.lstrip().startswith("["):

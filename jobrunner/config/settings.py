@@ -123,7 +123,7 @@ class NotifySection(Struct, frozen=True):
 
 
 class RetrySettings(Struct, frozen=True):
-    """What is None stays as the workflow declares it; so in all structs below."""
+    """Retries. A value of None stays as the workflow declares it; so in all structs below."""
 
     max: Count | None = None
     base: Duration | None = None
@@ -188,17 +188,17 @@ class Config(Struct, frozen=True):
     retention: RetentionSection = RetentionSection()
 
     def workflow(self, name: str) -> WorkflowSettings:
-        """What is set for one workflow; a name from the environment is compared folded."""
+        """Find the settings of one workflow; a name from the environment is compared folded."""
         by_fold = {fold(key): settings for key, settings in self.workflows.items()}
         return self.workflows.get(name) or by_fold.get(fold(name)) or WorkflowSettings()
 
     def webhook(self, source: str) -> WebhookSettings:
-        """The same for one source of webhooks."""
+        """Find the settings of one source of webhooks, in the same way."""
         by_fold = {fold(key): settings for key, settings in self.webhooks.items()}
         return self.webhooks.get(source) or by_fold.get(fold(source)) or WebhookSettings()
 
     def unheard(self, sources: Iterable[str]) -> list[str]:
-        """For which names something is set, and none of the sources has them."""
+        """List the names with settings that none of the sources has."""
         known = {fold(source) for source in sources}
         return [name for name in self.webhooks if fold(name) not in known]
 

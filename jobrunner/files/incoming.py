@@ -42,7 +42,7 @@ ORDERS_MAX = 10_000
 
 
 class AnnouncedFile(Struct, frozen=True, omit_defaults=True):
-    """What was announced of a file that can be resumed. ``job_id`` is empty for one that comes
+    """The announcement of a file that can be resumed. ``job_id`` is empty for one that comes
     before its job; ``upload`` is, too, for a worker's, which then has an ``asset_type``, perhaps an
     ``artifact`` and a ``claim``. ``asset_id`` is set when the whole of it was taken."""
 
@@ -175,7 +175,7 @@ class Arrivals:
         await self._on_disk(partial(flush_folder, self._folder))
 
     async def _forget_one_done(self) -> None:
-        """Who asks after it once more is told that there is no such upload; its asset stays."""
+        """Forget an upload: later questions find none of this id; its asset stays."""
         done = next((one for one in self.orders.values() if one.asset_id), None)
         if done is not None and done.id not in self._busy:
             await self.forget(done)
@@ -187,7 +187,7 @@ class Arrivals:
         await self._on_disk(partial(_remove, *gone))
 
     async def sweep(self) -> int:
-        """What has expired goes; how many those were."""
+        """Remove expired uploads, and count them."""
         now = self._clock.now()
         old = [one for one in self.orders.values() if one.expires_at <= now]
         old = [one for one in old if one.id not in self._busy]
@@ -196,7 +196,7 @@ class Arrivals:
         return len(old)
 
     async def watch(self, log: Callable[..., None]) -> None:
-        """What nobody goes on with goes, now and then."""
+        """Remove abandoned uploads, now and then."""
         while True:
             await self._clock.sleep(SWEEP_EVERY_S)
             try:

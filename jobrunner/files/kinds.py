@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes. What its sender says about it is not asked.
+"""The kind of a file by its first bytes, whatever its sender says about it.
 
 Only the beginning is looked at, so this keeps an error page from becoming a picture; it is no
 proof that the rest of the file is sound.

@@ -41,7 +41,7 @@ def twin(root: str, pairs: Iterable[tuple[str, str]], ids: Mapping[str, str]) ->
 
 
 def told_in(root: str, path: str) -> Any:
-    """What a file of JSON says; None for any other."""
+    """Read a file of JSON; None for any other."""
     try:
         return msgspec.json.decode(_json(inside(root, path)) or b"null")
     except (OSError, msgspec.DecodeError):

@@ -173,7 +173,7 @@ def _ogg(file: BinaryIO, size: int) -> None:
 
 
 def _flac(file: BinaryIO, size: int) -> None:
-    """What looks like the last frame has to be one, up to its checksum at the end of the file."""
+    """Check that the last frame is one, up to its checksum at the end of the file."""
     _take(file, 4)
     last = False
     while not last:

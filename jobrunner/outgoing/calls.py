@@ -85,7 +85,7 @@ class Fetched(Struct, frozen=True, tag=True):
 
 
 class Options(TypedDict, total=False):
-    """What a request may say beside its method and URL."""
+    """The options of a request beside its method and URL."""
 
     json: Any
     data: Any

@@ -37,7 +37,8 @@ class Sink(Protocol):
 
 
 class Downloaded(Struct, frozen=True):
-    """What came: its type is what it looks like, ``final_url`` is where the redirects ended."""
+    """The file that came: its type is what it looks like, ``final_url`` is where the redirects
+    ended."""
 
     size: int
     sha256: str
@@ -148,7 +149,7 @@ def _flush(file: Any) -> None:
 
 
 def _check_start(answer: aiohttp.ClientResponse, limit: int) -> None:
-    """What the headers alone give away."""
+    """Refuse by what the headers alone give away."""
     headers = headers_of(answer)
     if answer.status != 200:
         raise_for_status(answer.url, answer.status, headers)

@@ -117,6 +117,7 @@ class Outlets:
 
 
 def _impossible(error: Exception) -> PermanentFailure:
-    """What the HTTP library will not send: a header with a line in it, a body of no known kind."""
+    """Recognise what the HTTP library will not send: a header with a line in it, a body of no known
+    kind."""
     text = f"this request cannot be sent ({type(error).__name__})"
     return PermanentFailure(BAD_REQUEST, text, excerpt=str(error))

@@ -22,7 +22,7 @@ LOCAL = ("localhost", ".localhost", ".local", ".internal", ".home.arpa")
 
 
 async def tell(gate: OutgoingGate, post: Post, patience: Patience = PATIENCE) -> TryAnswer:
-    """What came back. Never raises for what an endpoint does."""
+    """Send it and return the answer. Never raises for what an endpoint does."""
     headers = {**post.headers, **KIND}
     call = OutgoingRequest("POST", post.url, headers, post.body, redirects=0, patience=patience)
     try:

@@ -56,7 +56,7 @@ HOST = re.compile(r"(?=.{1,254}\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?")
 
 
 class Rules(Struct, frozen=True):
-    """What the operator allows. ``hosts`` empty: any public one."""
+    """The operator's permissions. ``hosts`` empty: any public one."""
 
     hosts: frozenset[str] = frozenset()
     private: frozenset[tuple[Address, int]] = frozenset()

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ProviderAnswer(Protocol):
-    """What came back, whole; the names of its headers are in lower case. Where it has a ``url``,
+    """A whole answer; the names of its headers are in lower case. Where it has a ``url``,
     failures name its host."""
 
     @property
@@ -51,7 +51,7 @@ class ProviderRequest(Struct, frozen=True):
 
 
 def bearer(key: str, idempotency_key: str = "") -> dict[str, str]:
-    """Who asks, and what a repeat of this request is recognised by."""
+    """Make the headers that name the caller and let a repeat be recognised."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     if idempotency_key:
         headers["Idempotency-Key"] = idempotency_key
@@ -95,7 +95,7 @@ def refuse_status(who: str, status: int, headers: Mapping[str, str], body: bytes
 
 
 def named(answer: ProviderAnswer, who: str) -> str:
-    """Who answered, and at which host."""
+    """Name the one who answered, and its host."""
     host = urlsplit(str(getattr(answer, "url", "") or "")).hostname
     return f"{who} at {host}" if host else who
 

@@ -22,7 +22,7 @@ UNSAFE = ("nsfw", "safety", "sensitive content", "content policy", "moderation")
 
 
 class Prediction(Struct, frozen=True):
-    """What is known of an order. ``output`` is an address, a list of them, or whatever the model
+    """The state of an order. ``output`` is an address, a list of them, or whatever the model
     gives."""
 
     id: str

@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 
 
 class Stage(Struct, frozen=True):
-    """What an entry point of the group ``jobrunner.stages`` leads to.
+    """An entry point of the group ``jobrunner.stages`` leads to one of these.
 
     how           ``loop`` (for code that awaits; trusted), ``thread`` (for calls that release the
                   lock of the interpreter; trusted), ``process`` (a process of its own: whatever it

@@ -27,7 +27,7 @@ AGAIN_S, AGAIN_S_MAX = 1.0, 300.0
 
 
 class Hosting(Struct, frozen=True):
-    """What a companion is told: the operator's settings for its workflow, a folder of its own that
+    """The input of a companion: the operator's settings for its workflow, a folder of its own that
     stays, where the service is reached, where its lines go, and where the service is reached from
     this machine (``local_url``), whatever its public address is."""
 
@@ -39,8 +39,8 @@ class Hosting(Struct, frozen=True):
 
 
 class Opened(Struct, frozen=True):
-    """What a companion has opened: settings, laid over those of its workflow, and the secrets with
-    which it signs its webhooks, by their source."""
+    """The result of opening a companion: settings, laid over those of its workflow, and the secrets
+    with which it signs its webhooks, by their source."""
 
     settings: dict[str, Any] = {}
     secrets: dict[str, list[str]] = {}
@@ -50,7 +50,7 @@ Opening = Callable[[Hosting], AbstractAsyncContextManager[Opened]]
 
 
 class Companion(Struct, frozen=True):
-    """What an entry point of the group ``jobrunner.companions`` leads to."""
+    """An entry point of the group ``jobrunner.companions`` leads to one of these."""
 
     workflow: str
     open: Opening
@@ -69,7 +69,7 @@ def companion(workflow: str) -> Callable[[Callable[[Hosting], Any]], Companion]:
 
 
 class Around(Protocol):
-    """Who is told what companions opened."""
+    """The listener that is told what companions opened."""
 
     base_url: str
     local_url: str

@@ -1,5 +1,5 @@
-"""What a stage is given. ``Context`` is for code that awaits, ``PlainContext`` for plain functions;
-they have the same verbs, and neither knows where the stage runs: a ``Host`` does.
+"""The context of a stage. ``Context`` is for code that awaits, ``PlainContext`` for plain
+functions; they have the same verbs, and neither knows where the stage runs: a ``Host`` does.
 
 Everything a stage is told is in ``Given``, a struct that can be sent to another process.
 """
@@ -72,7 +72,7 @@ class Given(Struct, frozen=True):
 
 
 class Host(Protocol):
-    """What runs a stage, as its context sees it."""
+    """The host of a stage, as its context sees it."""
 
     async def progress(self, percent: int | None, message: str | None) -> None: ...
 
@@ -89,7 +89,7 @@ class Host(Protocol):
         ...
 
     async def ask(self, question: Question) -> Answer:
-        """What the stage wants from beyond its job; failures are raised as the stage's own."""
+        """Ask for something beyond the job; failures are raised as the stage's own."""
         ...
 
     def room(self, size: int) -> None:
@@ -106,7 +106,7 @@ class Host(Protocol):
 
 
 class _Known(Generic[P]):
-    """What both forms of the context know."""
+    """The part that both forms of the context share."""
 
     def __init__(self, given: Given, host: Host, params: P) -> None:
         self.job_id = given.job_id
@@ -135,7 +135,7 @@ class _Known(Generic[P]):
 
     @property
     def kept(self) -> Mapping[str, Any]:
-        """What ``once`` has stored in this attempt, by name."""
+        """The values that ``once`` has stored in this attempt, by name."""
         return dict(self._kept)
 
     def callback_url(self, source: str) -> str:
@@ -146,8 +146,8 @@ class _Known(Generic[P]):
         return f"{self._given.base_url.rstrip('/')}/webhooks/{quote(source, safe='')}"
 
     def idempotency_key(self, name: str = "") -> str:
-        """What a provider recognises a repeated call by: the same in every attempt of this step in
-        this run. ``name`` tells several calls of one stage apart."""
+        """A key for a provider to recognise a repeated call by: the same in every attempt of this
+        step in this run. ``name`` tells several calls of one stage apart."""
         parts = (self.job_id, self.state, self.run_id, name)
         return ":".join(part for part in parts if part)
 
@@ -176,7 +176,7 @@ class _Known(Generic[P]):
         return asset
 
     def _made(self, artifacts: Mapping[str, Any]) -> Report:
-        """What was saved since the last time, with these; it is not reported a second time."""
+        """Report what was saved since the last time, with these, and not a second time."""
         ended = returned(Done(artifacts=dict(artifacts)), self.saved)
         if ended.failure is not None:
             raise PermanentFailure("CANNOT_KEEP", ended.failure.message)
@@ -218,10 +218,10 @@ class Context(_Known[P]):
         return result
 
     async def await_callback(self, key: str, timeout_s: float = 0, *, source: str = "") -> Any:
-        """What came in under ``key``, the provider's name for this piece of work. If nothing did so
-        far, the job is parked: it holds no slot, no task and no memory, this function is left at
-        once, and run again from the top when the answer is there. So whatever comes before goes
-        through ``once``. After ``timeout_s`` (0: what the state allows) the attempt fails.
+        """Return what came in under ``key``, the provider's name for this piece of work. If nothing
+        did so far, the job is parked: it holds no slot, no task and no memory, this function is
+        left at once, and run again from the top when the answer is there. So whatever comes before
+        goes through ``once``. After ``timeout_s`` (0: what the state allows) the attempt fails.
 
         With ``source`` the webhook of that source brings it (``callback_url`` is where it goes),
         also one that comes before the job has parked. One webhook goes to one attempt: a key that
@@ -348,7 +348,7 @@ class PlainContext(_Known[P]):
 
 
 def traced(exchange: Exchange, traceparent: str) -> Exchange:
-    """Whoever is asked may tell that it was for this attempt; a header of the stage's own stays."""
+    """Tell the remote side which attempt asks; a header of the stage's own stays."""
     if not traceparent or any(name.lower() == HEADER for name in exchange.headers):
         return exchange
     headers = {**exchange.headers, HEADER: traceparent}
@@ -379,7 +379,7 @@ def _of(kind: type[A], answer: Answer) -> A:
 
 
 def stored(name: str, value: Any) -> Any:
-    """What will come back another time, so that the first time is no different."""
+    """Return the value as it will come back later, so that the first time is no different."""
     try:
         data = msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError) as error:

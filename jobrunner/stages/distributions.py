@@ -51,7 +51,7 @@ def brought() -> list[Brought]:
 
 
 def entries(group: str, enabled: Iterable[str] = ("*",)) -> list[EntryPoint]:
-    """What may load of what all bring together in one group, as in ``jobrunner.stages``."""
+    """List what may load of one group, as of ``jobrunner.stages``, from all distributions."""
     every = ((one, entry) for one in brought() if not one.fault for entry in one.of_group(group))
     return [entry for one, entry in every if may_load(one, entry, enabled)]
 

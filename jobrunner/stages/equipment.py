@@ -1,6 +1,5 @@
-"""What all stages of one service find around them: the way out, room on the disk, where callbacks
-come in, and what the companions of their workflows have opened.
-"""
+"""The equipment that all stages of one service share: the way out, room on the disk, where
+callbacks come in, and what the companions of their workflows have opened."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -42,7 +41,7 @@ class Surroundings:
         self._opened[workflow] = opened
 
     def closed(self, workflow: str) -> None:
-        """What it had opened is nobody's address any more."""
+        """Forget the addresses that it had opened."""
         self._opened.pop(workflow, None)
 
     def settings_of(self, workflow: str, declared: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ async def _performed(stage: Stage, context: Context[Any]) -> Ended:
 
 
 async def run_abandon(stage: Stage, given: Given, params: Any, host: Host) -> str:
-    """What went wrong when a stage was told that its job is over; it costs nobody anything."""
+    """Tell a stage that its job is over, and return what went wrong; it costs nobody anything."""
     assert stage.abandon is not None
     try:
         await stage.abandon(Context(given, host, params))

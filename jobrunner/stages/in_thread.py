@@ -54,7 +54,7 @@ class FencedHost:
         self.over = False
 
     def fence(self) -> None:
-        """What the thread waits for now is called off, and it hears of it."""
+        """Call off what the thread waits for now, and let it know."""
         self.over = True
         for doing in list(self._under_way):
             doing.cancel()

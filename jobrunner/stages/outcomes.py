@@ -1,4 +1,4 @@
-"""What an attempt may come to: three outcomes that a stage returns, three failures that it raises
+"""The outcomes of an attempt: three outcomes that a stage returns, three failures that it raises
 (``errors.RetryableFailure``, ``PermanentFailure``, ``Rejected``).
 
 A failure is classed by whoever knows best, the author. Retryable: the network, a provider's time
@@ -127,7 +127,7 @@ def failed(code: str, text: str, *, retryable: bool = False, detail: str = "") -
 
 
 def said(fault: BaseException) -> str:
-    """What an exception says of itself, if it can."""
+    """Read an exception's own words, if it has any."""
     try:
         return plain(str(fault))
     except BaseException as worse:
@@ -198,7 +198,7 @@ def _checked(ended: Ended) -> Ended:
 
 
 def _failure(fault: StageFault, retryable: bool) -> Failure:
-    """What its author said, made fit to be stored."""
+    """Make the words of its author fit to be stored."""
     code = str(fault.code)
     after = getattr(fault, "retry_after_s", 0)
     sane = isinstance(after, int | float) and 0 <= after < 10**9
@@ -212,7 +212,7 @@ def _failure(fault: StageFault, retryable: bool) -> Failure:
 
 
 def _known(fault: OSError) -> str:
-    """What the world does now and then, and seldom twice: the network, a time limit, the disk."""
+    """Recognise passing trouble: the network, a time limit, the disk."""
     if isinstance(fault, TimeoutError):
         return "TIMEOUT"
     if isinstance(fault, ConnectionError):

@@ -272,7 +272,7 @@ class Registry:
 
 
 def _known_as(name: object, called: str) -> str:
-    """What something is refused by: its own name if that is one, else its entry point's."""
+    """Choose the name of a refusal: the thing's own if that is one, else its entry point's."""
     good = isinstance(name, str) and NAME.fullmatch(name)
     return str(name) if good else called or shown(name)
 
@@ -303,7 +303,7 @@ def misfit(stage: Stage, resources: Mapping[str, int] | None = None) -> str:
 
 
 def _import(entry: EntryPoint, kind: type[T]) -> T | str:
-    """What the entry point leads to, or why that is no use."""
+    """Load the thing that the entry point leads to, or say why it is no use."""
     where = entry.dist.name if entry.dist else entry.value
     try:
         found = entry.load()

@@ -1,4 +1,4 @@
-"""What a stage may ask for beyond its own job, and what it is answered: an exchange over HTTP, a
+"""The requests of a stage beyond its own job, and their answers: an exchange over HTTP, a
 download, a file of its owner, a look into the library. All of it is data, so that a stage asks in
 the same words wherever it runs; who answers is its host's business.
 

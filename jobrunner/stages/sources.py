@@ -10,7 +10,7 @@ SOURCE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 class Heard(Struct, frozen=True):
-    """What a webhook says. ``key`` is the provider's name for the piece of work, which a stage
+    """The content of a webhook. ``key`` is the provider's name for the piece of work, which a stage
     awaits with ``ctx.await_callback(key, source=...)``; ``value`` is what that call returns."""
 
     key: str
@@ -21,7 +21,7 @@ Read = Callable[[bytes, Mapping[str, str]], Heard | None]
 
 
 class Source(Struct, frozen=True):
-    """What an entry point of the group ``jobrunner.sources`` leads to. ``read`` is given the body
+    """Entry points of the group ``jobrunner.sources`` lead to these. ``read`` is given the body
     of a webhook whose signature is good, with its headers; None means that it has nothing to say
     yet. It runs in the service: it neither waits nor works for long. What it raises is its bug;
     the webhook is then answered, logged, and without effect."""

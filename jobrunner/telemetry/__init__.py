@@ -1,4 +1,4 @@
-"""What is made of what the rooms tell a ``Meter``: figures for Prometheus, traces for OTLP.
+"""Figures for Prometheus and traces for OTLP, made of what the rooms tell a ``Meter``.
 
 1. Nothing here is asked for anything while work is done; it is told, and counts. Who wants to see
    the figures comes to ``GET /metrics``; traces leave from a thread of their library.
@@ -71,7 +71,7 @@ def open_telemetry(version: str, endpoint: str, environ: Mapping[str, str]) -> T
 
 
 def _wanted(environ: Mapping[str, str]) -> bool:
-    """What OpenTelemetry's own variables say, as they do for every program on this machine."""
+    """Obey OpenTelemetry's own variables, as every program on this machine does."""
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     if environ.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":

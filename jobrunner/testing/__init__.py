@@ -1,4 +1,4 @@
-"""What measures and tries the service from outside its rooms, for us and for authors of plugins.
+"""Tests and measurements of the service from outside its rooms, for us and for plugin authors.
 
 The rules of this room: it may know everybody and nobody knows it. It uses the real rooms, wired
 differently, and never copies them. What it measures it measures within one run and prints as

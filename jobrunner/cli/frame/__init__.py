@@ -1,1 +1,1 @@
-"""What the nouns of the command line share: options, printing, the service, its file, transfers."""
+"""The frame that all commands share: options, printing, the service, its file, transfers."""

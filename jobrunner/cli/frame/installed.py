@@ -1,4 +1,4 @@
-"""What is installed here, as it would run under a config; for commands that need no service."""
+"""The plugins installed here, as they would run under a config; no service is needed."""
 
 import sys
 from contextlib import redirect_stdout
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def installed(config: Config) -> "Registry":
-    """What a plugin prints while it is imported is none of our answer."""
+    """Load them, without printing what a plugin prints while it is imported."""
     from jobrunner.app import load_definitions
 
     with redirect_stdout(sys.stderr):

@@ -83,7 +83,7 @@ class RunningService:
             raise Unreachable(f"no answer from {self._url} ({error}); is it running?") from None
 
     async def download(self, path: str, start: int) -> AsyncIterator[bytes]:
-        """What lies there, from this byte on."""
+        """Stream the file from this byte on."""
         headers = {"Range": f"bytes={start}-"} if start else {}
         try:
             async with self._session.get(

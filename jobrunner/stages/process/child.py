@@ -147,7 +147,7 @@ class PipeHost:
         self._told(Making(made))
 
     async def ask(self, question: Question) -> Answer:
-        """What is wanted meanwhile, by another thread of the stage, waits for its turn."""
+        """Ask the service; what another thread of the stage wants meanwhile waits for its turn."""
         self.flush()
         answer = self._told(question, _sendable(question))
         if isinstance(answer, CarriedFault):
@@ -183,7 +183,7 @@ class PipeHost:
 
 
 def _sendable(question: Question) -> bytes:
-    """What a stage in a process sends goes through a pipe: it is data, and not too much of it."""
+    """Frame a question, or refuse one that a pipe does not carry: it is data, and not too much."""
     try:
         frame = framed(question)
     except (TypeError, ValueError) as error:

@@ -181,7 +181,7 @@ class ProcessAttempt:
         await self._child.send(frame)
 
     async def _drain(self) -> None:
-        """What it prints is read for as long as anything of it lives, so that it never waits."""
+        """Read what it prints for as long as anything of it lives, so that it never waits."""
         while data := await self._child.printed():
             self._printed += len(data)
             self._tail = (self._tail + data)[-TAIL:]

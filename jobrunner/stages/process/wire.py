@@ -1,4 +1,4 @@
-"""What goes between the service and a stage in a process of its own: data, never code. Each frame
+"""The frames between the service and a stage in a process of its own: data, never code. Each frame
 is its length in four bytes and a MessagePack value; one that is longer than allowed, or is none of
 these, ends the conversation.
 """
@@ -44,7 +44,7 @@ class Keeping(Struct, frozen=True, tag=True):
 
 
 class Making(Struct, frozen=True, tag=True):
-    """What a stage has made so far."""
+    """The stage tells what it has made so far."""
 
     made: Report
 

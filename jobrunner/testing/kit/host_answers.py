@@ -1,4 +1,4 @@
-"""What a stage that runs alone is answered when it asks for more than its job: by hand, or, under
+"""The answers to a stage that runs alone and asks for more than its job: by hand, or, under
 the real guard, by servers that the test has started.
 """
 

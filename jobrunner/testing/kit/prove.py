@@ -16,7 +16,7 @@ AGAIN_EVERY = 100
 
 
 class Proof(Struct, frozen=True):
-    """What was tried: how many seeds, jobs by where they came to rest, jobs that are stuck,
+    """The result of a proof: how many seeds, jobs by where they came to rest, jobs that are stuck,
     processes that lived, attempts of stages, steps of tasks. ``untaken`` are declared edges that no
     job took: of them nothing was proved."""
 

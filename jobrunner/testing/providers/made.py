@@ -1,4 +1,4 @@
-"""What providers make when a test does not say: small, real, and the same for the same wish."""
+"""Files that providers make when a test names none: small, real, and the same for the same wish."""
 
 import struct
 import zlib

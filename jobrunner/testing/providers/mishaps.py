@@ -1,4 +1,4 @@
-"""What goes wrong between a provider and whoever calls it, one struct a kind, and how it is done.
+"""Mishaps between a provider and its caller, one struct a kind, and how each is done.
 
 ``done`` is what the caller cannot see: whether the work was done before it went wrong.
 """
@@ -87,7 +87,7 @@ def busy(retry_after_s: int | str = 1) -> Status:
 
 
 class WholeAnswer(Struct, frozen=True):
-    """What a provider says, before anything befalls it."""
+    """The answer of a provider, before anything befalls it."""
 
     status: int = 200
     body: bytes = b""
@@ -157,7 +157,7 @@ async def _cut(fault: Cut, request: web.Request, answer: WholeAnswer) -> web.Str
 
 
 def _gone(request: web.Request) -> web.Response:
-    """What was written goes out, and nothing else ever."""
+    """Send what was written, and nothing else ever."""
     if request.transport is not None:
         request.transport.close()
     return web.Response()

@@ -1,4 +1,4 @@
-"""What all providers here are: a server on loopback, a script of faults, a record of calls."""
+"""The base of all providers here: a server on loopback, a script of faults, a record of calls."""
 
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
@@ -49,13 +49,13 @@ class Provider(ABC):
         return f"http://{HOST}:{self._port}"
 
     def script(self, route: str, *faults: Fault | None) -> None:
-        """What befalls the next calls of a route, one each; None is a good answer, and so is
+        """Script the next calls of a route, one each; None is a good answer, and so is
         everything after the last."""
         self._known(route)
         self._scripts[route] += faults
 
     def always(self, route: str, fault: Fault | None) -> None:
-        """What befalls every call that no script speaks of; None takes it back."""
+        """Set the fault of every call that no script speaks of; None takes it back."""
         self._known(route)
         if fault is None:
             self._always.pop(route, None)
@@ -90,7 +90,7 @@ class Provider(ABC):
         self._port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Whoever waits for an answer gets none; all that the provider knew is gone."""
+        """Stop: open calls get no answer, and all that the provider knew is gone."""
         self._stop.set()
         await self.settle()
         if self._runner is not None:

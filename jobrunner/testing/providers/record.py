@@ -1,4 +1,4 @@
-"""What a provider was asked: every call with its key, and whether it was new to the provider."""
+"""The record of a provider: every call with its key, and whether it was new."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -37,7 +37,7 @@ class RecordedCall(Struct):
 
     @property
     def wish(self) -> bytes:
-        """What was asked for, however it was told apart."""
+        """The content of the request, without its key."""
         form = repr(sorted(self.form.items())).encode() if self.form else b""
         return self.path.encode() + b"\n" + self.body + form
 
@@ -76,7 +76,7 @@ class Calls:
         return list(dict.fromkeys(call.key for call in self.of(route)))
 
     def twice(self, route: str) -> dict[bytes, list[str]]:
-        """What was asked for without a key, or under more than one: wish → its keys."""
+        """List requests without a key, or under more than one: wish → its keys."""
         keys: dict[bytes, list[str]] = {}
         for call in self.of(route):
             known = keys.setdefault(call.wish, [])

@@ -50,7 +50,7 @@ Ending = Literal["succeeded", "failed", "canceled"]
 
 
 class Plan(Struct, frozen=True):
-    """What becomes of a prediction: after ``takes_s`` it ends like this, or ``never``."""
+    """The course of a prediction: after ``takes_s`` it ends like this, or ``never``."""
 
     ends: Literal["succeeded", "failed", "canceled", "never"] = "succeeded"
     error: str = ""
@@ -85,7 +85,7 @@ class StartedPrediction(Struct):
         return msgspec.json.encode(told | {"metrics": {}, "webhook": self.hook or None})
 
     def lie(self) -> bytes:
-        """What a forger would have us believe."""
+        """Tell it as a forger would."""
         told = msgspec.json.decode(self.told())
         return msgspec.json.encode(told | {"status": "failed", "output": None, "error": "forged"})
 
@@ -105,11 +105,11 @@ class ReplicateLike(Provider):
         super().__init__(port=port, token=token)
 
     def plan(self, *plans: Plan) -> None:
-        """What becomes of the next predictions, one each; after the last all goes well."""
+        """Plan the next predictions, one each; after the last all goes well."""
         self._plans += plans
 
     def usually(self, plan: Plan) -> None:
-        """What becomes of every prediction that no plan was made for."""
+        """Plan every prediction that has no plan of its own."""
         self._usual = plan
 
     def release(self) -> None:

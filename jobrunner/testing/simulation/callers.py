@@ -81,7 +81,7 @@ class Callers:
                 group.start_soon(self._client, steps // clients + (number < steps % clients))
 
     async def tend(self, jobs: list[Snapshot]) -> None:
-        """What outside workers do who are honest, quick and never tired."""
+        """Work as outside workers do who are honest, quick and never tired."""
         for job in jobs:
             attempt = job.attempt
             lies = job.kind == "queued" and job.line_at is None

@@ -65,7 +65,7 @@ def asked_for(edge: Edge) -> list[str]:
 
 
 def needed(definition: Definition, source: str, target: str) -> list[str]:
-    """What should be there when this edge is taken."""
+    """List what should be there when this edge is taken."""
     edge = definition.table.get(source, {}).get(target)
     made = (definition.states[source].produces, definition.states[target].checkpoint)
     names = [*(asked_for(edge) if edge else ()), *made]

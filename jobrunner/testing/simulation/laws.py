@@ -119,7 +119,7 @@ def _events(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _promises(connection: sqlite3.Connection, witness: Witness) -> Iterator[str]:
-    """What somebody was shown was so."""
+    """Check that what somebody was shown was so."""
     paths: dict[str, list[Hop]] = {}
     for job_id, version, _, source, target, _ in connection.execute(HISTORY):
         paths.setdefault(job_id, []).append((version, source, target))

@@ -160,7 +160,7 @@ class _Nothing:
 
 
 def simulated(main: Callable[[SimLoop], Coroutine[Any, Any, T]], seed: int | str) -> T:
-    """What ``main`` returns, when all the time that it wanted has passed."""
+    """Run ``main`` until all the time that it wanted has passed, and return its value."""
     loop = SimLoop(seed)
     with _in_order(), _no_threads(loop):
         try:

@@ -102,7 +102,7 @@ class Process:
             self._end(self._life, f"dies: {where}")
 
     async def call(self, ask: Callable[[Facade], Awaitable[T]]) -> T:
-        """What the service answers, as somebody hears it who is not in its process."""
+        """Ask the service, and hear the answer as from outside its process."""
         life = self._life
         if life is None or life.facade is None or life.over.is_set():
             raise Gone

@@ -48,7 +48,7 @@ Stages = Iterable[Stage] | Mapping[str, Stage]
 
 
 class Trace(Struct, frozen=True):
-    """What a simulation came to. ``digest`` is a hash over every step of every task and everything
+    """The result of a simulation. ``digest`` is a hash over every step of every task and everything
     that was said. ``lines`` are everything that happened, where something did not hold."""
 
     seed: int
@@ -188,7 +188,7 @@ class Simulation:
         return self._trace()
 
     def _installed(self) -> Registry:
-        """What the life that begins now finds."""
+        """Choose the registry that the next life finds."""
         if not self._rebinds:
             return self._kit.registry
         found = self._bindings.randrange(len(self._kit.otherwise))

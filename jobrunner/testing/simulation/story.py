@@ -1,4 +1,4 @@
-"""What happened, for people: the lines of a simulation, told about the jobs that matter.
+"""The story of a simulation for people: its lines, told about the jobs that matter.
 
 A job is called by a number, in the order in which they came up; of other ids only the end is
 shown; of a message only what is said in it.
@@ -90,7 +90,7 @@ class Narrative:
 
 
 def _ends(lines: Sequence[str]) -> list[str]:
-    """What happened again and again is told once; of a long story, the begin and the end."""
+    """Tell repetitions once; of a long story, the begin and the end."""
     told = [
         f"{line}  (and {count - 1} more)" if count > 1 else line
         for line, count in ((same[0], len(same)) for same in _repeats(lines))

@@ -33,7 +33,7 @@ A_FEW = 4
 
 
 class Faults(Struct, frozen=True):
-    """What may go wrong in one simulation. ``crashes`` and ``restarts`` are how many there are at
+    """The mishaps of one simulation. ``crashes`` and ``restarts`` are how many there are at
     the most; ``full`` and ``unknown`` the share of commits that find the disk full, or end with an
     error that leaves open what happened; ``slow`` of those that take seconds; ``jumps`` whether
     the wall clock is set, forwards and backwards; ``rebinds`` whether stages are bound otherwise at
