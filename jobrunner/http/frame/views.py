@@ -1,6 +1,6 @@
 """What several routes show, and how a row becomes what its caller sees."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -18,6 +18,8 @@ from jobrunner.http.frame.etags import etag
 
 INLINE_MAX = 4096
 PAYLOADS = frozenset({"params", "result", "artifacts"})
+V = TypeVar("V", bound=View)
+
 encode = msgspec.json.Encoder().encode
 
 
@@ -124,6 +126,18 @@ class AssetEntry(View, frozen=True, kw_only=True):
     created_at: str
 
 
+def view_of(kind: type[V], row: Any, **more: Any) -> V:
+    """Show a row: copy what has the same name, write instants as text, and add ``more``."""
+    names = (name for name in kind.__struct_fields__ if name not in more)
+    return kind(**{name: _shown(name, getattr(row, name)) for name in names}, **more)
+
+
+def _shown(name: str, value: Any) -> Any:
+    if isinstance(value, int) and (name == "at" or name.endswith("_at")):
+        return text_of(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
 def reply(view: View, status: int = 200) -> HttpReply:
     return HttpReply(status, encode(view))
 
@@ -204,22 +218,11 @@ def _stuck(call: HttpCall, job: Snapshot) -> Stuck | None:
 
 
 def _held_back(paused: Paused) -> HeldBack:
-    return HeldBack(by=paused.by, reason=paused.reason, at=text_of(paused.at))
+    return view_of(HeldBack, paused)
 
 
 def history_entry(row: HistoryRow) -> HistoryEntry:
-    return HistoryEntry(
-        version=row.version,
-        hop=row.hop,
-        from_status=row.from_status,
-        to_status=row.to_status,
-        trigger=row.trigger,
-        actor=row.actor,
-        reason=row.reason,
-        run_id=row.run_id,
-        event_id=row.event_id,
-        at=text_of(row.at),
-    )
+    return view_of(HistoryEntry, row)
 
 
 def asset_entries(call: HttpCall, rows: tuple[AssetRow, ...]) -> list[AssetEntry]:
@@ -229,15 +232,13 @@ def asset_entries(call: HttpCall, rows: tuple[AssetRow, ...]) -> list[AssetEntry
 
 
 def asset_entry(call: HttpCall, asset: Asset, job_id: str | None) -> AssetEntry:
-    return AssetEntry(
-        id=asset.id,
+    return view_of(
+        AssetEntry,
+        asset,
         job_id=job_id,
-        asset_type=asset.asset_type,
         url=link(call, asset.url),
         storage_path=asset.storage_path or None,
-        file_size=asset.file_size,
         sha256=asset.sha256 or None,
-        created_at=text_of(asset.created_at),
     )
 
 

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from jobrunner.core.instants import text_of
 from jobrunner.http.frame.endpoint import ADMINS, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import PageQuery, following_cursor, key_of
-from jobrunner.http.frame.views import reply
+from jobrunner.http.frame.views import reply, view_of
 
 
 class DeadLettersQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,17 +36,7 @@ class DeadLetterEntry(View, frozen=True, kw_only=True):
 async def audit(call: HttpCall) -> HttpReply:
     query: PageQuery = call.query
     rows = await call.door.reader.audit(query.limit, key_of(query.cursor))
-    entries = [
-        AuditEntry(
-            id=row.id,
-            at=text_of(row.at),
-            event=row.event,
-            actor=row.actor,
-            job_id=row.job_id,
-            fields=row.fields,
-        )
-        for row in rows
-    ]
+    entries = [view_of(AuditEntry, row) for row in rows]
     return reply(
         AuditLog(audit=entries, next_cursor=following_cursor([row.id for row in rows], query))
     )
@@ -56,21 +45,7 @@ async def audit(call: HttpCall) -> HttpReply:
 async def dead_letters(call: HttpCall) -> HttpReply:
     query: DeadLettersQuery = call.query
     rows = await call.door.reader.dead_letters(query.limit, key_of(query.cursor), query.hidden)
-    entries = [
-        DeadLetterEntry(
-            id=row.id,
-            at=text_of(row.at),
-            job_id=row.job_id,
-            workflow=row.workflow,
-            user_id=row.user_id,
-            reason=row.reason,
-            failure_code=row.failure_code,
-            failure_message=row.failure_message,
-            failed_stage=row.failed_stage,
-            hidden=row.hidden,
-        )
-        for row in rows
-    ]
+    entries = [view_of(DeadLetterEntry, row) for row in rows]
     following = following_cursor([row.id for row in rows], query)
     return reply(DeadLetters(dead_letters=entries, next_cursor=following))
 

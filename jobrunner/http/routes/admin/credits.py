@@ -5,7 +5,6 @@ from typing import Annotated
 from msgspec import Meta
 
 from jobrunner.core.decision import Grant
-from jobrunner.core.instants import text_of
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import ADMINS, Body, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import (
@@ -17,7 +16,7 @@ from jobrunner.http.frame.inputs import (
     key_of,
     owner_of,
 )
-from jobrunner.http.frame.views import reply
+from jobrunner.http.frame.views import reply, view_of
 
 
 class GrantOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,19 +66,7 @@ async def credits_history(call: HttpCall) -> HttpReply:
     query: OwnedPageQuery = call.query
     user_id = owner_of(call, query)
     rows = await call.door.reader.ledger(user_id, query.limit, key_of(query.cursor))
-    entries = [
-        LedgerLine(
-            kind=row.kind,
-            amount=row.amount,
-            balance_after=row.balance_after,
-            held_after=row.held_after,
-            job_id=row.job_id,
-            run_id=row.run_id,
-            reason=row.reason,
-            created_at=text_of(row.created_at),
-        )
-        for row in rows
-    ]
+    entries = [view_of(LedgerLine, row) for row in rows]
     return reply(
         Ledger(history=entries, next_cursor=following_cursor([row.id for row in rows], query))
     )

@@ -7,11 +7,11 @@ from msgspec import Meta
 from jobrunner.core.decision import EnableEndpoint, Redeliver
 from jobrunner.core.features.deliveries import DeliveryFilter, DeliveryRow, EndpointRow
 from jobrunner.core.features.notifications import lane_of
-from jobrunner.core.instants import text_of, text_or_none
+from jobrunner.core.instants import text_or_none
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import ADMINS, OWNERS, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import NoFields, PageQuery, cursor_of, key_of, visible_job
-from jobrunner.http.frame.views import reply
+from jobrunner.http.frame.views import reply, view_of
 
 Status = Literal["due", "delivered", "failed", "disabled"]
 
@@ -181,39 +181,24 @@ def _unknown(call: HttpCall) -> Refused:
 
 
 def _entry(row: DeliveryRow) -> DeliveryEntry:
-    return DeliveryEntry(
-        id=row.id,
-        job_id=row.job_id,
-        type=row.type,
-        status=row.status,
-        endpoint=row.endpoint,
+    tries = [view_of(TryEntry, one, error=one.error or None) for one in row.tries]
+    return view_of(
+        DeliveryEntry,
+        row,
         url=bare(row.url),
         note=row.note or None,
-        created_at=text_of(row.created_at),
         next_try_at=text_or_none(row.due_at),
-        tries=[
-            TryEntry(
-                number=one.number,
-                at=text_of(one.at),
-                latency_ms=one.latency_ms,
-                http_status=one.http_status,
-                error=one.error or None,
-            )
-            for one in row.tries
-        ],
+        tries=tries,
     )
 
 
 def _endpoint(row: EndpointRow) -> EndpointEntry:
-    return EndpointEntry(
-        id=row.id,
-        owner=row.owner,
+    return view_of(
+        EndpointEntry,
+        row,
         url=bare(row.url),
         failing_since=text_or_none(row.failing_since),
-        failures=row.failures,
         last_error=row.last_error or None,
-        disabled_at=text_or_none(row.disabled_at),
-        due=row.due,
     )
 
 

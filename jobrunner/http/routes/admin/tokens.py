@@ -8,13 +8,13 @@ from msgspec import UNSET, Meta, UnsetType
 from jobrunner.core.decision import Grant, NewToken, RevokeToken
 from jobrunner.core.declaration.workflow import Role
 from jobrunner.core.features.tokens import replaced
-from jobrunner.core.instants import instant_of, text_of, text_or_none
+from jobrunner.core.instants import instant_of
 from jobrunner.core.questions import Token
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import ADMINS, Body, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import Instant, Name, UserId, not_both
 from jobrunner.http.frame.problems import invalid
-from jobrunner.http.frame.views import reply
+from jobrunner.http.frame.views import reply, view_of
 from jobrunner.http.routes.jobs.submissions import workflow_named
 from jobrunner.ports import digest
 
@@ -159,16 +159,7 @@ async def _open_account(call: HttpCall, body: TokenOrder) -> None:
 
 
 def _token_entry(token: Token, secret: str | UnsetType = UNSET) -> TokenEntry:
-    return TokenEntry(
-        id=token.id,
-        name=token.name,
-        role=token.role,
-        workflows=list(token.workflows),
-        created_at=text_of(token.created_at),
-        expires_at=text_or_none(token.expires_at),
-        revoked_at=text_or_none(token.revoked_at),
-        token=secret,
-    )
+    return view_of(TokenEntry, token, token=secret)
 
 
 class Tokens(View, frozen=True, kw_only=True):
