@@ -158,20 +158,6 @@ def stacked(path: PurePosixPath, text: str) -> list[str]:
     ]
 
 
-def told_time(path: PurePosixPath, text: str) -> list[str]:
-    """The clock is an argument: nobody asks datetime or the system behind its back."""
-    asked = {"now", "utcnow", "today", "urandom"}
-    return [
-        f"{path}:{node.lineno}: {ast.unparse(node.func)} asks the world; ask a port"
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in asked
-        and isinstance(node.func.value, ast.Name)
-        and node.func.value.id in {"datetime", "date", "os"}
-    ]
-
-
 def pure(path: PurePosixPath, text: str) -> list[str]:
     """For the core and who reads it: nothing that waits, reads or writes; few imports."""
     tree = ast.parse(text)

@@ -36,12 +36,24 @@ def test_every_listed_offence_is_of_a_rule() -> None:
 LONG = "def f():\n" + "    x = 1\n" * 60
 PLANTED: list[tuple[str, dict[str, str]]] = [
     ("strays", {"core/x": ""}),
+    ("strays", {"core/steps.py.orig": ""}),
+    ("strays", {"core/notes.txt": ""}),
     ("unasked", {"core/forgotten.py": ""}),
+    ("unasked", {"cli/forgotten.py": "", "cli/__init__.py": 'app("jobrunner.cli.serve:serve")'}),
     ("opened", {"core/a.py": "open(1)"}),
     ("opened", {"http/a.py": "path.read_text()"}),
+    ("opened", {"http/a.py": "Path('a').exists()"}),
+    ("opened", {"http/a.py": "from os import remove as gone\ngone('a')"}),
+    ("opened", {"actors/a.py": "import shutil as s\nf(s.copytree)"}),
     ("environment", {"actors/a.py": "import os\nx = os.environ['A']"}),
+    ("environment", {"actors/a.py": "from os import environ as e\nx = e['A']"}),
+    ("environment", {"http/a.py": "import os as o\nx = o.path.expandvars('$A')"}),
+    ("environment", {"http/a.py": "from os import getenv\nx = getenv('A')"}),
     ("told_time", {"core/a.py": "import datetime\nx = datetime.datetime.now()"}),
     ("told_time", {"core/a.py": "import datetime as dt\nx = dt.date.today()"}),
+    ("told_time", {"core/a.py": "from datetime import datetime as d\nx = d.now(UTC)"}),
+    ("told_time", {"core/a.py": "from datetime import datetime\nclock = datetime.utcnow"}),
+    ("told_time", {"core/a.py": "from os import urandom\nx = urandom(8)"}),
     (
         "cycles",
         {
@@ -57,6 +69,10 @@ PLANTED: list[tuple[str, dict[str, str]]] = [
     ("private", {"core/a.py": "from jobrunner.core.b import _x"}),
     ("private", {"core/a.py": "other._secret()"}),
     ("sizes", {"core/a.py": LONG}),
+    ("voice", {"core/a.py": '"""What the core knows."""'}),
+    ("voice", {"core/a.py": 'class A:\n    def f(self):\n        """Who asked first."""'}),
+    ("voice", {"core/a.py": 'x = "the job is put aside"'}),
+    ("voice", {"core/a.py": "x = 1  # a stage in the house"}),
     ("sizes", {"core/a.py": "x = 1\n" * 401}),
     ("sizes", {f"core/a{number}.py": "" for number in range(25)}),
 ]
@@ -80,6 +96,16 @@ def test_sizes_hold_for_tests_and_plugins_too(path: str, text: str) -> None:
     assert layout.sizes({PurePosixPath(path): text})
 
 
+def test_a_module_that_only_tests_import_is_one_that_nobody_asks_for() -> None:
+    asking = {PurePosixPath("tests/core/test_a.py"): "from jobrunner.core import a"}
+    assert layout.unasked({PurePosixPath("jobrunner/core/a.py"): "", **asking})
+
+
+def test_plugins_are_told_the_time_too() -> None:
+    asking = "from datetime import date\nx = date.today()"
+    assert layout.told_time({PurePosixPath("plugins/a/jobrunner_a/b.py"): asking})
+
+
 def test_a_module_of_tests_may_be_longer_than_one_of_the_product() -> None:
     assert not layout.sizes({PurePosixPath("tests/test_a.py"): "x = 1\n" * 600})
 
@@ -93,9 +119,14 @@ FINE: list[tuple[str, dict[str, str]]] = [
     ("namesakes", {"core/webhooks.py": "", "http/routes/workers/webhooks.py": ""}),
     ("classes", {"core/a.py": "class Call: ...\nclass _Own: ...", "core/b.py": "class _Own: ..."}),
     ("opened", {"store/a.py": "open(1)"}),
+    ("opened", {"core/a.py": "class A:\n    open: bool\n    exists = 1"}),
+    ("told_time", {"core/a.py": "def f(now):\n    return now()"}),
+    ("environment", {"core/a.py": "def f(environ):\n    return environ['A']"}),
+    ("strays", {"store/schema/0004.sql": "", "py.typed": ""}),
     ("private", {"core/a.py": "class A:\n    def f(self, other):\n        self._x = other._x"}),
     ("for_tests_only", {"core/a.py": "def f(): ...", "core/b.py": "f()"}),
     ("for_tests_only", {"testing/kit/fixture.py": "def pytest_addoption(): ..."}),
+    ("voice", {"core/a.py": 'def f():\n    """Say what was asked, and who asked."""'}),
 ]
 
 
