@@ -10,7 +10,8 @@ from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.installed import installed
 from jobrunner.cli.frame.options import Listing, Output, Where
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.drawing.graph import mermaid, svg
+from jobrunner.drawing.mermaid import mermaid
+from jobrunner.drawing.svg import svg
 from jobrunner.errors import Refused
 
 if TYPE_CHECKING:

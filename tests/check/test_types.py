@@ -31,7 +31,8 @@ from jobrunner.core.declaration.workflow import (
     Upload,
     Workflow,
 )
-from jobrunner.drawing.graph import mermaid, svg
+from jobrunner.drawing.mermaid import mermaid
+from jobrunner.drawing.svg import svg
 from jobrunner.http.routes.admin.workflows import _view
 from jobrunner.http.routes.plugins import endpoints_of
 from jobrunner.http.routes.table import TAKEN

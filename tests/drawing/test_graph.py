@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner.core.declaration.workflow import Edge, State, Workflow
-from jobrunner.drawing.graph import mermaid, svg
 from jobrunner.drawing.layout import BoxLink, Layout, Size, layered
+from jobrunner.drawing.mermaid import mermaid
+from jobrunner.drawing.svg import svg
 from tests.core.declared import EDGES, OPEN, SAMPLE, STATES, define
 
 FINAL = [state.name for state in STATES if state.kind == "final"]

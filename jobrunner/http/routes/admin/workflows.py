@@ -16,7 +16,8 @@ from jobrunner.core.declaration.workflow import (
     Upload,
     Workflow,
 )
-from jobrunner.drawing.graph import mermaid, svg
+from jobrunner.drawing.mermaid import mermaid
+from jobrunner.drawing.svg import svg
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.views import encode, reply

@@ -1,139 +1,22 @@
-"""A workflow as a picture: text for mermaid, or an SVG that needs nothing else.
+"""A workflow as an SVG that needs nothing else. Every pair that may be walked is drawn."""
 
-Every pair that may be walked is drawn. Where one move leads from many states to the same target
-(a cancel, a failure), it is told once, beside the target, and not by a dozen lines across the page.
-"""
-
-import re
 from collections.abc import Iterator
 from html import escape
 from itertools import pairwise
 
-from msgspec import Struct
-
-from jobrunner.core.declaration.workflow import Definition, Edge, State, Workflow
+from jobrunner.core.declaration.workflow import Definition, State, Workflow
+from jobrunner.drawing.labels import FILLS, Arrow, label_of, moves_of, remarks_of
 from jobrunner.drawing.layout import BoxLink, Layout, Point, Size, layered
 
-MANY = 4
 NAME_PX, TEXT_PX = 8.4, 6.4
 NAME_LINE, TEXT_LINE = 18, 14
 MARGIN = 28
-FILLS = {
-    "waiting": ("#fff7e0", "#b8860b"),
-    "queued": ("#e8f0fe", "#3367d6"),
-    "active": ("#e3f6e8", "#1e8e3e"),
-    "settled": ("#f3e8fd", "#8430ce"),
-    "final": ("#f1f3f4", "#5f6368"),
-}
-RESERVED = frozenset({"as", "class", "default", "direction", "end", "note", "state", "style"})
-
-
-class Arrow(Struct, frozen=True):
-    """Edges to one target that say the same. ``sources`` are several where they are bundled."""
-
-    sources: tuple[str, ...]
-    target: str
-    lines: tuple[str, ...]
-
-
-# ---------------------------------------------------------------- mermaid
-
-
-def mermaid(workflow: Workflow) -> str:
-    """A stateDiagram-v2."""
-    lines = ["stateDiagram-v2"]
-    for state in workflow.states:
-        lines.append(f'    state "{state.name}" as {_id(state.name)}')
-        lines += [f"    {_id(state.name)} : {line}" for line in _remarks(state)]
-    lines.append(f"    [*] --> {_id(workflow.initial)}")
-    for move in _moves(workflow):
-        lines += _arrows(move)
-    lines += [f"    {_id(s.name)} --> [*]" for s in workflow.states if s.kind == "final"]
-    lines += _classes(workflow)
-    return "\n".join(lines) + "\n"
-
-
-def _arrows(move: Arrow) -> Iterator[str]:
-    label = " · ".join(move.lines).replace(":", "")  # a second colon ends a label there
-    if len(move.sources) == 1:
-        yield f"    {_id(move.sources[0])} --> {_id(move.target)} : {label}"
-        return
-    for source in move.sources:
-        yield f"    {_id(source)} --> {_id(move.target)}"
-    yield f"    note right of {_id(move.target)}"
-    yield f"        from {', '.join(move.sources)}"
-    yield f"        {label}"
-    yield "    end note"
-
-
-def _classes(workflow: Workflow) -> Iterator[str]:
-    for kind, (fill, stroke) in FILLS.items():
-        members = [_id(state.name) for state in workflow.states if state.kind == kind]
-        if members:
-            width = "3px" if kind == "final" else "1px"
-            yield f"    classDef {kind} fill:{fill},stroke:{stroke},stroke-width:{width},color:#222"
-            yield f"    class {','.join(members)} {kind}"
-
-
-def _id(name: str) -> str:
-    """A name that mermaid takes for one."""
-    plain = re.sub(r"\W", "_", name)
-    return f"{plain}_" if plain.lower() in RESERVED or not plain[:1].isalpha() else plain
-
-
-# ---------------------------------------------------------------- what is told
-
-
-def _moves(workflow: Workflow) -> list[Arrow]:
-    """Every declared pair, those of a kind together if they are many."""
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for source, edges in Definition(workflow).table.items():
-        for target, edge in edges.items():
-            alike.setdefault((target, _label(edge)), []).append(source)
-    moves: list[Arrow] = []
-    for (target, lines), sources in alike.items():
-        if len(sources) >= MANY:
-            moves.append(Arrow(tuple(sources), target, lines))
-        else:
-            moves += [Arrow((source,), target, lines) for source in sources]
-    return moves
-
-
-def _label(edge: Edge) -> tuple[str, ...]:
-    """Write who takes an edge, what is asked before, what it costs."""
-    lines = [", ".join(edge.by) or "admin"]
-    for guard in edge.guards:
-        instead = f", else {guard.otherwise[-1]}" if guard.otherwise else ""
-        line = f"if {guard.call.name}{instead}"
-        if line not in lines:
-            lines.append(line)
-    if edge.money:
-        lines.append(f"money: {edge.money}")
-    return tuple(lines)
-
-
-def _remarks(state: State) -> list[str]:
-    """Write what a box says beside its name."""
-    lines: list[str] = [state.kind]
-    bound = sorted({*state.stage.values(), *({state.on_demand} - {""})})
-    if bound or state.kind == "active":
-        lines.append(", ".join(bound) or "external")
-    if state.deadline is not None and state.deadline.after_s:
-        path = state.deadline.path
-        lines.append(f"{state.deadline.after_s:g} s" + (f", then {path[-1]}" if path else ""))
-    if state.retry is not None:
-        end = f", then {state.retry.failed[-1]}" if state.retry.failed else ""
-        lines.append(f"{state.retry.max} attempts{end}")
-    return lines
-
-
-# ---------------------------------------------------------------- svg
 
 
 def svg(workflow: Workflow) -> str:
     """A drawing on its own: no script, no font, no reference to anything."""
     states = {state.name: state for state in workflow.states}
-    moves = [move for move in _moves(workflow) if (move.target,) != move.sources]
+    moves = [move for move in moves_of(workflow) if (move.target,) != move.sources]
     boxes = {name: _box_size(workflow, state) for name, state in _from_the_top(workflow).items()}
     boxes |= {_bundle(move): _text_size(_members(workflow, move)) for move in moves if _many(move)}
     links = [BoxLink(_bundle(move), move.target, _text_size(move.lines)) for move in moves]
@@ -176,8 +59,8 @@ def _members(workflow: Workflow, move: Arrow) -> tuple[str, ...]:
 
 def _box_lines(workflow: Workflow, state: State) -> list[str]:
     edge = Definition(workflow).table[state.name].get(state.name)
-    again = [f"↻ {line}" for line in _label(edge)] if edge else []
-    return _remarks(state) + again
+    again = [f"↻ {line}" for line in label_of(edge)] if edge else []
+    return remarks_of(state) + again
 
 
 def _box_size(workflow: Workflow, state: State) -> Size:
