@@ -16,7 +16,8 @@ from msgspec import structs
 
 from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.job import Artifact, Asset, Attempt, Snapshot
-from jobrunner.core.questions import AssetRow, AuditRow, DeadLetterRow
+from jobrunner.core.questions import AssetRow, AuditRow, DeadLetterRow, HistoryRow, LedgerRow
+from jobrunner.store.columns import Columns
 
 T = TypeVar("T")
 # The columns of a job by when they are written: at its birth; when its place changes, which indexes
@@ -117,7 +118,7 @@ def whole_job(row: tuple[Any, ...], artifacts: Iterable[tuple[Any, ...]]) -> Sna
         if stored is not None:
             value = _tried(name, msgspec.json.decode, stored, faults)
             said |= {} if value is None else {name: value}
-    found = [_tried("artifact", artifact_of, one, faults) for one in artifacts]
+    found = [_tried("artifact", ARTIFACT.of, one, faults) for one in artifacts]
     said["artifacts"] = {artifact.name: artifact for artifact in found if artifact is not None}
     if faults:
         said["unreadable"] = "; ".join(faults)
@@ -138,62 +139,35 @@ def attempt_of(stored: str) -> Attempt | None:
     return _tried("attempt", _attempt_decoder.decode, stored, [])
 
 
-SELECT_ARTIFACT = """
-    SELECT name, version, value, created_at, "by", run_id, asset FROM artifacts
-"""
-
-
-def artifact_of(row: tuple[Any, ...]) -> Artifact:
-    return Artifact(row[0], row[1], parsed(row[2]), *row[3:])
+ARTIFACT = Columns(Artifact, "artifacts t", read={"value": parsed})
 
 
 def artifact_as_far(row: tuple[Any, ...]) -> tuple[Artifact, str]:
     """Without its value where that cannot be read, and why."""
     faults: list[str] = []
-    whole = _tried("artifact", artifact_of, row, faults)
-    return whole or artifact_of((*row[:2], None, *row[3:])), "; ".join(faults)
+    whole = _tried("artifact", ARTIFACT.of, row, faults)
+    return whole or AS_FAR.of(row), "; ".join(faults)
 
 
-SELECT_ASSET = """
-    SELECT a.uid, a.asset_type, a.url, a.storage_path, a.file_size, a.sha256, a.created_at,
-        j.uid, a.user_id, a.id
-    FROM assets a LEFT JOIN jobs j ON j.id = a.job
-"""
+AS_FAR = Columns(Artifact, "artifacts t", read={"value": lambda stored: None})
+ASSET = Columns(
+    AssetRow,
+    "assets t LEFT JOIN jobs j ON j.id = t.job",
+    elsewhere={"job_id": "j.uid", "row": "t.id"},
+    first=Columns(Asset, "assets t", elsewhere={"id": "t.uid"}),
+)
+HISTORY = Columns(
+    HistoryRow, "history t JOIN jobs j ON j.id = t.job", elsewhere={"job_id": "j.uid"}
+)
+LEDGER = Columns(LedgerRow, "ledger t")
+DEAD_LETTER = Columns(DeadLetterRow, "dead_letters t", read={"hidden": bool})
 
 
-def asset_of(row: tuple[Any, ...]) -> AssetRow:
-    return AssetRow(Asset(*row[:7]), *row[7:])
-
-
-SELECT_HISTORY = """
-    SELECT h.seq, j.uid, h.version, h.hop, h.from_status, h.to_status, h."trigger", h.actor,
-        h.reason, h.run_id, h.event_id, h.at
-    FROM history h JOIN jobs j ON j.id = h.job
-"""
-
-
-SELECT_LEDGER = """
-    SELECT id, user_id, kind, amount, balance_after, held_after, job_id, run_id, reason, created_at
-    FROM ledger
-"""
-
-
-SELECT_AUDIT = "SELECT id, at, event, actor, job_id, fields FROM audit"
-
-
-def audit_of(row: tuple[Any, ...]) -> AuditRow:
+def _audited(stored: str) -> dict[str, Any]:
     """Who did what is told even where the rest of it cannot be read."""
     faults: list[str] = []
-    fields = _tried("fields", _fields_decoder.decode, row[5], faults)
-    return AuditRow(*(*row[:5], {"unreadable": faults[0]} if fields is None else fields))
+    fields = _tried("fields", _fields_decoder.decode, stored, faults)
+    return {"unreadable": faults[0]} if fields is None else fields
 
 
-SELECT_DEAD_LETTER = """
-    SELECT id, at, job_id, workflow, user_id, reason, failure_code, failure_message, failed_stage,
-        hidden
-    FROM dead_letters
-"""
-
-
-def dead_letter_of(row: tuple[Any, ...]) -> DeadLetterRow:
-    return DeadLetterRow(*(*row[:9], bool(row[9])))
+AUDIT = Columns(AuditRow, "audit t", read={"fields": _audited})

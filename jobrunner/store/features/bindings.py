@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from jobrunner.core.features.bindings import Bind, Binding, Resting, Spot
 from jobrunner.store import statements as sql
+from jobrunner.store.columns import Columns
 from jobrunner.store.jobs import declarations
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Row
@@ -28,8 +29,8 @@ RESTING = """
         UNION SELECT job FROM timers)
     SELECT {what}
     FROM found CROSS JOIN jobs j ON j.id = found.row JOIN definitions d ON d.id = j.definition
-    WHERE j.id > ?1 AND json_array(d.digest, j.status, j.job_type) IN
-        (SELECT value FROM json_each(?2))
+    WHERE j.id > :after AND json_array(d.digest, j.status, j.job_type) IN
+        (SELECT value FROM json_each(:places))
 """
 ONE_BY_ONE = RESTING.format(what="j.id, j.uid, d.digest, j.status, j.job_type")
 BY_SPOT = RESTING.format(what="d.digest, j.status, j.job_type, count(*)")
@@ -40,21 +41,23 @@ def binding_rows(unit: Bind) -> Iterator[Row]:
         yield sql.BINDING.row(**structs.asdict(one))
 
 
+BINDING = Columns(
+    Binding,
+    "bindings t JOIN definitions d ON d.id = t.definition",
+    elsewhere={"digest": "d.digest"},
+    read={"settled": bool},
+)
+
+
 def bindings(db: Db) -> tuple[Binding, ...]:
-    found = db.execute(
-        "SELECT d.digest, b.status, b.job_type, b.stage, b.settled, b.was, b.changed_at, b.jobs "
-        "FROM bindings b JOIN definitions d ON d.id = b.definition"
-    )
-    return tuple(
-        Binding(digest, status, job_type, stage, bool(settled), was, changed_at, jobs)
-        for digest, status, job_type, stage, settled, was, changed_at, jobs in found
-    )
+    return BINDING.all(db)
 
 
 def resting(db: Db, places: tuple[Spot, ...], after: int, limit: int) -> tuple[Resting, ...]:
     """Jobs in these places, by their key, the first after ``after``."""
-    found = db.execute(f"{ONE_BY_ONE} ORDER BY j.id LIMIT ?3", (after, _listed(places), limit))
-    return tuple(Resting(row[0], row[1], row[2:]) for row in found)
+    asked = {"after": after, "places": _listed(places), "limit": limit}
+    found = db.execute(f"{ONE_BY_ONE} ORDER BY j.id LIMIT :limit", asked)
+    return tuple(Resting(row, job_id, tuple(spot)) for row, job_id, *spot in found)
 
 
 class Stored(Struct, frozen=True):
@@ -74,10 +77,10 @@ def stored_bindings(path: str) -> Stored:
         with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)) as db:
             db.execute("PRAGMA wal_autocheckpoint = 0")
             known = bindings(db)
-            counted = db.execute(
-                f"{BY_SPOT} GROUP BY 1, 2, 3", (0, _listed(tuple(one.spot for one in known)))
-            )
-            jobs = {row[:3]: row[3] for row in counted}
+            places = _listed(tuple(one.spot for one in known))
+            asked = {"after": 0, "places": places}
+            counted = db.execute(f"{BY_SPOT} GROUP BY 1, 2, 3", asked)
+            jobs = {tuple(spot): count for *spot, count in counted}
             return Stored(declarations(db), known, jobs)
     except sqlite3.Error:
         return Stored()

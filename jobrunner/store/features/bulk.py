@@ -3,7 +3,6 @@ questions in."""
 
 import sqlite3
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -21,6 +20,7 @@ from jobrunner.core.features.bulk import (
 )
 from jobrunner.core.job import Paused
 from jobrunner.store import statements as sql
+from jobrunner.store.columns import Columns
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Row
@@ -71,47 +71,42 @@ def pauses(db: Db) -> tuple[tuple[str, str, Paused], ...]:
     return tuple((scope, name, Paused(*how)) for scope, name, *how in found)
 
 
-SELECT_BULK = """
-    SELECT b.uid, b.orders, b.actor, b.status, count(i.place),
-        coalesce(sum(i.outcome = 'done'), 0), coalesce(sum(i.outcome = 'satisfied'), 0),
-        coalesce(sum(i.outcome = 'failed'), 0), b.created_at, b.ended_at
-    FROM bulks b LEFT JOIN bulk_items i ON i.bulk = b.id
-"""
 _orders = msgspec.json.Decoder(Orders)
+BULK = Columns(
+    Bulk,
+    "bulks t LEFT JOIN bulk_items i ON i.bulk = t.id",
+    elsewhere={
+        "id": "t.uid",
+        "total": "count(i.place)",
+        "done": "coalesce(sum(i.outcome = 'done'), 0)",
+        "satisfied": "coalesce(sum(i.outcome = 'satisfied'), 0)",
+        "failed": "coalesce(sum(i.outcome = 'failed'), 0)",
+    },
+    read={"orders": _orders.decode},
+)
+ITEMS = "bulk_items t JOIN bulks b ON b.id = t.bulk"
+ITEM = Columns(BulkItem, ITEMS, without=("outcome", "code", "detail"))
+ENDED_ITEM = Columns(BulkItem, ITEMS)
 
 
 def bulk(db: Db, bulk_id: str) -> Bulk | None:
-    found = db.execute(f"{SELECT_BULK} WHERE b.uid = ? GROUP BY b.id", (bulk_id,)).fetchone()
-    return _bulk(found) if found else None
+    return BULK.one(db, "WHERE t.uid = :bulk_id GROUP BY t.id", bulk_id=bulk_id)
 
 
 def open_bulks(db: Db) -> tuple[Bulk, ...]:
     """Those that a process left behind, or is at; oldest first."""
-    found = db.execute(
-        f"{SELECT_BULK} WHERE b.status IN ('gathering', 'running') GROUP BY b.id ORDER BY b.id"
-    )
-    return tuple(map(_bulk, found))
+    return BULK.all(db, "WHERE t.status IN ('gathering', 'running') GROUP BY t.id ORDER BY t.id")
 
 
 def bulk_ahead(db: Db, bulk_id: str, limit: int) -> tuple[BulkItem, ...]:
     """Items that are still to be done, in order."""
-    found = db.execute(
-        "SELECT i.place, i.job_id FROM bulk_items i JOIN bulks b ON b.id = i.bulk "
-        "WHERE b.uid = ? AND i.outcome IS NULL ORDER BY i.place LIMIT ?",
-        (bulk_id, limit),
-    )
-    return tuple(BulkItem(*row) for row in found)
+    ahead = "WHERE b.uid = :bulk_id AND t.outcome IS NULL ORDER BY t.place LIMIT :limit"
+    return ITEM.all(db, ahead, bulk_id=bulk_id, limit=limit)
 
 
 def bulk_failures(db: Db, bulk_id: str, limit: int, after: int | None) -> tuple[BulkItem, ...]:
-    found = db.execute(
-        "SELECT i.place, i.job_id, i.outcome, i.code, i.detail FROM bulk_items i "
-        "JOIN bulks b ON b.id = i.bulk "
-        "WHERE b.uid = ? AND i.outcome = 'failed' AND i.place > ? ORDER BY i.place LIMIT ?",
-        (bulk_id, -1 if after is None else after, limit),
+    failed = "WHERE b.uid = :bulk_id AND t.outcome = 'failed' AND t.place > :after"
+    behind = -1 if after is None else after
+    return ENDED_ITEM.all(
+        db, f"{failed} ORDER BY t.place LIMIT :limit", bulk_id=bulk_id, after=behind, limit=limit
     )
-    return tuple(BulkItem(*row) for row in found)
-
-
-def _bulk(row: tuple[Any, ...]) -> Bulk:
-    return Bulk(row[0], _orders.decode(row[1]), *row[2:])

@@ -3,7 +3,6 @@ and of its endpoint stand here and nowhere else."""
 
 import sqlite3
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import structs
 
@@ -23,6 +22,7 @@ from jobrunner.core.features.deliveries import (
 )
 from jobrunner.core.job import Snapshot
 from jobrunner.store import statements as sql
+from jobrunner.store.columns import Columns
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Row
@@ -90,85 +90,86 @@ def _enabled(unit: EnableEndpoint) -> Iterator[Row]:
 # The row of the index says the lane, so what is left out costs no look at the delivery itself.
 AHEAD = """
     FROM deliveries d
-    WHERE d.due_at <= ?1 AND d.lane NOT IN (SELECT value FROM json_each(?2))
-        AND d.id NOT IN (SELECT value FROM json_each(?3))
-    ORDER BY d.due_at LIMIT ?4
+    WHERE d.due_at <= :now AND d.lane NOT IN (SELECT value FROM json_each(:closed))
+        AND d.id NOT IN (SELECT value FROM json_each(:flying))
+    ORDER BY d.due_at LIMIT :limit
 """
-SELECT_DUE = """
-    SELECT d.id, d.uid, j.uid, j.workflow, j.user_id, d.endpoint, d.owner, d.lane, e.url, d.type,
-        d.body, d.tries, d.spent, j.rest ->> 'traceparent'
-    FROM (SELECT d.id AS which {ahead}) CROSS JOIN deliveries d ON d.id = which
-    JOIN jobs j ON j.id = d.job JOIN endpoints e ON e.id = d.endpoint ORDER BY d.due_at
-"""
+DUE = Columns(
+    DueDelivery,
+    f"""(SELECT d.id AS which {AHEAD}) CROSS JOIN deliveries t ON t.id = which
+    JOIN jobs j ON j.id = t.job JOIN endpoints e ON e.id = t.endpoint""",
+    elsewhere={
+        "row": "t.id", "id": "t.uid", "job_id": "j.uid", "workflow": "j.workflow",
+        "user_id": "j.user_id", "url": "e.url", "traceparent": "j.rest ->> 'traceparent'",
+    },
+)  # fmt: skip
 
 
 def due_deliveries(
     db: Db, now: int, limit: int, closed: tuple[str, ...], flying: tuple[int, ...]
 ) -> tuple[DueDelivery, ...]:
     """Longest due first."""
-    asked = (now, text(closed), text(flying), limit)
-    found = db.execute(SELECT_DUE.format(ahead=AHEAD), asked)
-    return tuple(DueDelivery(*row) for row in found)
+    asked = {"closed": text(closed), "flying": text(flying)}
+    return DUE.all(db, "ORDER BY t.due_at", now=now, limit=limit, **asked)
 
 
 def next_delivery(db: Db, closed: tuple[str, ...], flying: tuple[int, ...]) -> int | None:
     """When the next one is due, past or to come."""
-    asked = (LAST, text(closed), text(flying), 1)
+    asked = {"now": LAST, "limit": 1, "closed": text(closed), "flying": text(flying)}
     found = db.execute(f"SELECT d.due_at {AHEAD}", asked).fetchone()
     return int(found[0]) if found else None
 
 
-SELECT_DELIVERY = """
-    SELECT d.id, d.uid, j.uid, j.user_id, d.endpoint, d.owner, e.url, d.type, d.status, d.due_at,
-        d.note, d.created_at, e.disabled_at IS NOT NULL
-    FROM deliveries d JOIN jobs j ON j.id = d.job JOIN endpoints e ON e.id = d.endpoint
-"""
+DELIVERY = Columns(
+    DeliveryRow,
+    """deliveries t JOIN jobs j ON j.id = t.job JOIN endpoints e ON e.id = t.endpoint""",
+    elsewhere={
+        "row": "t.id", "id": "t.uid", "job_id": "j.uid", "user_id": "j.user_id", "url": "e.url",
+        "disabled": "e.disabled_at IS NOT NULL",
+    },
+    read={"disabled": bool},
+    without=("tries",),
+)  # fmt: skip
+TRY = Columns(DeliveryTry, "delivery_tries t")
+WANTED = {
+    "job_id": "t.job = (SELECT id FROM jobs WHERE uid = :job_id)",
+    "owner": "t.owner = :owner",
+    "status": "t.status = :status",
+    "endpoint": "t.endpoint = :endpoint",
+}
 
 
 def deliveries(db: Db, which: DeliveryFilter) -> tuple[DeliveryRow, ...]:
-    """Newest first. What is asked for is looked up by the index that fits it best."""
-    wanted = {
-        "d.job = (SELECT id FROM jobs WHERE uid = ?)": which.job_id,
-        "d.owner = ?": which.owner,
-        "d.status = ?": which.status,
-        "d.endpoint = ?": which.endpoint,
-    }
-    given = {clause: value for clause, value in wanted.items() if value is not None}
-    where = " AND ".join(["d.id < ?", *given])
-    found = db.execute(
-        f"{SELECT_DELIVERY} WHERE {where} ORDER BY d.id DESC LIMIT ?",
-        (which.after or LAST, *given.values(), which.limit),
-    )
-    return tuple(_row(db, row) for row in found.fetchall())
+    """Newest first. Each wish is looked up by the index that fits it best."""
+    asked = structs.asdict(which)
+    given = [condition for name, condition in WANTED.items() if asked[name] is not None]
+    where = " AND ".join(["t.id < :after", *given])
+    asked["after"] = which.after or LAST
+    found = DELIVERY.all(db, f"WHERE {where} ORDER BY t.id DESC LIMIT :limit", **asked)
+    return tuple(_with_tries(db, one) for one in found)
 
 
 def delivery(db: Db, delivery_id: str) -> DeliveryRow | None:
-    found = db.execute(f"{SELECT_DELIVERY} WHERE d.uid = ?", (delivery_id,)).fetchone()
-    return _row(db, found) if found else None
+    found = DELIVERY.one(db, "WHERE t.uid = :delivery_id", delivery_id=delivery_id)
+    return _with_tries(db, found) if found else None
 
 
-def _row(db: Db, row: tuple[Any, ...]) -> DeliveryRow:
-    tries = db.execute(
-        "SELECT number, at, latency_ms, http_status, error FROM delivery_tries "
-        "WHERE delivery = ? ORDER BY number",
-        (row[0],),
-    )
-    made = tuple(DeliveryTry(*one) for one in tries)
-    return DeliveryRow(*(*row[:12], bool(row[12]), made))
+def _with_tries(db: Db, one: DeliveryRow) -> DeliveryRow:
+    made = TRY.all(db, "WHERE t.delivery = :delivery ORDER BY t.number", delivery=one.row)
+    return structs.replace(one, tries=made)
 
 
-SELECT_ENDPOINT = """
-    SELECT id, owner, url, failing_since, failures, last_error, disabled_at,
-        (SELECT count(*) FROM deliveries d WHERE d.endpoint = e.id AND d.status = 'due')
-    FROM endpoints e
-"""
+ENDPOINT = Columns(
+    EndpointRow,
+    "endpoints t",
+    elsewhere={
+        "due": "(SELECT count(*) FROM deliveries d WHERE d.endpoint = t.id AND d.status = 'due')"
+    },
+)
 
 
 def endpoints(db: Db, limit: int, after: int | None, troubled: bool) -> tuple[EndpointRow, ...]:
     """Newest first."""
-    trouble = "AND (failing_since IS NOT NULL OR disabled_at IS NOT NULL)" if troubled else ""
-    found = db.execute(
-        f"{SELECT_ENDPOINT} WHERE id < ? {trouble} ORDER BY id DESC LIMIT ?",
-        (after or LAST, limit),
-    )
-    return tuple(EndpointRow(*row) for row in found)
+    trouble = "AND (t.failing_since IS NOT NULL OR t.disabled_at IS NOT NULL)" if troubled else ""
+    newest = f"WHERE t.id < :after {trouble} ORDER BY t.id DESC LIMIT :limit"
+    return ENDPOINT.all(db, newest, after=after or LAST, limit=limit)

@@ -15,30 +15,31 @@ DAY_MS = 86_400_000
 _OPEN = """
     SELECT count(*) FROM (
         SELECT 1 FROM jobs INDEXED BY jobs_open
-        WHERE user_id = ? AND workflow = ? AND quota = 1
+        WHERE user_id = :user_id AND workflow = :workflow AND quota = 1
             AND kind IN ('waiting', 'queued', 'active')
-        LIMIT ?)
+        LIMIT :most)
 """
 _SUBMITTED = """
     SELECT count(*) FROM (
         SELECT 1 FROM jobs INDEXED BY jobs_counted
-        WHERE user_id = ?1 AND workflow = ?2 AND quota = 1 AND created_at > ?3
+        WHERE user_id = :user_id AND workflow = :workflow AND quota = 1 AND created_at > :since
         UNION ALL
-        SELECT 1 FROM tombstones WHERE user_id = ?1 AND workflow = ?2 AND created_at > ?3
-        LIMIT ?4)
+        SELECT 1 FROM tombstones
+        WHERE user_id = :user_id AND workflow = :workflow AND created_at > :since
+        LIMIT :most)
 """
 
 
 def open_jobs(connection: sqlite3.Connection, user_id: str, workflow: str, most: int) -> int:
-    row = connection.execute(_OPEN, (user_id, workflow, most)).fetchone()
-    return int(row[0])
+    asked = {"user_id": user_id, "workflow": workflow, "most": most}
+    return int(connection.execute(_OPEN, asked).fetchone()[0])
 
 
 def submitted(
     connection: sqlite3.Connection, user_id: str, workflow: str, since: int, most: int
 ) -> int:
-    row = connection.execute(_SUBMITTED, (user_id, workflow, since, most)).fetchone()
-    return int(row[0])
+    asked = {"user_id": user_id, "workflow": workflow, "since": since, "most": most}
+    return int(connection.execute(_SUBMITTED, asked).fetchone()[0])
 
 
 def exceeded(

@@ -5,8 +5,11 @@ There is one writer, so a sequence number that can be seen has no smaller one st
 
 import sqlite3
 
+from msgspec import structs
+
 from jobrunner.core.questions import PAGE, HistoryRow, News, NewsQuestion, Story, Told
 from jobrunner.store import rows
+from jobrunner.store.columns import Columns
 from jobrunner.store.jobs import MOST, job
 
 LAST_HOP = 2**31
@@ -17,12 +20,16 @@ Db = sqlite3.Connection
 def history(
     db: Db, job_id: str, limit: int = PAGE, after: tuple[int, int] = (0, 0)
 ) -> tuple[HistoryRow, ...]:
-    found = db.execute(
-        f"{rows.SELECT_HISTORY} WHERE j.uid = ? AND (h.version, h.hop) > (?, ?) "
-        "ORDER BY h.version, h.hop LIMIT ?",
-        (job_id, *after, limit),
+    version, hop = after
+    return rows.HISTORY.all(
+        db,
+        "WHERE j.uid = :job_id AND (t.version, t.hop) > (:version, :hop) "
+        "ORDER BY t.version, t.hop LIMIT :limit",
+        job_id=job_id,
+        version=version,
+        hop=hop,
+        limit=limit,
     )
-    return tuple(HistoryRow(*row) for row in found)
 
 
 def story(db: Db, job_id: str, after: int, limit: int) -> Story | None:
@@ -38,25 +45,16 @@ def story(db: Db, job_id: str, after: int, limit: int) -> Story | None:
 def news(db: Db, question: NewsQuestion) -> News:
     """Looks at so many rows at most: whoever waits for something rare asks again from there."""
     looked = db.execute(
-        "SELECT max(seq) FROM (SELECT seq FROM history WHERE seq > ? ORDER BY seq LIMIT ?)",
-        (question.after, MOST),
+        "SELECT max(seq) FROM "
+        "(SELECT seq FROM history WHERE seq > :after ORDER BY seq LIMIT :most)",
+        {"after": question.after, "most": MOST},
     ).fetchone()[0]
     if looked is None:
         return News((), question.after)
-    found = db.execute(
-        TOLD,
-        (
-            question.after,
-            looked,
-            question.user_id,
-            question.workflow,
-            question.limit,
-            rows.text(question.workflows),
-        ),
-    )
-    told = [Told(HistoryRow(*row[:12]), row[12], row[13], bool(row[14])) for row in found]
+    asked = structs.asdict(question) | {"workflows": rows.text(question.workflows)}
+    told = TOLD.all(db, NEWS, **asked, looked=looked)
     if len(told) < question.limit:
-        return News(tuple(told), looked)
+        return News(told, looked)
     whole = set(_of_whole_versions([one.row for one in told]))
     kept = tuple(one for one in told if one.row in whole)
     return News(kept, kept[-1].row.seq)
@@ -67,17 +65,24 @@ def last_news(db: Db) -> int:
 
 
 # CROSS JOIN: history leads, in its order; a job that does not fit is looked up and passed over.
-TOLD = """
-    SELECT h.seq, j.uid, h.version, h.hop, h.from_status, h.to_status, h."trigger", h.actor,
-        h.reason, h.run_id, h.event_id, h.at, j.workflow, j.user_id,
-        j.kind IN ('settled', 'final') AND NOT EXISTS (
-            SELECT 1 FROM history n
-            WHERE n.job = h.job AND (n.version, n.hop) > (h.version, h.hop))
-    FROM history h CROSS JOIN jobs j ON j.id = h.job
-    WHERE h.seq > ?1 AND h.seq <= ?2 AND (?3 IS NULL OR j.user_id = ?3)
-        AND (?4 IS NULL OR j.workflow = ?4)
-        AND (?6 = '[]' OR j.workflow IN (SELECT value FROM json_each(?6)))
-    ORDER BY h.seq LIMIT ?5
+TOLD = Columns(
+    Told,
+    "history t CROSS JOIN jobs j ON j.id = t.job",
+    elsewhere={
+        "workflow": "j.workflow",
+        "user_id": "j.user_id",
+        "rests": """
+            j.kind IN ('settled', 'final') AND NOT EXISTS (SELECT 1 FROM history n
+                WHERE n.job = t.job AND (n.version, n.hop) > (t.version, t.hop))""",
+    },
+    read={"rests": bool},
+    first=rows.HISTORY,
+)
+NEWS = """
+    WHERE t.seq > :after AND t.seq <= :looked AND (:user_id IS NULL OR j.user_id = :user_id)
+        AND (:workflow IS NULL OR j.workflow = :workflow)
+        AND (:workflows = '[]' OR j.workflow IN (SELECT value FROM json_each(:workflows)))
+    ORDER BY t.seq LIMIT :limit
 """
 
 

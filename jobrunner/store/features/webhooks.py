@@ -71,21 +71,26 @@ def _awaited(job: Snapshot | None) -> tuple[str, int] | None:
 # ---------------------------------------------------------------- answers
 
 
+SEEN = "SELECT 1 FROM webhooks WHERE source = :source AND webhook_id = :webhook_id"
+AWAITED = """
+    SELECT j.uid, a.open FROM awaits a LEFT JOIN jobs j ON j.id = a.job WHERE a.name = :name
+"""
+KEPT = """
+    SELECT id, value FROM webhooks WHERE name = :name AND value IS NOT NULL AND at >= :since
+    ORDER BY id LIMIT 1
+"""
+OLD = """
+    SELECT EXISTS (SELECT 1 FROM webhooks WHERE value IS NOT NULL AND at < :kept_before)
+        OR EXISTS (SELECT 1 FROM webhooks WHERE job IS NULL AND value IS NULL AND at < :before)
+        OR EXISTS (SELECT 1 FROM awaits WHERE job IS NULL AND at < :before)
+"""
+
+
 def webhook(
     db: sqlite3.Connection, source: str, webhook_id: str, name: str, since: int
 ) -> WebhookFacts:
-    seen = db.execute(
-        "SELECT 1 FROM webhooks WHERE source = ? AND webhook_id = ?", (source, webhook_id)
-    ).fetchone()
-    awaited = db.execute(
-        "SELECT j.uid, a.open FROM awaits a LEFT JOIN jobs j ON j.id = a.job WHERE a.name = ?",
-        (name,),
-    ).fetchone()
-    kept = db.execute(
-        "SELECT id, value FROM webhooks WHERE name = ? AND value IS NOT NULL AND at >= ? "
-        "ORDER BY id LIMIT 1",
-        (name, since),
-    ).fetchone()
+    asked = {"source": source, "webhook_id": webhook_id, "name": name, "since": since}
+    seen, awaited, kept = (db.execute(one, asked).fetchone() for one in (SEEN, AWAITED, KEPT))
     return WebhookFacts(
         seen is not None,
         Awaited(awaited[0], bool(awaited[1])) if awaited else None,
@@ -94,10 +99,5 @@ def webhook(
 
 
 def old_webhooks(db: sqlite3.Connection, kept_before: int, before: int | None) -> bool:
-    found = db.execute(
-        "SELECT EXISTS (SELECT 1 FROM webhooks WHERE value IS NOT NULL AND at < ?1) "
-        "OR EXISTS (SELECT 1 FROM webhooks WHERE job IS NULL AND value IS NULL AND at < ?2) "
-        "OR EXISTS (SELECT 1 FROM awaits WHERE job IS NULL AND at < ?2)",
-        (kept_before, before),
-    ).fetchone()
-    return bool(found[0])
+    found = db.execute(OLD, {"kept_before": kept_before, "before": before})
+    return bool(found.fetchone()[0])
