@@ -15,8 +15,9 @@ import msgspec
 from msgspec import structs
 
 from jobrunner.core.declaration.workflow import EXTERNAL
+from jobrunner.core.features.streams import HistoryRow
 from jobrunner.core.job import Artifact, Asset, Attempt, Snapshot
-from jobrunner.core.questions import AssetRow, AuditRow, DeadLetterRow, HistoryRow, LedgerRow
+from jobrunner.core.questions import AssetRow, AuditRow, DeadLetterRow, LedgerRow
 from jobrunner.store.columns import Columns
 
 T = TypeVar("T")

@@ -9,9 +9,10 @@ from msgspec.structs import asdict
 from jobrunner.actors import Answer
 from jobrunner.core.access import allowed, ended_as, needs_person
 from jobrunner.core.declaration.workflow import End
+from jobrunner.core.features.streams import HistoryRow
 from jobrunner.core.instants import text_of, text_or_none, timed
 from jobrunner.core.job import Asset, Paused, Snapshot
-from jobrunner.core.questions import AssetRow, HistoryRow
+from jobrunner.core.questions import AssetRow
 from jobrunner.http.frame.addresses import link, linked
 from jobrunner.http.frame.endpoint import HttpCall, HttpReply, View
 from jobrunner.http.frame.etags import etag

@@ -7,7 +7,8 @@ import sqlite3
 
 from msgspec import structs
 
-from jobrunner.core.questions import PAGE, HistoryRow, News, NewsQuestion, Story, Told
+from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story, Told
+from jobrunner.core.questions import PAGE
 from jobrunner.store import rows
 from jobrunner.store.columns import Columns
 from jobrunner.store.jobs import MOST, job

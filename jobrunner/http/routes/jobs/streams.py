@@ -19,8 +19,8 @@ from typing import Annotated, Any, ClassVar
 import anyio
 from msgspec import Meta
 
+from jobrunner.core.features.streams import HistoryRow, NewsQuestion, Story, Told
 from jobrunner.core.job import Snapshot
-from jobrunner.core.questions import HistoryRow, NewsQuestion, Story, Told
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.inputs import visible_job
