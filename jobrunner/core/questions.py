@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
-from jobrunner.core.features.deliveries import OutboxReader
+from jobrunner.core.features.notifications import OutboxReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
 from jobrunner.core.messages import Known, WebhookFacts

@@ -16,8 +16,8 @@ Deliberately absent: pushing figures anywhere, sampling of our own (a caller's w
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from jobrunner.core.features.deliveries import DueDelivery
 from jobrunner.core.features.meter import Span
+from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended
 from jobrunner.telemetry.figures import Figures

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from jobrunner.core.features.deliveries import DueDelivery
 from jobrunner.core.features.meter import Meter, Readings, Span
+from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended
 from jobrunner.telemetry.tallies import Spread, Tally, families

@@ -10,8 +10,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
 from opentelemetry.trace.status import Status, StatusCode
 
-from jobrunner.core.features.deliveries import DueDelivery
 from jobrunner.core.features.meter import Meter, Span
+from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.features.tracing import (
     Parent,
     attempt_of,

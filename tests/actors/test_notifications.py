@@ -17,8 +17,14 @@ from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import Clash, EnableEndpoint, Forget, Notification
-from jobrunner.core.features.deliveries import DeliveryRow
-from jobrunner.core.features.notifications import JITTER, PAUSES_S, Post, TryAnswer, lane_of
+from jobrunner.core.features.notifications import (
+    JITTER,
+    PAUSES_S,
+    DeliveryRow,
+    Post,
+    TryAnswer,
+    lane_of,
+)
 from jobrunner.errors import OutcomeUnknown, StorageFull
 from jobrunner.ports import SystemChildren
 from jobrunner.stages import Registry

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from jobrunner.core.decision import Decision
 from jobrunner.core.declaration.workflow import Definition, Notify
-from jobrunner.core.features.deliveries import DueDelivery
 from jobrunner.core.features.notifications import (
     BODY_MAX,
     JITTER,
     PAUSES_S,
     RETRY_AFTER_S_MAX,
+    DueDelivery,
     TryAnswer,
     follows,
     origin_of,

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner.core.decision import EnableEndpoint, Forget, Notification, Redeliver, Tried
-from jobrunner.core.features.deliveries import DeliveryFilter, DeliveryRow
+from jobrunner.core.features.notifications import DeliveryFilter, DeliveryRow
 from jobrunner.errors import StorageFull
 from jobrunner.store.statements import WAITING_MAX
 from jobrunner.store.store import Store

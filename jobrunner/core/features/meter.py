@@ -9,7 +9,7 @@ Times that last are seconds by the monotonic clock, instants are milliseconds UT
 
 from msgspec import Struct
 
-from jobrunner.core.features.deliveries import DueDelivery
+from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended
 

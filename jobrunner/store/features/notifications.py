@@ -13,7 +13,7 @@ from jobrunner.core.decision import (
     Redeliver,
     Tried,
 )
-from jobrunner.core.features.deliveries import (
+from jobrunner.core.features.notifications import (
     DeliveryFilter,
     DeliveryRow,
     DeliveryTry,

@@ -19,9 +19,8 @@ from jobrunner.actors.features.notifications.signing import Seals, sealed
 from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.decision import Clash, Tried
-from jobrunner.core.features.deliveries import DueDelivery
 from jobrunner.core.features.meter import Span
-from jobrunner.core.features.notifications import Post, TryAnswer, follows, origin_of
+from jobrunner.core.features.notifications import DueDelivery, Post, TryAnswer, follows, origin_of
 from jobrunner.errors import OutcomeUnknown, StorageError
 
 WINDOW = 128

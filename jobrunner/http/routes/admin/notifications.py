@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from jobrunner.core.decision import EnableEndpoint, Redeliver
-from jobrunner.core.features.deliveries import DeliveryFilter, DeliveryRow, EndpointRow
-from jobrunner.core.features.notifications import lane_of
+from jobrunner.core.features.notifications import DeliveryFilter, DeliveryRow, EndpointRow, lane_of
 from jobrunner.core.instants import text_or_none
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import ADMINS, OWNERS, Endpoint, HttpCall, HttpReply, View
