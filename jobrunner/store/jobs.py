@@ -8,8 +8,6 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import structs
-
 from jobrunner.core.features.pauses import OF_HELD_WORK
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.questions import (
@@ -28,7 +26,6 @@ from jobrunner.core.questions import (
     LedgerRow,
     OpenAttempt,
     Place,
-    Token,
     Tombstone,
     Waiting,
 )
@@ -203,32 +200,6 @@ NAMED_BY = """
         WHERE EXISTS (SELECT 1 FROM payloads p WHERE p.job = j.id AND instr(p.params, :asset))
             OR EXISTS (SELECT 1 FROM artifacts a WHERE a.job = j.id AND instr(a.value, :asset)))
 """
-SUCCEEDED = """
-    WITH RECURSIVE line (id) AS (
-        SELECT token FROM successions WHERE successor = :token
-        UNION SELECT s.token FROM line JOIN successions s ON s.successor = line.id)
-    SELECT id FROM line ORDER BY id
-"""
-
-
-def _workflows(stored: str) -> tuple[str, ...]:
-    return tuple(rows.parsed(stored))
-
-
-TOKEN = Columns(Token, "tokens t", read={"workflows": _workflows}, without=("replaced",))
-
-
-def token(db: Db, digest: bytes) -> Token | None:
-    """Also one that was revoked or has expired: whoever asks looks at its times."""
-    found = TOKEN.one(db, "WHERE t.digest = :digest", digest=digest)
-    if found is None:
-        return None
-    succeeded = db.execute(SUCCEEDED, {"token": found.id})
-    return structs.replace(found, replaced=tuple(one for (one,) in succeeded))
-
-
-def tokens(db: Db) -> tuple[Token, ...]:
-    return TOKEN.all(db, "ORDER BY t.created_at, t.id")
 
 
 AT_ONCE = rows.text(sorted(OF_HELD_WORK))

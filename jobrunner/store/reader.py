@@ -18,6 +18,7 @@ from jobrunner.store import listing
 from jobrunner.store.features import bindings as bound
 from jobrunner.store.features import bulk as bulks
 from jobrunner.store.features import health, notifications, streams, webhooks
+from jobrunner.store.features import tokens as tokens_
 from jobrunner.store.rounds import Rounds
 
 ROUND_QUESTIONS = 64
@@ -139,8 +140,8 @@ class StoreReader:
     grant = asks(answers.grant)
     audit = asks(answers.audit)
     dead_letters = asks(answers.dead_letters)
-    token = asks(answers.token)
-    tokens = asks(answers.tokens)
+    token = asks(tokens_.token)
+    tokens = asks(tokens_.tokens)
     due_timers = asks(answers.due_timers)
     next_timer = asks(answers.next_timer)
     line = asks(answers.line)
