@@ -28,19 +28,19 @@ from msgspec import Struct
 from jobrunner.core.decision import Clash
 from jobrunner.core.job import Snapshot
 from jobrunner.errors import OutcomeUnknown, StorageError, StorageFull
-from jobrunner.store.compiling import Quota, Work
+from jobrunner.store.compiling import QuotaCheck, Work
 from jobrunner.store.disk_quota import is_used_up
 from jobrunner.store.features.quota import exceeded
 from jobrunner.store.statements import IN_ORDER, TALLY, Row, Statement
 
 
-class Committed(Struct, frozen=True):
+class Written(Struct, frozen=True):
     """What a commit gives back: the snapshot as stored, if the unit was about a job."""
 
     snapshot: Snapshot | None = None
 
 
-Verdict = Committed | Clash | Exception
+Verdict = Written | Clash | Exception
 
 OURS = {
     sqlite3.SQLITE_ERROR,
@@ -113,7 +113,7 @@ def sets(batch: Sequence[Work]) -> list[list[Work]]:
 def _write_set(connection: sqlite3.Connection, works: list[Work]) -> list[Verdict]:
     refused = _attempt(connection, works)
     if refused is None:
-        return [Committed(work.snapshot) for work in works]
+        return [Written(work.snapshot) for work in works]
     if len(works) == 1:
         return [refused]
     return [verdict for work in works for verdict in _write_set(connection, [work])]
@@ -175,7 +175,7 @@ def _execute(
         raise _Refusal(statement.missed)
 
 
-def _count(connection: sqlite3.Connection, quota: Quota) -> None:
+def _count(connection: sqlite3.Connection, quota: QuotaCheck) -> None:
     over = exceeded(connection, quota.user_id, quota.workflow, quota.limits, quota.now)
     if over:
         raise _Refusal("quota", over)

@@ -45,7 +45,8 @@ from jobrunner.store import statements as sql
 from jobrunner.store.features import notifications
 from jobrunner.store.features.audit import audit_row, with_address
 from jobrunner.store.features.bindings import binding_rows
-from jobrunner.store.features.bulk import act_rows, tick_row
+from jobrunner.store.features.bulk import bulk_rows, tick_row
+from jobrunner.store.features.pauses import pause_rows
 from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
 from jobrunner.store.rows import fixed_of, moving_of, payload_row, place_of, text
 from jobrunner.store.statements import Row
@@ -63,7 +64,7 @@ EFFECT = {
 }
 
 
-class Quota(Struct, frozen=True):
+class QuotaCheck(Struct, frozen=True):
     """Counted inside the transaction, for a user in a workflow."""
 
     user_id: str
@@ -80,7 +81,7 @@ class Work(Struct, frozen=True):
     snapshot: Snapshot | None = None
     alone: bool = False
     touched: tuple[str, ...] = ()
-    quota: Quota | None = None
+    quota: QuotaCheck | None = None
     closes: Scope | None = None
 
 
@@ -114,7 +115,7 @@ def _decided(decision: Decision, fresh_rows: Iterator[int], initial_credits: int
         snapshot=after,
         alone=bool(decision.also),
         touched=(*touched, *(key.takes_from for key in decision.keys if key.takes_from)),
-        quota=Quota(*scope, decision.quota, after.created_at) if decision.quota else None,
+        quota=QuotaCheck(*scope, decision.quota, after.created_at) if decision.quota else None,
         closes=scope if closing else None,
     )
 
@@ -362,8 +363,12 @@ def _sent(unit: Tried | Redeliver | EnableEndpoint) -> Work:
     return Work(list(notifications.rows_of(unit)), alone=notifications.touches_others(unit))
 
 
-def _acted(unit: Halt | Unhalt | NewBulk | MoreItems | BulkTurned | Ticked) -> Work:
-    return Work(list(act_rows(unit)), alone=not isinstance(unit, Ticked))
+def _paused(unit: Halt | Unhalt) -> Work:
+    return Work(list(pause_rows(unit)), alone=True)
+
+
+def _of_bulk(unit: NewBulk | MoreItems | BulkTurned | Ticked) -> Work:
+    return Work(list(bulk_rows(unit)), alone=not isinstance(unit, Ticked))
 
 
 COMPILES: dict[type, Callable[[Any], Work]] = {
@@ -381,5 +386,6 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     Remember: lambda unit: Work(list(_remembered(unit)), alone=True),
     Bind: lambda unit: Work(list(binding_rows(unit)), alone=True),
     **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),
-    **dict.fromkeys((Halt, Unhalt, NewBulk, MoreItems, BulkTurned, Ticked), _acted),
+    **dict.fromkeys((Halt, Unhalt), _paused),
+    **dict.fromkeys((NewBulk, MoreItems, BulkTurned, Ticked), _of_bulk),
 }

@@ -47,7 +47,7 @@ WRITER = EVERYWHERE | {
 READER = EVERYWHERE | {"wal_autocheckpoint": 0, "query_only": 1}
 
 
-class Held(Misconfigured):
+class FileInUse(Misconfigured):
     """Another process has the file. ``command`` says that it is one which is done soon."""
 
     def __init__(self, path: str, holder: str, command: str) -> None:
@@ -73,7 +73,9 @@ class ProcessLock:
             holder, _, held_for = os.read(self._file, 256).decode("utf-8", "replace").partition(" ")
             os.close(self._file)
             known = holder.strip()
-            raise Held(path, known or "unknown", held_for.strip() if known else UNSAID) from None
+            raise FileInUse(
+                path, known or "unknown", held_for.strip() if known else UNSAID
+            ) from None
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()} {command}\n".encode(), 0)
 
@@ -95,7 +97,7 @@ async def lock_patiently(
     while True:
         try:
             return lock_process(path, command)
-        except Held as held:
+        except FileInUse as held:
             if not held.command or clock.monotonic() >= until:
                 raise
             if not said:

@@ -18,7 +18,8 @@ from jobrunner.store import listing
 from jobrunner.store.features import bindings as bound
 from jobrunner.store.features import bulk as bulks
 from jobrunner.store.features import health, notifications, streams, webhooks
-from jobrunner.store.features import tokens as tokens_
+from jobrunner.store.features import pauses as paused
+from jobrunner.store.features import tokens as bearers
 from jobrunner.store.rounds import Rounds
 
 ROUND_QUESTIONS = 64
@@ -140,8 +141,8 @@ class StoreReader:
     grant = asks(answers.grant)
     audit = asks(answers.audit)
     dead_letters = asks(answers.dead_letters)
-    token = asks(tokens_.token)
-    tokens = asks(tokens_.tokens)
+    token = asks(bearers.token)
+    tokens = asks(bearers.tokens)
     due_timers = asks(answers.due_timers)
     next_timer = asks(answers.next_timer)
     line = asks(answers.line)
@@ -155,7 +156,7 @@ class StoreReader:
     under_way = asks(answers.under_way)
     bindings = asks(bound.bindings)
     resting = asks(bound.resting)
-    pauses = asks(bulks.pauses)
+    pauses = asks(paused.pauses)
     bulk = asks(bulks.bulk)
     open_bulks = asks(bulks.open_bulks)
     bulk_ahead = asks(bulks.bulk_ahead)

@@ -9,14 +9,14 @@ from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.core.questions import Reader
 from jobrunner.errors import Misconfigured, StorageError
 from jobrunner.ports import Clock, StoreThread
-from jobrunner.store.batch import Committed
-from jobrunner.store.features.health import Condition, probed
+from jobrunner.store.batch import Written
+from jobrunner.store.features.health import FileCondition, probed
 from jobrunner.store.fsck import check
 from jobrunner.store.hop import open_handle
 from jobrunner.store.identity import Whereabouts
 from jobrunner.store.opening import ProcessLock, lock_patiently, prepare_reader, prepare_writer
 from jobrunner.store.reader import StoreReader
-from jobrunner.store.writer import Writer
+from jobrunner.store.writer import StoreWriter
 
 
 class Store:
@@ -27,7 +27,7 @@ class Store:
         path: str,
         clock: Clock,
         epoch: int,
-        writer: Writer,
+        writer: StoreWriter,
         reader: StoreReader,
         lock: ProcessLock,
         handles: AsyncExitStack,
@@ -44,7 +44,7 @@ class Store:
         self._writer = writer
         self._handles = handles
 
-    async def commit(self, unit: Unit) -> Committed | Clash:
+    async def commit(self, unit: Unit) -> Written | Clash:
         """All of the unit or none of it, answered when it is on the disk.
 
         Raises: StorageFull (a plain no), OutcomeUnknown (end the process)
@@ -66,21 +66,23 @@ class Store:
         """This life was asked to end: whatever becomes of it from now on is nobody's fault."""
         await self._writer.farewell(self._clock.now())
 
-    async def condition(self) -> Condition:
+    async def condition(self) -> FileCondition:
         """How the file is now, for those who work on it and for a new start."""
         if lost := self._whereabouts.lost():
-            return Condition(lost=lost)
+            return FileCondition(lost=lost)
         if spoilt := self._whereabouts.spoilt():
-            return Condition(unreadable=spoilt)
+            return FileCondition(unreadable=spoilt)
         try:
             newest = await self._reader.pulse()
         except (StorageError, TypeError) as error:
-            return Condition(unreadable=f"{self.path} cannot be read: {error}")
+            return FileCondition(unreadable=f"{self.path} cannot be read: {error}")
         if newest != self.epoch:
-            return Condition(lost=f"{self.path} has been taken over by a later start ({newest})")
+            return FileCondition(
+                lost=f"{self.path} has been taken over by a later start ({newest})"
+            )
         found = await probed(self.path)
         failures = self._reader.failures()
-        return found if found.fault else Condition(damaged=failures)
+        return found if found.fault else FileCondition(damaged=failures)
 
     async def check(self) -> tuple[str, ...]:
         """Everything that is wrong with the file, as sentences. On a handle of its own, so that
@@ -128,7 +130,7 @@ async def open_store(
             whereabouts.hold()
         read = reader_hop or await _handle(path, handles)
         await read(prepare_reader, path)
-        writer = Writer(write, epoch, first_row, initial_credits, clock, meter, whereabouts)
+        writer = StoreWriter(write, epoch, first_row, initial_credits, clock, meter, whereabouts)
         reader = StoreReader(read, initial_credits)
         kept = handles.pop_all()
         return Store(path, clock, epoch, writer, reader, lock, kept, whereabouts)

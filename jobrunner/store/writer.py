@@ -14,7 +14,7 @@ from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.errors import OutcomeUnknown, StorageError
 from jobrunner.ports import Clock, StoreThread
-from jobrunner.store.batch import Committed, Verdict, commit, write_batch
+from jobrunner.store.batch import Verdict, Written, commit, write_batch
 from jobrunner.store.compiling import Work, compiled
 from jobrunner.store.identity import Whereabouts
 from jobrunner.store.rounds import Rounds
@@ -25,7 +25,7 @@ LINE_UNITS = 4096
 NOWHERE = Whereabouts("")
 
 
-class Writer:
+class StoreWriter:
     def __init__(
         self,
         hop: StoreThread,
@@ -50,7 +50,7 @@ class Writer:
         )
         self._lost = ""
 
-    async def commit(self, unit: Unit) -> Committed | Clash:
+    async def commit(self, unit: Unit) -> Written | Clash:
         """Returns when the unit is on the disk, or refused. A cancelled caller that was already
         in line gets its answer first.
 
@@ -79,7 +79,7 @@ class Writer:
         await self.farewell(now)
         await self._rounds.close()
 
-    async def _write(self, work: Work) -> Committed | Clash:
+    async def _write(self, work: Work) -> Written | Clash:
         async with self._room:
             verdict = await self._rounds.ask(work)
         if isinstance(verdict, Exception):

@@ -9,7 +9,7 @@ import pytest
 from jobrunner import cli
 from jobrunner.errors import Misconfigured
 from jobrunner.ports import SystemClock
-from jobrunner.store.opening import Held, ProcessLock
+from jobrunner.store.opening import FileInUse, ProcessLock
 from jobrunner.store.store import open_store
 from tests.store.factory import opened
 
@@ -65,7 +65,7 @@ async def test_nobody_waits_for_a_service(tmp_path: Path) -> None:
     path = str(tmp_path / "jobs.db")
     service = ProcessLock(path)
     for command in ("", "a command"):
-        with pytest.raises(Held, match="stop that one first"):
+        with pytest.raises(FileInUse, match="stop that one first"):
             await open_store(path, clock=SystemClock(), command=command)
     service.release()
 

@@ -26,7 +26,7 @@ from jobrunner.core.decision import (
 from jobrunner.core.job import Artifact, Asset, HeldLock, Snapshot, Timer
 from jobrunner.core.questions import Credits, DoorQuestion, JobFilter
 from jobrunner.errors import StorageError
-from jobrunner.store.batch import Committed
+from jobrunner.store.batch import Written
 from jobrunner.store.rows import APART, HOT, REST
 from jobrunner.store.store import Store
 from tests.store.factory import (
@@ -53,7 +53,7 @@ pytestmark = pytest.mark.anyio
 EVERYONE = JobFilter(limit=100)
 
 
-async def together(store: Store, units: list[Unit]) -> list[Committed | Clash | Exception]:
+async def together(store: Store, units: list[Unit]) -> list[Written | Clash | Exception]:
     return await asyncio.gather(*(store.commit(unit) for unit in units), return_exceptions=True)  # type: ignore[return-value]
 
 
@@ -189,7 +189,7 @@ async def test_a_refused_unit_of_a_batch_is_refused_alone(store: Store, reason: 
     clash = outcomes.pop(4)
     assert isinstance(clash, Clash)
     assert clash.reason == reason
-    assert all(isinstance(outcome, Committed) for outcome in outcomes)
+    assert all(isinstance(outcome, Written) for outcome in outcomes)
     for decision in neighbours:
         assert await store.reader.job(decision.after.id) is not None
     if isinstance(bad, Decision) and bad.before is None and reason != "exists":
@@ -218,7 +218,7 @@ async def test_a_bug_in_one_unit_is_raised_at_its_caller_alone(store: Store) -> 
     fine = [priced(number) for number in range(10, 14)]
     outcomes = await together(store, [unknown, *fine[:2], wild, broken, huge, *fine[2:]])
     kinds = [type(outcome) for outcome in outcomes]
-    assert [kinds[index] for index in (1, 2, 6, 7)] == [Committed] * 4
+    assert [kinds[index] for index in (1, 2, 6, 7)] == [Written] * 4
     for index in (0, 3, 4, 5):
         assert isinstance(outcomes[index], Exception), outcomes[index]
     assert len((await store.reader.jobs(EVERYONE)).jobs) == 4
@@ -277,7 +277,7 @@ async def test_two_changes_of_one_job_in_one_batch_keep_their_order(store: Store
     )
     second = moved(first.after, "done", locks=(), timers=())
     outcomes = await together(store, [first, second])
-    assert all(isinstance(outcome, Committed) for outcome in outcomes)
+    assert all(isinstance(outcome, Written) for outcome in outcomes)
     assert await store.check() == ()
     assert await store.reader.next_timer(("toy",)) is None
 
@@ -286,7 +286,7 @@ async def test_one_of_two_rivals_wins(store: Store) -> None:
     """R2 R3: the same version expected by many."""
     born = await stored(store, birth(job(1)))
     outcomes = await together(store, [moved(born, "done") for _ in range(20)])
-    assert sum(isinstance(outcome, Committed) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, Written) for outcome in outcomes) == 1
     assert [row.version for row in await store.reader.history(born.id)] == [1, 2]
 
 
@@ -315,7 +315,7 @@ async def test_closing_a_job_in_the_batch_does_not_excuse_what_came_before(store
     limits = QuotaAssert(open_jobs=1)
     born = await stored(store, counted(1, limits))
     outcomes = await together(store, [counted(2, limits), moved(born, "done"), counted(3, limits)])
-    assert [type(outcome) for outcome in outcomes] == [Clash, Committed, Committed]
+    assert [type(outcome) for outcome in outcomes] == [Clash, Written, Written]
 
 
 async def test_quotas_by_time_count_deleted_jobs_too(store: Store) -> None:
@@ -375,7 +375,7 @@ async def test_what_each_kind_does_to_an_account(
 async def test_no_credits_are_spent_twice(store: Store) -> None:
     """Twenty at once for a balance that is enough for eight."""
     outcomes = await together(store, [priced(number, cost=3) for number in range(20)])
-    assert sum(isinstance(outcome, Committed) for outcome in outcomes) == 8
+    assert sum(isinstance(outcome, Written) for outcome in outcomes) == 8
     purse = await store.reader.credits("ada")
     assert (purse.balance, purse.held) == (1, 24)
     assert await store.check() == ()
@@ -488,7 +488,7 @@ async def test_tokens(store: Store) -> None:
     for number in (1, 2, 3):
         name = "ada" if number < 3 else "eve"
         unit = NewToken(f"t{number}", name, "user", bytes([number]) * 32, NOON + number, "root")
-        assert isinstance(await store.commit(unit), Committed)
+        assert isinstance(await store.commit(unit), Written)
     assert await refused(store, unit) == "exists"
     found = await store.reader.token(bytes([1]) * 32)
     assert found is not None
@@ -581,7 +581,7 @@ async def test_close_serves_what_waits_and_takes_no_more(tmp_path: Path) -> None
         await anyio.lowlevel.checkpoint()
         await store.close()
         outcomes = await asyncio.gather(*waiting)
-        assert all(isinstance(outcome, Committed) for outcome in outcomes)
+        assert all(isinstance(outcome, Written) for outcome in outcomes)
         with pytest.raises(Exception, match="closed"):
             await store.commit(priced(9))
     async with opened(tmp_path) as again:

@@ -14,7 +14,7 @@ import pytest
 from jobrunner.core.decision import Clash
 from jobrunner.core.questions import JobFilter
 from jobrunner.errors import OutcomeUnknown, StorageError, StorageFull
-from jobrunner.store.batch import Committed
+from jobrunner.store.batch import Written
 from jobrunner.store.hop import open_handle
 from jobrunner.store.store import Store
 from tests.store.factory import (
@@ -77,8 +77,8 @@ async def test_a_full_disk_is_a_plain_no(tmp_path: Path, room: int) -> None:
             for first in range(10, 50, 10):
                 outcomes = await together(store, range(first, first + 10))
                 for number, outcome in enumerate(outcomes, first):
-                    assert isinstance(outcome, Committed | StorageFull), outcome
-                    told.update({number} if isinstance(outcome, Committed) else ())
+                    assert isinstance(outcome, Written | StorageFull), outcome
+                    told.update({number} if isinstance(outcome, Written) else ())
             assert len(told) < 41, "the test is meant to run out of room"
             assert await numbers(store) == {number % 100_000 for number in map(at, told)}
             await handle(limit_pages, 100_000)
@@ -114,7 +114,7 @@ async def test_full_at_any_statement_refuses_the_whole_batch(
         assert not db.in_transaction
         assert (await store.reader.jobs(ALL)).jobs == ()
         outcomes = await together(store, range(6))
-        assert all(isinstance(outcome, Committed) for outcome in outcomes)
+        assert all(isinstance(outcome, Written) for outcome in outcomes)
         assert await store.check() == ()
 
 

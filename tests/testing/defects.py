@@ -18,10 +18,10 @@ from jobrunner.core.messages import Move
 from jobrunner.errors import Refused
 from jobrunner.stages.context import Context
 from jobrunner.store import statements as sql
-from jobrunner.store.batch import Committed, write_batch
+from jobrunner.store.batch import Written, write_batch
 from jobrunner.store.compiling import Work, compiled
 from jobrunner.store.statements import Row, Statement
-from jobrunner.store.writer import Writer
+from jobrunner.store.writer import StoreWriter
 from jobrunner.testing.simulation.world import WatchedConnection, empty_database
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -36,16 +36,16 @@ def ack_before_commit(monkeypatch: pytest.MonkeyPatch) -> None:
         if not task.cancelled():
             task.exception()
 
-    async def commit(self: Writer, unit: Unit) -> Committed | Clash:
+    async def commit(self: StoreWriter, unit: Unit) -> Written | Clash:
         work = compiled(unit, self._fresh_rows, self._initial_credits)
         if not isinstance(unit, Decision) or unit.before is not None:
             return await self._write(work)
         task = asyncio.create_task(self._write(work))
         behind.add(task)
         task.add_done_callback(over)
-        return Committed(work.snapshot)
+        return Written(work.snapshot)
 
-    monkeypatch.setattr(Writer, "commit", commit)
+    monkeypatch.setattr(StoreWriter, "commit", commit)
 
 
 def double_spawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def _torn(
         verdicts = write_batch(connection, epoch, first)
         for work, verdict in zip(batch, verdicts, strict=True):
             rest = [row for row in work.rows if is_apart(row)]
-            if rest and isinstance(verdict, Committed):
+            if rest and isinstance(verdict, Written):
                 write_batch(connection, epoch, [Work(rest)])
         return verdicts
 

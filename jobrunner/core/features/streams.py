@@ -29,7 +29,7 @@ class Story(Struct, frozen=True):
     whole: bool = True
 
 
-class Told(Struct, frozen=True):
+class Moved(Struct, frozen=True):
     """A transition among those of all jobs. ``rests`` when it brought its job to rest, and the job
     still rests there."""
 
@@ -43,7 +43,7 @@ class News(Struct, frozen=True):
     """Transitions of all jobs, in the order of their commits. ``through`` is the last sequence
     number that was looked at, whether it fitted the question or not."""
 
-    told: tuple[Told, ...]
+    told: tuple[Moved, ...]
     through: int
 
 

@@ -1,5 +1,4 @@
-"""What people do to more than one job: pauses of workflows and stages, and bulks. Rows out, and
-questions in."""
+"""Bulks in the file: their orders, their items and how each ended."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -7,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import structs
 
-from jobrunner.core.decision import AuditRecord, Halt, Unhalt
+from jobrunner.core.decision import AuditRecord
 from jobrunner.core.features.bulk import (
     Bulk,
     BulkItem,
@@ -18,7 +17,6 @@ from jobrunner.core.features.bulk import (
     Tick,
     Ticked,
 )
-from jobrunner.core.job import Paused
 from jobrunner.store import statements as sql
 from jobrunner.store.columns import Columns
 from jobrunner.store.features.audit import audit_row
@@ -30,16 +28,8 @@ KEPT_MS = 30 * 86_400_000
 Db = sqlite3.Connection
 
 
-def act_rows(unit: Halt | Unhalt | NewBulk | MoreItems | BulkTurned | Ticked) -> Iterator[Row]:
+def bulk_rows(unit: NewBulk | MoreItems | BulkTurned | Ticked) -> Iterator[Row]:
     match unit:
-        case Halt(scope, name, paused):
-            yield sql.HALT.row(scope=scope, name=name, **structs.asdict(paused))
-            reason = {"name": name, "reason": paused.reason}
-            yield audit_row(AuditRecord(f"{scope}.pause", paused.by, reason), paused.at)
-        case Unhalt(scope, name, actor, at, reason):
-            yield sql.UNHALT.row(scope=scope, name=name)
-            resumed = {"name": name, "reason": reason}
-            yield audit_row(AuditRecord(f"{scope}.resume", actor, resumed), at)
         case NewBulk():
             yield sql.BULK_OLD.row(before=unit.at - KEPT_MS)
             yield sql.BULK.row(
@@ -64,11 +54,6 @@ def tick_row(tick: Tick) -> Row:
 
 
 # ---------------------------------------------------------------- questions
-
-
-def pauses(db: Db) -> tuple[tuple[str, str, Paused], ...]:
-    found = db.execute('SELECT scope, name, "by", at, reason FROM pauses ORDER BY scope, name')
-    return tuple((scope, name, Paused(*how)) for scope, name, *how in found)
 
 
 _orders = msgspec.json.Decoder(Orders)

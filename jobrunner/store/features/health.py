@@ -18,7 +18,7 @@ SMALL_BYTES = 16 * 1024 * 1024
 NOT_OURS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
-class Condition(Struct, frozen=True):
+class FileCondition(Struct, frozen=True):
     """Each a sentence, empty when all is well. ``lost``: what is written now is found by nobody.
     ``unreadable``: nothing can be read, and a new start could not read it either. ``damaged``:
     something cannot be read, or cannot be looked at."""
@@ -38,12 +38,12 @@ def pulse(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT max(epoch) FROM lives").fetchone()[0])
 
 
-async def probed(path: str) -> Condition:
+async def probed(path: str) -> FileCondition:
     """How the file looks to somebody who comes now."""
     try:
         handle = await open_handle(path)
     except sqlite3.Error as error:
-        return Condition(damaged=f"{path} cannot be opened now: {error}")
+        return FileCondition(damaged=f"{path} cannot be opened now: {error}")
     try:
         return await handle(look_over, path)
     finally:
@@ -51,7 +51,7 @@ async def probed(path: str) -> Condition:
             await handle.close()
 
 
-def look_over(connection: sqlite3.Connection, path: str) -> Condition:
+def look_over(connection: sqlite3.Connection, path: str) -> FileCondition:
     """Runs on the handle's thread. Of each table both ends; all of a file that is small."""
     try:
         owner = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -59,20 +59,20 @@ def look_over(connection: sqlite3.Connection, path: str) -> Condition:
     except (sqlite3.Error, TypeError) as error:
         return _unreadable(path, error)
     if owner != APPLICATION_ID:
-        return Condition(unreadable=f"{path} is no database of this program any more")
+        return FileCondition(unreadable=f"{path} is no database of this program any more")
     try:
         faults = list(_ends_of_tables(connection)) or list(_whole(connection))
     except sqlite3.Error as error:
         faults = [str(error)]
-    return Condition(damaged=f"{path}: {faults[0]}" if faults else "")
+    return FileCondition(damaged=f"{path}: {faults[0]}" if faults else "")
 
 
-def _unreadable(path: str, error: Exception) -> Condition:
+def _unreadable(path: str, error: Exception) -> FileCondition:
     """Too many open files, or somebody else's lock, say nothing about what is on the disk."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in NOT_OURS:
-        return Condition(damaged=f"{path} cannot be looked at now: {error}")
-    return Condition(unreadable=f"{path} cannot be read: {error}")
+        return FileCondition(damaged=f"{path} cannot be looked at now: {error}")
+    return FileCondition(unreadable=f"{path} cannot be read: {error}")
 
 
 def _ends_of_tables(connection: sqlite3.Connection) -> Iterator[str]:

@@ -7,7 +7,7 @@ import sqlite3
 
 from msgspec import structs
 
-from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story, Told
+from jobrunner.core.features.streams import HistoryRow, Moved, News, NewsQuestion, Story
 from jobrunner.core.questions import PAGE
 from jobrunner.store import rows
 from jobrunner.store.columns import Columns
@@ -67,7 +67,7 @@ def last_news(db: Db) -> int:
 
 # CROSS JOIN: history leads, in its order; a job that does not fit is looked up and passed over.
 TOLD = Columns(
-    Told,
+    Moved,
     "history t CROSS JOIN jobs j ON j.id = t.job",
     elsewhere={
         "workflow": "j.workflow",

@@ -2,9 +2,7 @@
 
 from msgspec import structs
 
-from jobrunner.core.questions import (
-    Token,
-)
+from jobrunner.core.questions import Token
 from jobrunner.store import rows
 from jobrunner.store.columns import Columns
 from jobrunner.store.jobs import Db

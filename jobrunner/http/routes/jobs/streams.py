@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar
 import anyio
 from msgspec import Meta
 
-from jobrunner.core.features.streams import HistoryRow, NewsQuestion, Story, Told
+from jobrunner.core.features.streams import HistoryRow, Moved, NewsQuestion, Story
 from jobrunner.core.job import Snapshot
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
@@ -149,7 +149,9 @@ async def _of_all(call: HttpCall, query: EventsQuery, seen: int) -> AsyncIterato
     yield _farewell(call)
 
 
-async def _news(call: HttpCall, query: EventsQuery, told: tuple[Told, ...]) -> AsyncIterator[bytes]:
+async def _news(
+    call: HttpCall, query: EventsQuery, told: tuple[Moved, ...]
+) -> AsyncIterator[bytes]:
     for _, group in groupby(told, key=lambda one: (one.row.job_id, one.row.version)):
         version = list(group)
         last = version[-1]
