@@ -1,1 +1,1 @@
-"""What is true for every request, once: sockets, limits, auth, bodies, problems, the document."""
+"""The frame of every request: sockets, limits, auth, bodies, problems, the document."""

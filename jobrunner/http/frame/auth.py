@@ -17,7 +17,7 @@ TOKEN_MAX = 512
 
 
 class Keyring:
-    """Who a request comes from. ``mode`` none: whoever can reach the port is the admin."""
+    """Find out who sent a request. ``mode`` none: whoever can reach the port is the admin."""
 
     def __init__(self, reader: Reader, clock: Clock, mode: Literal["tokens", "none"]) -> None:
         self._reader = reader

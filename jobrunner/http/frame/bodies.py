@@ -124,7 +124,7 @@ def too_large(limit: int) -> Refused:
 
 
 async def _received(request: web.Request, timeout_s: float, most: int) -> bytes:
-    """What has arrived already is taken without setting a clock."""
+    """Take a body that is here already without setting a clock."""
     usual = most == request.client_max_size
     if usual and request.content.is_eof():
         return await request.read()

@@ -88,7 +88,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def base_path(self) -> str:
-        """What the paths of all links begin with."""
+        """The path that all links begin with."""
         return urlsplit(self.public_url).path.rstrip("/")
 
 
@@ -153,13 +153,13 @@ Handler = Callable[[HttpCall], Awaitable[HttpReply]]
 
 
 class Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What may stand behind the ``?``. Names in ``many`` may be repeated."""
+    """The base of every query. Names in ``many`` may be repeated."""
 
     many: ClassVar[frozenset[str]] = frozenset()
 
 
 class View(Struct, frozen=True, kw_only=True):
-    """What every answer has in common."""
+    """The base of every answer."""
 
 
 class Endpoint(Struct, frozen=True):
@@ -234,9 +234,9 @@ class Endpoint(Struct, frozen=True):
 
 
 class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every body has in common: unknown fields are refused. ``rules`` are what its schema says
-    beyond its fields one by one; ``from_workflows`` its fields that loaded workflows have the say
-    of, and what they say there."""
+    """The base of every body: unknown fields are refused. ``rules`` are what its schema says beyond
+    its fields one by one; ``from_workflows`` names the fields that loaded workflows decide upon,
+    and what they decide."""
 
     rules: ClassVar[tuple[dict[str, Any], ...]] = ()
     from_workflows: ClassVar[dict[str, FromWorkflows]] = {}

@@ -21,7 +21,7 @@ def etag(job: Snapshot) -> str:
 
 
 def expected_version(call: HttpCall, in_body: int | None = None) -> int | None:
-    """What the caller says the job's version is: in the header If-Match, or in the body. A weak tag
+    """Read the version that the caller expects, from the header If-Match or the body. A weak tag
     is for what may be a little different, and what is to be changed must be the very same: it
     matches no version, like a stale one.
 

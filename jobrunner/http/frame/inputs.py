@@ -1,5 +1,5 @@
-"""What a call says, taken apart: the words that bodies and queries are made of, the job of a path,
-a key, a cursor, and bodies whose struct a workflow declares."""
+"""Inputs of a call: the fields that bodies and queries are made of, the job of a path, a key, a
+cursor, and bodies whose struct a workflow declares."""
 
 import re
 from datetime import datetime
@@ -137,7 +137,7 @@ def params_of(definition: Definition, job_type: str, raw: bytes, root: str) -> d
 def omitted_of(
     definition: Definition, job_type: str, params: dict[str, Any], raw: bytes
 ) -> tuple[str, ...]:
-    """What has its default because nobody gave it, where that is not to be shown."""
+    """Name the params that have their default, where defaults are not to be shown."""
     if not definition.job_types[job_type].as_given:
         return ()
     given = msgspec.json.decode(raw or b"{}")

@@ -201,7 +201,7 @@ class Rate:
 
 
 def network_of(address: str) -> str:
-    """Who has one address of the sixth version has all of its network."""
+    """Count a whole IPv6 network as one address: whoever has one has all."""
     groups = address.partition("%")[0].split(":")
     if len(groups) < 3 or "." in address:
         return address

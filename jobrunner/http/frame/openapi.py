@@ -111,7 +111,7 @@ class _Names:
         return dict(self._refs[kind])
 
     def fields_of(self, command: str) -> dict[str, dict[str, Any]]:
-        """What a command takes, by workflow."""
+        """The fields of a command, by workflow."""
         found = {one: kind for (one, name), kind in self.commands.items() if name == command}
         return {workflow: self.ref(kind) for workflow, kind in found.items()}
 

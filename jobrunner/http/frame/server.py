@@ -97,7 +97,7 @@ async def _watched(door: HttpDoor) -> AsyncIterator[None]:
 
 
 async def _sign(request: web.Request, response: web.StreamResponse) -> None:
-    """What every answer carries; an answer that has its own word for one of them keeps it."""
+    """Add the headers that every answer carries; an answer keeps its own."""
     for name, value in FIXED.items():
         response.headers.setdefault(name, value)
     response.headers["Server"] = FIXED["Server"]
@@ -258,7 +258,7 @@ def _is_ambiguous(request: web.Request) -> bool:
 
 
 def _refusal_of(door: HttpDoor, error: Exception) -> Refused | None:
-    """What was meant as an answer, by us or by the server underneath."""
+    """Turn an error into a refusal, where we or the server underneath meant it as an answer."""
     match error:
         case web.HTTPMethodNotAllowed():
             methods = sorted(error.allowed_methods)

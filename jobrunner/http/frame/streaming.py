@@ -1,4 +1,9 @@
-"""Writing a stream to a client that may be slow, or gone, at nobody else's cost."""
+"""Long bodies: files that come in block by block, and events that go out, each under a clock.
+
+A sender is cut off that is silent for too long, and one that drips: what has come by now must be
+at least so much for the time it took. So no body holds a connection for ever, and a large one on a
+slow line gets all the time that it needs. A reader that takes nothing is cut off in the same way.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -68,7 +73,7 @@ class Stream:
                 return
 
     async def _invite(self) -> None:
-        """Who asked whether to send at all is told so, now that the answer is yes."""
+        """Answer ``Expect: 100-continue``, now that the body is wanted."""
         asked = self._request.headers.get("Expect", "").lower() == "100-continue"
         if asked and self._request.version >= (1, 1):
             await self._request.writer.write(CONTINUE)

@@ -1,4 +1,4 @@
-"""What several routes show, and how a row becomes what its caller sees."""
+"""Views that several routes show, and the functions that make them of rows and jobs."""
 
 from typing import Any, TypeVar
 
@@ -208,7 +208,7 @@ def job_view(call: HttpCall, job: Snapshot, payloads: frozenset[str] = PAYLOADS)
 
 
 def _stuck(call: HttpCall, job: Snapshot) -> Stuck | None:
-    """Put aside in its row, or held up for as long as its plugin lacks something."""
+    """Say why a job is stuck: by its row, or for as long as its plugin lacks something."""
     if job.stuck:
         return Stuck(reason=job.stuck)
     missing = call.door.facade.definitions.lacking(job)

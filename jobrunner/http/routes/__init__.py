@@ -1,1 +1,1 @@
-"""What may be called: one file a feature, with its handlers and its entries of the table."""
+"""The routes: one file a feature, with its structs, its handlers and its endpoints."""

@@ -41,7 +41,7 @@ READ = tuple[dict[str, Any], str | None]
 
 
 def endpoints_of(definitions: Iterable[Definition]) -> Iterator[Endpoint]:
-    """What the loaded workflows add to the table, each path once."""
+    """List the endpoints that loaded workflows add, each path once."""
     seen: set[tuple[str, str]] = set()
     for definition in definitions:
         for endpoint in (*_routes(definition), *_aliases(definition)):
@@ -168,8 +168,8 @@ async def _reply(call: HttpCall, definition: Definition, route: Route, answer: A
 async def _said(
     call: HttpCall, definition: Definition, name: str, answer: Answer
 ) -> dict[str, Any]:
-    """What the route has to say. What was asked for is done by now, so a function that fails here
-    takes back nothing: the job is answered without it."""
+    """Ask the plugin for the route's own answer. The request is carried out by now, so a function
+    that fails here takes back nothing: the job is answered without it."""
     purse = await call.door.reader.credits(answer.job.user_id)
     try:
         try:

@@ -61,7 +61,7 @@ async def document(call: HttpCall) -> HttpReply:
 
 
 def _for_edits(endpoint: Endpoint, most: int) -> Endpoint:
-    """Who saves an artifact may send as much as any workflow takes; its own limit comes later."""
+    """Let an edit be as large as any workflow takes; the job's own limit comes later."""
     return replace(endpoint, max_body=most) if endpoint.name == "editArtifact" else endpoint
 
 

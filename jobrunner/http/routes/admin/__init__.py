@@ -1,1 +1,1 @@
-"""What operators ask: credits, tokens, workflows, notifications, records, health, figures."""
+"""Routes for operators: credits, tokens, workflows, notifications, records, health, figures."""

@@ -1,4 +1,4 @@
-"""Whether the process answers, can do its work, and keeps its file whole."""
+"""Health: does the process answer, can it do its work, is its file whole."""
 
 from jobrunner.http.frame.endpoint import ADMINS, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import NoFields

@@ -87,7 +87,7 @@ class Endpoints(View, frozen=True, kw_only=True):
 
 
 async def secrets(call: HttpCall) -> HttpReply:
-    """What the caller's own endpoints verify with."""
+    """Show the secrets that the caller's own endpoints verify with."""
     shown = reply(Secrets(secrets=call.door.facade.deliveries.secrets_of(call.actor.name)))
     shown.headers["Cache-Control"] = "no-store"
     return shown
@@ -100,7 +100,7 @@ class Secrets(View, frozen=True, kw_only=True):
 
 
 async def of_job(call: HttpCall) -> HttpReply:
-    """What its owner's endpoint was told; an admin sees also what the workflow's was."""
+    """List deliveries to the owner's endpoint; an admin also sees the workflow's."""
     job = await visible_job(call)
     query: DeliveriesQuery = call.query
     owner = None if call.actor.role == "admin" else job.user_id
@@ -131,7 +131,7 @@ async def redeliver(call: HttpCall) -> HttpReply:
 
 
 async def enable(call: HttpCall) -> HttpReply:
-    """What was held back goes out now."""
+    """Enable an endpoint; deliveries that were held back go out now."""
     text = call.path["id"]
     key = int(text) if text.isdecimal() and len(text) < 16 else 0
     rows = await call.door.reader.endpoints(1, key + 1, troubled=False)

@@ -83,7 +83,7 @@ async def _readable(call: HttpCall, row: AssetRow) -> bool:
 
 
 async def works_with_library(call: HttpCall, owner: str) -> bool:
-    """Whether the caller has claimed a job of theirs where it may look into their library."""
+    """Tell whether the caller has claimed a job of the owner that may use their library."""
     definitions, actor = call.door.facade.definitions, call.actor
     if actor.role != "workflow":
         return False

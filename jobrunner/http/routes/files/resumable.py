@@ -87,7 +87,7 @@ class UploadView(View, frozen=True, kw_only=True):
 
 
 async def options(call: HttpCall) -> HttpReply:
-    """What this server can do."""
+    """List the abilities of this server."""
     headers = {
         "Tus-Resumable": VERSION,
         "Tus-Version": VERSION,

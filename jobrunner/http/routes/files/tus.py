@@ -30,7 +30,7 @@ Handler = Callable[[HttpCall], Awaitable[HttpReply]]
 
 
 class Checksum:
-    """What a piece is to add up to."""
+    """The digest that a piece is to have."""
 
     def __init__(self, algorithm: str, wanted: bytes) -> None:
         self.sum = hashlib.new(algorithm, usedforsecurity=False)

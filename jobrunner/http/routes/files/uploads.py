@@ -157,7 +157,7 @@ def sent_limit(call: HttpCall, definition: Definition) -> int:
 
 
 def type_of(media_type: str, name: str) -> str:
-    """What a file is in the library when nobody says it: its family, or just a file."""
+    """Name the type of a file when nobody says it: its family, or just a file."""
     told = TYPES.get(name.rpartition(".")[2].lower(), "") if media_type == ANY_TYPE else media_type
     family = told.partition("/")[0]
     return family if family in FAMILIES else "file"

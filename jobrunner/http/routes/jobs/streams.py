@@ -67,7 +67,7 @@ class TransitionEvent(View, frozen=True, kw_only=True):
 
 
 async def job_events(call: HttpCall) -> HttpReply:
-    """What befalls one job. To one that has ended and has nothing more to say, 204: it tells a
+    """Stream the events of one job. After the last event of an ended one answer 204: it tells a
     browser to stop asking."""
     query: JobEventsQuery = call.query
     _acceptable(call)
@@ -80,7 +80,7 @@ async def job_events(call: HttpCall) -> HttpReply:
 
 
 async def all_events(call: HttpCall) -> HttpReply:
-    """What befalls all jobs that the caller may list."""
+    """Stream the events of all jobs that the caller may list."""
     query: EventsQuery = call.query
     _acceptable(call)
     if call.actor.role == "user" and query.user_id not in (None, call.actor.name):

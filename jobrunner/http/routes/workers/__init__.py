@@ -1,1 +1,1 @@
-"""What outside workers and providers say: claims, reports, webhooks."""
+"""Routes for outside workers and providers: claims, status moves, reports, webhooks."""

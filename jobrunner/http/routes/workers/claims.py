@@ -1,4 +1,4 @@
-"""What outside workers and orchestrators say: claims, moves, progress, events."""
+"""Claims: an outside worker takes a job, or looks for work."""
 
 from typing import Annotated
 

@@ -67,7 +67,7 @@ async def webhook(call: HttpCall) -> HttpReply:
 
 def _verified(call: HttpCall, source: Source) -> str:
     """Its id. What is not signed is charged to the address that it came from, so what is signed is
-    heard from there all the same.
+    still heard from there.
 
     Raises: Refused UNAUTHORIZED, RATE_LIMITED."""
     try:
