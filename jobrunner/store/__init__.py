@@ -15,10 +15,14 @@ The rules of this room:
 6. What must never happen is forbidden by the file itself, by constraints and triggers, whatever
    our code believes.
 
-The walk of a unit: ``compiling`` turns it into rows, ``writer`` puts it in line, ``batch`` writes
-everything that waits in one transaction. Of a question: ``reader`` puts it in line, ``answers`` and
-``listing`` select. ``opening`` makes sure, before all that, that the file is ours and set as it
-must be; ``fsck`` examines it afterwards.
+A unit's way: ``compiling`` turns it into rows of ``statements``, ``writer`` puts it in line, and
+``batch`` writes everything that waits in one transaction. A question's way: ``reader`` puts it in
+line, and a function of ``jobs``, ``listing``, ``gauges`` or ``features`` selects what ``columns``
+makes of the answer's struct. ``opening`` makes sure, before all that, that the file is ours and set
+as it must be; ``fsck`` examines it afterwards by the sentences in ``invariants``.
+
+To store a field of a job by which jobs are selected: its column in ``schema``, its name in one of
+the lists of ``rows``, its condition in ``listing``.
 
 Deliberately absent: an ORM, a pool, retries of a failed commit, and any opinion about lifecycles.
 """
