@@ -29,7 +29,7 @@ def claim(case: Case[Claim]) -> Verdict:
         return forbidden("claims are for role workflow")
     draft = begin(case, "claim")
     if job.stuck:
-        return _put_aside(job)
+        return _is_stuck(job)
     if pause := job.paused or facts.halted:
         return refusal(pause)
     if job.kind == "queued" and not postponed(draft):
@@ -93,7 +93,7 @@ def _taken(draft: Draft) -> Refused:
     return Refused("JOB_ALREADY_RUNNING", why, run_id=job.run_id or None)
 
 
-def _put_aside(job: Snapshot) -> Refused:
+def _is_stuck(job: Snapshot) -> Refused:
     return Refused("JOB_LOCKED", f"the job is stuck: {job.stuck}", stuck=job.stuck)
 
 

@@ -125,7 +125,7 @@ def set_aside(case: Case[SetAside]) -> Verdict:
     if job.kind == "final":
         return NoOp("ended", job)
     draft = Draft(case, ENGINE, "engine")
-    return _put_aside(draft, message.why)
+    return _make_stuck(draft, message.why)
 
 
 def release(case: Case[Release]) -> Verdict:
@@ -182,7 +182,7 @@ def supersede(case: Case[Supersede]) -> Verdict:
 def aside(draft: Draft, refused: Refused) -> Decision:
     """The engine's own step was refused: no edge is invented, a person is asked. An attempt that
     is over stays over: what it brought is kept, and another one waits for the release."""
-    return _put_aside(_as_it_was(draft.case), f"{refused.code}: {refused.detail}")
+    return _make_stuck(_as_it_was(draft.case), f"{refused.code}: {refused.detail}")
 
 
 def beset(case: Case[Any], fault: PluginFault) -> Verdict:
@@ -190,7 +190,7 @@ def beset(case: Case[Any], fault: PluginFault) -> Verdict:
     missing the job stays where it is, and goes on when the plugin brings it again."""
     draft = _as_it_was(case)
     if not fault.missing:
-        return _put_aside(draft, str(fault))
+        return _make_stuck(draft, str(fault))
     return draft.tear_out() if draft.job != case.job else fault.refusal()
 
 
@@ -210,7 +210,7 @@ def _as_it_was(case: Case[Any]) -> Draft:
     return draft
 
 
-def _put_aside(draft: Draft, why: str) -> Decision:
+def _make_stuck(draft: Draft, why: str) -> Decision:
     draft.decide(stuck=why)
     draft.log("job.put_aside", reason=why)
     return draft.tear_out()

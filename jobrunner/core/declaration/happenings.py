@@ -54,7 +54,7 @@ def _waits_for_person(change: Change) -> bool:
 
 # The most telling first: one commit tells an endpoint one thing.
 OCCASIONS: dict[Happening, Occasion] = {
-    "stuck": Occasion("it was put aside", _got_stuck),
+    "stuck": Occasion("it is stuck", _got_stuck),
     "ended": Occasion(
         "in a final state; heard unasked",
         lambda change: change.came and change.after.kind == "final",
