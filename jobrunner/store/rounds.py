@@ -18,8 +18,8 @@ import anyio
 
 from jobrunner.errors import StorageError
 
-QUIET_TURNS = 3
-TURNS_MAX = 16
+QUIET_TURNS = 6
+TURNS_MAX = 32
 
 Q = TypeVar("Q")
 A = TypeVar("A")

@@ -81,7 +81,8 @@ async def test_a_full_round_waits_for_nobody() -> None:
 async def test_those_who_wait_when_a_round_is_over_gather_too() -> None:
     """Who was just answered asks again at once: the next round is theirs as well."""
     server = Server(turns=8)
-    await all_ask(Rounds(server, MANY, gathers=True), [0, 0, 6, 13])
+    during, just_over = 2 * QUIET_TURNS, QUIET_TURNS + 8 + 2
+    await all_ask(Rounds(server, MANY, gathers=True), [0, 0, during, just_over])
     assert server.rounds == [[0, 1], [2, 3]]
 
 
