@@ -113,6 +113,6 @@ def test_what_stands_beside_a_path_is_in_it() -> None:
 
 
 def test_what_it_tells_to_find_is_found() -> None:
-    (pattern,) = re.findall(r"find jobrunner -name '([^']+)'", DESIGN)
+    (pattern,) = re.findall(r"^find \. -name '([^']+)'", DESIGN, re.MULTILINE)
     found = sorted((ROOT / "jobrunner").rglob(pattern))
     assert len({path.relative_to(ROOT / "jobrunner").parts[0] for path in found}) >= 4

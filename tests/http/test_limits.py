@@ -252,7 +252,7 @@ async def test_under_pressure_callbacks_go_on_and_submissions_are_refused_unread
 
 async def test_too_little_room_on_the_disk(tmp_path: Path) -> None:
     """What is left is for jobs that exist; the log says so once, not for everybody."""
-    limits = Settings(free_disk=2**52)
+    limits = Settings(free_disk=2**52, lag=0)
     registry = definitions(names=("howera",))
     async with opened(tmp_path, limits=limits, registry=registry) as house:
         with anyio.fail_after(20):
