@@ -84,7 +84,7 @@ CORE: tuple[Endpoint, ...] = (
         "/openapi.json",
         "getOpenApi",
         document,
-        "This document",
+        "Show the OpenAPI document",
         {200: dict[str, Any]},
         roles=None,
     ),

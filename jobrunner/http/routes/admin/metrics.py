@@ -55,7 +55,7 @@ ENDPOINTS = (
         "/metrics",
         "getMetrics",
         metrics,
-        "Figures for Prometheus; on this machine without a token",
+        "Show the figures for Prometheus; on this machine without a token",
         {200: TEXT},
         roles=ADMINS,
         local=True,

@@ -260,7 +260,7 @@ ENDPOINTS = (
         "/workflows",
         "listWorkflows",
         list_workflows,
-        "The loaded workflows, and those that were refused",
+        "List the loaded workflows, and those that were refused",
         {200: Workflows},
     ),
     Endpoint(
@@ -268,7 +268,7 @@ ENDPOINTS = (
         "/workflows/{name}",
         "getWorkflow",
         show_workflow,
-        "A declaration, or its picture",
+        "Show the declaration of a workflow, or its picture",
         {200: WorkflowView},
         query=DrawingQuery,
         media=(

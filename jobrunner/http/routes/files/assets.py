@@ -141,7 +141,7 @@ ENDPOINTS = (
         "/jobs/{id}/assets",
         "getJobAssets",
         assets,
-        "Its files, newest first",
+        "List the files of a job, newest first",
         {200: Assets},
         query=FilesQuery,
     ),
@@ -150,19 +150,19 @@ ENDPOINTS = (
         "/assets",
         "listAssets",
         library,
-        "The caller's files over all jobs, newest first; an admin sees everybody's",
+        "List the caller's files over all jobs, newest first; an admin sees everybody's",
         {200: Library},
         query=OwnedPageQuery,
     ),
     Endpoint(
-        "GET", "/assets/{id}", "getAsset", asset, "What is known of a file", {200: AssetEntry}
+        "GET", "/assets/{id}", "getAsset", asset, "Show the record of a file", {200: AssetEntry}
     ),
     Endpoint(
         "DELETE",
         "/assets/{id}",
         "deleteAsset",
         discard,
-        "Delete a file that is no job's",
+        "Delete a file that belongs to no job",
         {204: None},
         roles=OWNERS,
         codes=("ASSET_ATTACHED",),

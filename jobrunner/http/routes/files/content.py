@@ -196,7 +196,7 @@ ENDPOINTS = (
         "/assets/{id}/content",
         "getAssetContent",
         content,
-        "The file, or a range of it",
+        "Download a file, or a range of it",
         {200: ANY_TYPE, 206: ANY_TYPE, 304: None},
         codes=("ASSET_GONE", "RANGE_NOT_SATISFIABLE"),
         media=KINDS,

@@ -61,7 +61,7 @@ ENDPOINTS = (
         "/jobs/{id}/attempts",
         "getAttempts",
         attempts,
-        "What its stages did",
+        "List the attempts of a job, with their errors and log lines",
         {200: AttemptList},
         query=RowsQuery,
     ),

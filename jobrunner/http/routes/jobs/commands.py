@@ -74,7 +74,7 @@ ENDPOINTS = (
         "/jobs/{id}/{command}",
         "commandJob",
         command,
-        "A command that the job's workflow declares",
+        "Carry out a command that the job's workflow declares",
         {200: Job, 202: Job},
         body=Raw,
         shown_body=AnyCommand,

@@ -20,7 +20,7 @@ ENDPOINTS = (
         "/jobs/{id}/explain",
         "explainJob",
         explain,
-        "Why it is not moving",
+        "Explain why a job does not move",
         {200: dict[str, Any]},
     ),
 )

@@ -146,19 +146,26 @@ def _of_many(scope: Scope, verb: str, handler: Handler, summary: str) -> Endpoin
 
 
 ENDPOINTS = (
-    _of_job("/jobs/{id}/pause", "pauseJob", pause_job, "Nothing new starts in this job"),
-    _of_job("/jobs/{id}/resume", "resumeJob", resume_job, "A paused job goes on"),
+    _of_job("/jobs/{id}/pause", "pauseJob", pause_job, "Pause a job: no attempt of it starts"),
+    _of_job("/jobs/{id}/resume", "resumeJob", resume_job, "Let a paused job go on"),
     Endpoint(
         "GET",
         "/admin/pauses",
         "listPauses",
         list_pauses,
-        "The workflows and stages that are paused",
+        "List the paused workflows and stages",
         {200: PauseList},
         roles=ADMINS,
     ),
-    _of_many("workflow", "pause", pausing("workflow"), "No attempt of any of its jobs starts"),
-    _of_many("workflow", "resume", resuming("workflow"), "Its jobs go on"),
-    _of_many("stage", "pause", pausing("stage"), "No attempt of this stage starts"),
-    _of_many("stage", "resume", resuming("stage"), "Its attempts start again"),
+    _of_many(
+        "workflow",
+        "pause",
+        pausing("workflow"),
+        "Pause a workflow: no attempt of any of its jobs starts",
+    ),
+    _of_many("workflow", "resume", resuming("workflow"), "Let the jobs of a paused workflow go on"),
+    _of_many("stage", "pause", pausing("stage"), "Pause a stage: no attempt of it starts"),
+    _of_many(
+        "stage", "resume", resuming("stage"), "Let the attempts of a paused stage start again"
+    ),
 )

@@ -51,7 +51,7 @@ ENDPOINTS = (
         "/jobs/{id}/rerun",
         "rerunJob",
         rerun_job,
-        "A new job from this one, without doing again what still holds",
+        "Create a new job from this one, reusing the results that still hold",
         {201: Job, 200: Job},
         roles=OWNERS,
         body=Again,

@@ -85,7 +85,7 @@ ENDPOINTS = (
         "/jobs/{id}/progress",
         "reportProgress",
         progress,
-        "Progress; an empty body is a heartbeat",
+        "Report progress; an empty body is a heartbeat",
         {200: Job},
         roles=WORKERS,
         body=Progress,

@@ -244,7 +244,7 @@ ENDPOINTS = (
         "/internal/jobs/{id}/status",
         "reportStatus",
         status,
-        "A status event: it has one effect, however often it is sent",
+        "Report a status event; it has one effect, however often it is sent",
         {204: None, 200: EventReplayed},
         roles=WORKERS,
         body=StatusEvent,

@@ -119,7 +119,7 @@ ENDPOINTS = (
         "/webhooks/{source}",
         "hearWebhook",
         webhook,
-        "What a provider says about its work, signed by Standard Webhooks",
+        "Receive a webhook of a provider, signed by Standard Webhooks",
         {200: WebhookHeard},
         roles=None,
         body=Raw,
