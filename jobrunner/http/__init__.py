@@ -1,14 +1,15 @@
 """The door: HTTP in, messages to the actors, snapshots out.
 
 ``routes`` holds one file per feature, in folders by whom it serves: jobs, files, workers, admin and
-pages. Each file has the structs that come in and go out, the handlers, and ``ENDPOINTS``;
+pages. Each file has the structs that come in and go out, and the handlers, each under its route;
 ``routes.table`` is their order. ``frame`` is what all routes share, and knows none of them.
 ``front`` stands before both and decides who may come in when too many want to.
 
 The rules of this room:
 
-1. A route is declared once, as an ``Endpoint``: what can be called, by whom, with what, and what
-   may come back. The server, the OpenAPI document, the 405s and the tests are made from that.
+1. A route is declared once, as the ``Endpoint`` that decorates its handler: what can be called, by
+   whom, with what, and what may come back. The server, the OpenAPI document, the 405s and the tests
+   are made from that.
 2. A handler is a function of one ``HttpCall`` that returns an ``HttpReply`` or raises
    ``errors.Refused``. It reads through ``core.questions.Reader`` and writes through the facade of
    ``actors``. It decides nothing about lifecycles, and it never sees the store.

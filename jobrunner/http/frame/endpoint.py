@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from jobrunner.actors import Facade
 from jobrunner.core.declaration.workflow import Definition
@@ -39,7 +40,10 @@ WITH_BODY = ("BODY_TOO_LARGE", "BODY_TIMEOUT", "UNSUPPORTED_MEDIA_TYPE")
 WITH_PATH = ("NOT_FOUND",)
 WITH_WRITE = ("STORAGE_FULL", "OUTCOME_UNKNOWN", "OVERLOADED", "DRAINING")
 
+# Among the codes of what submits or moves a job: the workflows' own codes go with them.
+DECLARED = "DECLARED"
 SUBMITTING = (
+    DECLARED,
     "INSUFFICIENT_CREDITS",
     "INVALID_PARAMS",
     "UNKNOWN_WORKFLOW",
@@ -50,6 +54,7 @@ SUBMITTING = (
     "JOB_GONE",
 )
 MOVING = (
+    DECLARED,
     "ILLEGAL_TRANSITION",
     "TERMINAL_STATE",
     "JOB_VERSION_CONFLICT",
@@ -163,21 +168,19 @@ class View(Struct, frozen=True, kw_only=True):
 
 
 class Endpoint(Struct, frozen=True):
-    """``roles`` None: no token is asked for. ``body`` None: none is read; ``Raw``: which struct it
-    must be depends on the job, and ``shown_body`` is what the document says instead, or what the
-    fields of ``command`` are. ``empty``
-    allows no body at all, and of a ``plain`` one the bytes are read and nothing is looked at.
-    ``answers`` maps a status to what comes with it: a view, a media type, any JSON (``dict``) or
-    nothing (None). ``codes`` are the refusals beyond those that go without
-    saying, and with ``declared`` those that workflows add. ``streams``: the body is a file of this
-    media type, which the handler reads itself. ``local``: who asks from this machine needs no
-    token."""
+    """A route, which decorates its handler: the handler's name says the operation (``list_jobs``:
+    listJobs), the first line of its docstring the summary.
+
+    ``roles`` None: no token is asked for. ``body`` None: none is read; ``Raw``: the job decides
+    which struct it must be, and ``shown_body`` is what the document says instead, or what the
+    fields of ``command`` are. ``empty`` allows no body at all. The bytes of a ``plain`` body are
+    read and not looked at. ``answers`` maps a status to what comes with it: a view, a media type,
+    any JSON (``dict``) or nothing (None). ``codes`` are the refusals beyond those that any call may
+    get. ``streams``: the body is a file of this media type, which the handler reads itself.
+    ``local``: who asks from this machine needs no token."""
 
     method: Method
     path: str
-    name: str
-    handler: Handler
-    summary: str
     answers: dict[int, type[View] | type[dict[str, Any]] | str | None]
     roles: frozenset[str] | None = ANYBODY
     body: type[Any] | None = None
@@ -188,10 +191,18 @@ class Endpoint(Struct, frozen=True):
     plain: bool = False
     query: type[Query] | None = None
     codes: tuple[str, ...] = ()
-    declared: bool = False
     media: tuple[str, ...] = ()
     local: bool = False
     max_body: int = 0
+    name: str = ""
+    summary: str = ""
+    handler: Handler | None = None
+
+    def __call__(self, handler: Handler) -> "Endpoint":
+        first, *rest = handler.__name__.split("_")
+        name = self.name or first + "".join(word.capitalize() for word in rest)
+        summary = self.summary or (handler.__doc__ or "").partition("\n")[0].rstrip(".")
+        return replace(self, handler=handler, name=name, summary=summary)
 
     @property
     def door(self) -> tuple[str, str]:
@@ -225,7 +236,7 @@ class Endpoint(Struct, frozen=True):
         return self.body is msgspec.Raw
 
     def all_codes(self) -> tuple[str, ...]:
-        codes = [*ALWAYS, *self.codes]
+        codes = [*ALWAYS, *(code for code in self.codes if code != DECLARED)]
         codes += WITH_TOKEN if self.roles is not None else ()
         codes += WITH_BODY if self.takes_a_body else ()
         codes += WITH_PATH if "{" in self.path else ()

@@ -11,7 +11,7 @@ from msgspec.structs import fields
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.bulk import BUILT_IN
 from jobrunner.http.frame.bodies import INTEGER_MAX
-from jobrunner.http.frame.endpoint import JSON, PROBLEM, Body, Endpoint, View, status_of
+from jobrunner.http.frame.endpoint import DECLARED, JSON, PROBLEM, Body, Endpoint, View, status_of
 from jobrunner.http.frame.headers import answered_by, asked_of
 from jobrunner.http.frame.inputs import command_body
 from jobrunner.http.frame.problems import Problem, phrase_of
@@ -268,7 +268,7 @@ def _answer(status: int, kind: Any, media: tuple[str, ...], names: _Names) -> di
 
 def _by_status(endpoint: Endpoint, definitions: list[Definition]) -> dict[int, list[str]]:
     codes = set(endpoint.all_codes())
-    if endpoint.declared:
+    if DECLARED in endpoint.codes:
         codes |= {code for definition in definitions for code in definition.workflow.codes}
     by_status: dict[int, list[str]] = {}
     for code in sorted(codes):

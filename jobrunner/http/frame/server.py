@@ -153,7 +153,8 @@ def _verb(request: web.Request) -> str:
 
 def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
     """One entry of the table as aiohttp wants it."""
-    decoder = _decoder_of(endpoint)
+    decoder, handler = _decoder_of(endpoint), endpoint.handler
+    assert handler is not None, f"{endpoint.path} decorates nothing"
 
     async def served(request: web.Request) -> web.StreamResponse:
         settings = door.settings
@@ -187,7 +188,7 @@ def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
             address,
             leave=_front(request).leave,
         )
-        reply = await endpoint.handler(call)
+        reply = await handler(call)
         if reply.refused is not None:
             request[REFUSED] = reply.refused
         if reply.events is not None and request.method == "GET":

@@ -16,6 +16,7 @@ from jobrunner.http.frame.addresses import link, linked
 from jobrunner.http.frame.bodies import decode
 from jobrunner.http.frame.endpoint import (
     ANYBODY,
+    DECLARED,
     MOVING,
     OWNERS,
     SUBMITTING,
@@ -190,4 +191,6 @@ def _operation(path: str) -> str:
 
 
 def _codes(definition: Definition, command: bool) -> tuple[str, ...]:
-    return (*(MOVING if command else SUBMITTING), *definition.workflow.codes)
+    """The codes of this workflow instead of those of all."""
+    usual = MOVING if command else SUBMITTING
+    return (*(code for code in usual if code != DECLARED), *definition.workflow.codes)

@@ -1,4 +1,4 @@
-"""The table of routes: each module's own endpoints, in one order.
+"""The table of routes: the endpoints of each module, in the order in which they stand there.
 
 The order matters only where two paths match the same address: the first one wins, so ``commands``,
 which takes whatever follows a job's id, comes after everything else that follows one.
@@ -56,7 +56,9 @@ def table_of(door: HttpDoor) -> tuple[Endpoint, ...]:
     return core + tuple(endpoint for endpoint in added if endpoint.door not in TAKEN)
 
 
-async def document(call: HttpCall) -> HttpReply:
+@Endpoint("GET", "/openapi.json", {200: dict[str, Any]}, roles=None)
+async def get_open_api(call: HttpCall) -> HttpReply:
+    """Show the OpenAPI document."""
     return HttpReply(200, _document(call.door))
 
 
@@ -78,17 +80,9 @@ def _loaded(door: HttpDoor) -> list[Definition]:
 
 
 CORE: tuple[Endpoint, ...] = (
-    *(endpoint for module in MODULES for endpoint in module.ENDPOINTS),
-    Endpoint(
-        "GET",
-        "/openapi.json",
-        "getOpenApi",
-        document,
-        "Show the OpenAPI document",
-        {200: dict[str, Any]},
-        roles=None,
-    ),
+    *(one for module in MODULES for one in vars(module).values() if isinstance(one, Endpoint)),
+    get_open_api,
 )
 TAKEN = frozenset(endpoint.door for endpoint in CORE)
 
-__all__ = ["CORE", "TAKEN", "document", "table_of"]
+__all__ = ["CORE", "TAKEN", "get_open_api", "table_of"]

@@ -33,23 +33,6 @@ class DeadLetterEntry(View, frozen=True, kw_only=True):
     hidden: bool
 
 
-async def audit(call: HttpCall) -> HttpReply:
-    query: PageQuery = call.query
-    rows = await call.door.reader.audit(query.limit, key_of(query.cursor))
-    entries = [view_of(AuditEntry, row) for row in rows]
-    return reply(
-        AuditLog(audit=entries, next_cursor=following_cursor([row.id for row in rows], query))
-    )
-
-
-async def dead_letters(call: HttpCall) -> HttpReply:
-    query: DeadLettersQuery = call.query
-    rows = await call.door.reader.dead_letters(query.limit, key_of(query.cursor), query.hidden)
-    entries = [view_of(DeadLetterEntry, row) for row in rows]
-    following = following_cursor([row.id for row in rows], query)
-    return reply(DeadLetters(dead_letters=entries, next_cursor=following))
-
-
 class AuditLog(View, frozen=True, kw_only=True):
     audit: list[AuditEntry]
     next_cursor: str | None
@@ -60,25 +43,22 @@ class DeadLetters(View, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/admin/audit",
-        "getAudit",
-        audit,
-        "List who did what, newest first",
-        {200: AuditLog},
-        roles=ADMINS,
-        query=PageQuery,
-    ),
-    Endpoint(
-        "GET",
-        "/admin/dead-letters",
-        "getDeadLetters",
-        dead_letters,
-        "List the jobs that were given up, for a person to look at",
-        {200: DeadLetters},
-        roles=ADMINS,
-        query=DeadLettersQuery,
-    ),
-)
+@Endpoint("GET", "/admin/audit", {200: AuditLog}, ADMINS, query=PageQuery)
+async def get_audit(call: HttpCall) -> HttpReply:
+    """List who did what, newest first."""
+    query: PageQuery = call.query
+    rows = await call.door.reader.audit(query.limit, key_of(query.cursor))
+    entries = [view_of(AuditEntry, row) for row in rows]
+    return reply(
+        AuditLog(audit=entries, next_cursor=following_cursor([row.id for row in rows], query))
+    )
+
+
+@Endpoint("GET", "/admin/dead-letters", {200: DeadLetters}, ADMINS, query=DeadLettersQuery)
+async def get_dead_letters(call: HttpCall) -> HttpReply:
+    """List the jobs that were given up, for a person to look at."""
+    query: DeadLettersQuery = call.query
+    rows = await call.door.reader.dead_letters(query.limit, key_of(query.cursor), query.hidden)
+    entries = [view_of(DeadLetterEntry, row) for row in rows]
+    following = following_cursor([row.id for row in rows], query)
+    return reply(DeadLetters(dead_letters=entries, next_cursor=following))

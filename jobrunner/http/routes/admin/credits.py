@@ -57,12 +57,16 @@ class Ledger(View, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-async def credits(call: HttpCall) -> HttpReply:
+@Endpoint("GET", "/credits", {200: CreditsView}, query=OwnedQuery)
+async def get_credits(call: HttpCall) -> HttpReply:
+    """Show the credits that the caller can spend."""
     query: OwnedQuery = call.query
     return reply(await _purse(call, owner_of(call, query)))
 
 
-async def credits_history(call: HttpCall) -> HttpReply:
+@Endpoint("GET", "/credits/history", {200: Ledger}, query=OwnedPageQuery)
+async def get_credits_history(call: HttpCall) -> HttpReply:
+    """List the entries of the ledger, newest first."""
     query: OwnedPageQuery = call.query
     user_id = owner_of(call, query)
     rows = await call.door.reader.ledger(user_id, query.limit, key_of(query.cursor))
@@ -72,7 +76,16 @@ async def credits_history(call: HttpCall) -> HttpReply:
     )
 
 
-async def grant(call: HttpCall) -> HttpReply:
+@Endpoint(
+    "POST",
+    "/admin/credits/{user}/grant",
+    {200: Granted},
+    ADMINS,
+    body=GrantOrder,
+    codes=("IDEMPOTENCY_MISMATCH",),
+)
+async def grant_credits(call: HttpCall) -> HttpReply:
+    """Give credits to a user."""
     body: GrantOrder = call.body
     user_id, now = call.path["user"], call.door.clock.now()
     if not any(token.name == user_id for token in await call.door.reader.tokens()):
@@ -89,36 +102,3 @@ async def grant(call: HttpCall) -> HttpReply:
 async def _purse(call: HttpCall, user_id: str) -> CreditsView:
     found = await call.door.reader.credits(user_id)
     return CreditsView(user_id=user_id, balance=found.balance, held=found.held)
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/credits",
-        "getCredits",
-        credits,
-        "Show the credits that the caller can spend",
-        {200: CreditsView},
-        query=OwnedQuery,
-    ),
-    Endpoint(
-        "GET",
-        "/credits/history",
-        "getCreditsHistory",
-        credits_history,
-        "List the entries of the ledger, newest first",
-        {200: Ledger},
-        query=OwnedPageQuery,
-    ),
-    Endpoint(
-        "POST",
-        "/admin/credits/{user}/grant",
-        "grantCredits",
-        grant,
-        "Give credits to a user",
-        {200: Granted},
-        roles=ADMINS,
-        body=GrantOrder,
-        codes=("IDEMPOTENCY_MISMATCH",),
-    ),
-)

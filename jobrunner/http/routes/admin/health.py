@@ -15,21 +15,6 @@ class Alive(View, frozen=True, kw_only=True):
     version: str
 
 
-async def check_db(call: HttpCall) -> HttpReply:
-    faults = await call.door.check_db()
-    return reply(Checked(ok=not faults, faults=faults))
-
-
-async def alive(call: HttpCall) -> HttpReply:
-    return reply(Alive(status="ok", version=call.door.version))
-
-
-async def ready(call: HttpCall) -> HttpReply:
-    checks = dict(await call.door.health())
-    fine = not any(checks.values())
-    return reply(Readiness(ready=fine, checks=checks), 200 if fine else 503)
-
-
 class Readiness(View, frozen=True, kw_only=True):
     """``checks`` says by name what is wrong; an empty text is a check that passed."""
 
@@ -37,34 +22,22 @@ class Readiness(View, frozen=True, kw_only=True):
     checks: dict[str, str]
 
 
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/admin/db/check",
-        "checkDatabase",
-        check_db,
-        "Look for faults in the stored file",
-        {200: Checked},
-        roles=ADMINS,
-        body=NoFields,
-        empty=True,
-    ),
-    Endpoint(
-        "GET",
-        "/healthz",
-        "isAlive",
-        alive,
-        "Tell whether the process answers",
-        {200: Alive},
-        roles=None,
-    ),
-    Endpoint(
-        "GET",
-        "/readyz",
-        "isReady",
-        ready,
-        "Tell whether the service can do its work",
-        {200: Readiness, 503: Readiness},
-        roles=None,
-    ),
-)
+@Endpoint("POST", "/admin/db/check", {200: Checked}, ADMINS, body=NoFields, empty=True)
+async def check_database(call: HttpCall) -> HttpReply:
+    """Look for faults in the stored file."""
+    faults = await call.door.check_db()
+    return reply(Checked(ok=not faults, faults=faults))
+
+
+@Endpoint("GET", "/healthz", {200: Alive}, roles=None)
+async def is_alive(call: HttpCall) -> HttpReply:
+    """Tell whether the process answers."""
+    return reply(Alive(status="ok", version=call.door.version))
+
+
+@Endpoint("GET", "/readyz", {200: Readiness, 503: Readiness}, roles=None)
+async def is_ready(call: HttpCall) -> HttpReply:
+    """Tell whether the service can do its work."""
+    checks = dict(await call.door.health())
+    fine = not any(checks.values())
+    return reply(Readiness(ready=fine, checks=checks), 200 if fine else 503)

@@ -10,7 +10,9 @@ from jobrunner.http.frame.endpoint import ADMINS, Endpoint, HttpCall, HttpDoor, 
 TEXT = "text/plain"
 
 
-async def metrics(call: HttpCall) -> HttpReply:
+@Endpoint("GET", "/metrics", {200: TEXT}, ADMINS, local=True)
+async def get_metrics(call: HttpCall) -> HttpReply:
+    """Show the figures for Prometheus; on this machine without a token."""
     text, kind = call.door.exposition(await readings(call.door))
     return HttpReply(200, text, content_type=kind)
 
@@ -47,17 +49,3 @@ async def readings(door: HttpDoor) -> Readings:
 
 def _age_s(since: int | None, now: int) -> float:
     return max(now - since, 0) / 1000 if since is not None else 0.0
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/metrics",
-        "getMetrics",
-        metrics,
-        "Show the figures for Prometheus; on this machine without a token",
-        {200: TEXT},
-        roles=ADMINS,
-        local=True,
-    ),
-)

@@ -74,23 +74,9 @@ class EndpointEntry(View, frozen=True, kw_only=True):
     due: int
 
 
-async def endpoints(call: HttpCall) -> HttpReply:
-    query: EndpointsQuery = call.query
-    rows = await call.door.reader.endpoints(query.limit, key_of(query.cursor), not query.all)
-    following = cursor_of(rows[-1].id) if len(rows) == query.limit else None
-    return reply(Endpoints(endpoints=[_endpoint(row) for row in rows], next_cursor=following))
-
-
 class Endpoints(View, frozen=True, kw_only=True):
     endpoints: list[EndpointEntry]
     next_cursor: str | None
-
-
-async def secrets(call: HttpCall) -> HttpReply:
-    """Show the secrets that the caller's own endpoints verify with."""
-    shown = reply(Secrets(secrets=call.door.facade.deliveries.secrets_of(call.actor.name)))
-    shown.headers["Cache-Control"] = "no-store"
-    return shown
 
 
 class Secrets(View, frozen=True, kw_only=True):
@@ -99,8 +85,28 @@ class Secrets(View, frozen=True, kw_only=True):
     secrets: list[str]
 
 
-async def of_job(call: HttpCall) -> HttpReply:
-    """List deliveries to the owner's endpoint; an admin also sees the workflow's."""
+@Endpoint("GET", "/admin/endpoints", {200: Endpoints}, ADMINS, query=EndpointsQuery)
+async def list_endpoints(call: HttpCall) -> HttpReply:
+    """List the endpoints that fail or are disabled."""
+    query: EndpointsQuery = call.query
+    rows = await call.door.reader.endpoints(query.limit, key_of(query.cursor), not query.all)
+    following = cursor_of(rows[-1].id) if len(rows) == query.limit else None
+    return reply(Endpoints(endpoints=[_endpoint(row) for row in rows], next_cursor=following))
+
+
+@Endpoint("GET", "/notifications/secret", {200: Secrets}, OWNERS)
+async def get_notify_secret(call: HttpCall) -> HttpReply:
+    """Show the secrets that the caller's endpoints verify notifications with."""
+    shown = reply(Secrets(secrets=call.door.facade.deliveries.secrets_of(call.actor.name)))
+    shown.headers["Cache-Control"] = "no-store"
+    return shown
+
+
+@Endpoint("GET", "/jobs/{id}/deliveries", {200: DeliveryList}, query=DeliveriesQuery)
+async def get_deliveries(call: HttpCall) -> HttpReply:
+    """List the notifications of a job with each try, newest first.
+
+    An owner sees deliveries to its own endpoint; an admin also sees the workflow's."""
     job = await visible_job(call)
     query: DeliveriesQuery = call.query
     owner = None if call.actor.role == "admin" else job.user_id
@@ -108,7 +114,9 @@ async def of_job(call: HttpCall) -> HttpReply:
     return await _page(call, which)
 
 
-async def of_all(call: HttpCall) -> HttpReply:
+@Endpoint("GET", "/admin/deliveries", {200: DeliveryList}, ADMINS, query=AllDeliveriesQuery)
+async def list_deliveries(call: HttpCall) -> HttpReply:
+    """List all deliveries, newest first."""
     query: AllDeliveriesQuery = call.query
     after = key_of(query.cursor)
     which = DeliveryFilter(
@@ -117,7 +125,17 @@ async def of_all(call: HttpCall) -> HttpReply:
     return await _page(call, which)
 
 
+@Endpoint(
+    "POST",
+    "/jobs/{id}/deliveries/{delivery}/redeliver",
+    {202: DeliveryEntry},
+    OWNERS,
+    body=NoFields,
+    empty=True,
+    codes=("ENDPOINT_DISABLED",),
+)
 async def redeliver_own(call: HttpCall) -> HttpReply:
+    """Deliver a notification again, under the same id."""
     job = await visible_job(call)
     found = await _delivery(call)
     others = call.actor.role != "admin" and found.owner != call.actor.name
@@ -126,12 +144,25 @@ async def redeliver_own(call: HttpCall) -> HttpReply:
     return await _again(call, found)
 
 
+@Endpoint(
+    "POST",
+    "/admin/deliveries/{id}/redeliver",
+    {202: DeliveryEntry},
+    ADMINS,
+    body=NoFields,
+    empty=True,
+    codes=("ENDPOINT_DISABLED",),
+)
 async def redeliver(call: HttpCall) -> HttpReply:
+    """Deliver a notification again, under the same id."""
     return await _again(call, await _delivery(call))
 
 
-async def enable(call: HttpCall) -> HttpReply:
-    """Enable an endpoint; deliveries that were held back go out now."""
+@Endpoint(
+    "POST", "/admin/endpoints/{id}/enable", {200: EndpointEntry}, ADMINS, body=NoFields, empty=True
+)
+async def enable_endpoint(call: HttpCall) -> HttpReply:
+    """Deliver to an endpoint again, also what was held back."""
     text = call.path["id"]
     key = int(text) if text.isdecimal() and len(text) < 16 else 0
     rows = await call.door.reader.endpoints(1, key + 1, troubled=False)
@@ -204,80 +235,3 @@ def _endpoint(row: EndpointRow) -> EndpointEntry:
 def bare(url: str) -> str:
     """Without its query, in which receivers like to have a secret."""
     return url.partition("?")[0]
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/jobs/{id}/deliveries",
-        "getDeliveries",
-        of_job,
-        "List the notifications of a job with each try, newest first",
-        {200: DeliveryList},
-        query=DeliveriesQuery,
-    ),
-    Endpoint(
-        "POST",
-        "/jobs/{id}/deliveries/{delivery}/redeliver",
-        "redeliverOwn",
-        redeliver_own,
-        "Deliver a notification again, under the same id",
-        {202: DeliveryEntry},
-        roles=OWNERS,
-        body=NoFields,
-        empty=True,
-        codes=("ENDPOINT_DISABLED",),
-    ),
-    Endpoint(
-        "GET",
-        "/notifications/secret",
-        "getNotifySecret",
-        secrets,
-        "Show the secrets that the caller's endpoints verify notifications with",
-        {200: Secrets},
-        roles=OWNERS,
-    ),
-    Endpoint(
-        "GET",
-        "/admin/deliveries",
-        "listDeliveries",
-        of_all,
-        "List all deliveries, newest first",
-        {200: DeliveryList},
-        roles=ADMINS,
-        query=AllDeliveriesQuery,
-    ),
-    Endpoint(
-        "POST",
-        "/admin/deliveries/{id}/redeliver",
-        "redeliver",
-        redeliver,
-        "Deliver a notification again, under the same id",
-        {202: DeliveryEntry},
-        roles=ADMINS,
-        body=NoFields,
-        empty=True,
-        codes=("ENDPOINT_DISABLED",),
-    ),
-    Endpoint(
-        "GET",
-        "/admin/endpoints",
-        "listEndpoints",
-        endpoints,
-        "List the endpoints that fail or are disabled",
-        {200: Endpoints},
-        roles=ADMINS,
-        query=EndpointsQuery,
-    ),
-    Endpoint(
-        "POST",
-        "/admin/endpoints/{id}/enable",
-        "enableEndpoint",
-        enable,
-        "Deliver to an endpoint again, also what was held back",
-        {200: EndpointEntry},
-        roles=ADMINS,
-        body=NoFields,
-        empty=True,
-    ),
-)

@@ -63,13 +63,22 @@ class TokenEntry(View, frozen=True, kw_only=True):
     token: str | UnsetType = UNSET
 
 
-async def tokens(call: HttpCall) -> HttpReply:
+class Tokens(View, frozen=True, kw_only=True):
+    tokens: list[TokenEntry]
+
+
+@Endpoint("GET", "/admin/tokens", {200: Tokens}, ADMINS)
+async def list_tokens(call: HttpCall) -> HttpReply:
+    """List the tokens, without their secrets."""
     found = await call.door.reader.tokens()
     return reply(Tokens(tokens=[_token_entry(token) for token in found]))
 
 
-async def new_token(call: HttpCall) -> HttpReply:
-    """The token itself is in this answer and nowhere else."""
+@Endpoint(
+    "POST", "/admin/tokens", {201: TokenEntry}, ADMINS, body=TokenOrder, codes=("UNKNOWN_WORKFLOW",)
+)
+async def create_token(call: HttpCall) -> HttpReply:
+    """Create a token; its secret is shown this once."""
     body: TokenOrder = call.body
     entry = await _made(call, body.name, body.role, _end(call, body), workflows=_bound(call, body))
     if body.role == "user":
@@ -77,8 +86,9 @@ async def new_token(call: HttpCall) -> HttpReply:
     return reply(entry, 201)
 
 
+@Endpoint("POST", "/admin/tokens/{id}/rotate", {201: TokenEntry}, ADMINS, body=Rotation, empty=True)
 async def rotate_token(call: HttpCall) -> HttpReply:
-    """A new one of the same name and role; the old ones end a little later."""
+    """Replace a token, or all of a name; the old ones end a little later."""
     body: Rotation = call.body
     now = call.door.clock.now()
     old = replaced(await call.door.reader.tokens(), call.path["id"], now)
@@ -91,8 +101,9 @@ async def rotate_token(call: HttpCall) -> HttpReply:
     return reply(made, 201)
 
 
+@Endpoint("DELETE", "/admin/tokens/{id}", {204: None}, ADMINS)
 async def revoke_token(call: HttpCall) -> HttpReply:
-    """By token id, or by name: then all of that name."""
+    """Revoke a token by its id, or all of a name."""
     which, now = call.path["id"], call.door.clock.now()
     await call.door.facade.write(RevokeToken(which, now, call.actor.name))
     call.door.keyring.forget()
@@ -160,51 +171,3 @@ async def _open_account(call: HttpCall, body: TokenOrder) -> None:
 
 def _token_entry(token: Token, secret: str | UnsetType = UNSET) -> TokenEntry:
     return view_of(TokenEntry, token, token=secret)
-
-
-class Tokens(View, frozen=True, kw_only=True):
-    tokens: list[TokenEntry]
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/admin/tokens",
-        "listTokens",
-        tokens,
-        "List the tokens, without their secrets",
-        {200: Tokens},
-        roles=ADMINS,
-    ),
-    Endpoint(
-        "POST",
-        "/admin/tokens",
-        "createToken",
-        new_token,
-        "Create a token; its secret is shown this once",
-        {201: TokenEntry},
-        roles=ADMINS,
-        body=TokenOrder,
-        codes=("UNKNOWN_WORKFLOW",),
-    ),
-    Endpoint(
-        "POST",
-        "/admin/tokens/{id}/rotate",
-        "rotateToken",
-        rotate_token,
-        "Replace a token, or all of a name; the old ones end a little later",
-        {201: TokenEntry},
-        roles=ADMINS,
-        body=Rotation,
-        empty=True,
-    ),
-    Endpoint(
-        "DELETE",
-        "/admin/tokens/{id}",
-        "revokeToken",
-        revoke_token,
-        "Revoke a token by its id, or all of a name",
-        {204: None},
-        roles=ADMINS,
-    ),
-)

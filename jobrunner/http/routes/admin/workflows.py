@@ -125,7 +125,9 @@ class Workflows(View, frozen=True, kw_only=True):
     refused: list[RefusedWorkflow]
 
 
+@Endpoint("GET", "/workflows", {200: Workflows})
 async def list_workflows(call: HttpCall) -> HttpReply:
+    """List the loaded workflows, and those that were refused."""
     definitions = call.door.facade.definitions
     loaded = [definitions.current(name) for name in sorted(definitions.names())]
     entries = [
@@ -145,8 +147,15 @@ async def list_workflows(call: HttpCall) -> HttpReply:
     return reply(Workflows(workflows=entries, refused=refused))
 
 
-async def show_workflow(call: HttpCall) -> HttpReply:
-    """The declaration, or its picture."""
+@Endpoint(
+    "GET",
+    "/workflows/{name}",
+    {200: WorkflowView},
+    query=DrawingQuery,
+    media=("text/plain", "image/svg+xml"),
+)
+async def get_workflow(call: HttpCall) -> HttpReply:
+    """Show the declaration of a workflow, or its picture."""
     query: DrawingQuery = call.query
     name = call.path["name"]
     definition = call.door.facade.definitions.current(name)
@@ -252,28 +261,3 @@ def _command(definition: Definition, command: Command) -> CommandView:
         roles=list(command.roles),
         fields_schema=fields,
     )
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/workflows",
-        "listWorkflows",
-        list_workflows,
-        "List the loaded workflows, and those that were refused",
-        {200: Workflows},
-    ),
-    Endpoint(
-        "GET",
-        "/workflows/{name}",
-        "getWorkflow",
-        show_workflow,
-        "Show the declaration of a workflow, or its picture",
-        {200: WorkflowView},
-        query=DrawingQuery,
-        media=(
-            "text/plain",
-            "image/svg+xml",
-        ),
-    ),
-)

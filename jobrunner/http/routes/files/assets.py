@@ -29,9 +29,21 @@ class FilesQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cursor: Cursor | None = None
 
 
-async def library(call: HttpCall) -> HttpReply:
-    """Files over all jobs, newest first. An admin who names nobody sees everybody's; a worker sees
-    those of whose job it holds, where the stage that it stands in for would."""
+class Assets(View, frozen=True, kw_only=True):
+    assets: list[AssetEntry]
+    next_cursor: str | None
+
+
+class Library(View, frozen=True, kw_only=True):
+    assets: list[AssetEntry]
+    next_cursor: str | None
+
+
+@Endpoint("GET", "/assets", {200: Library}, query=OwnedPageQuery)
+async def list_assets(call: HttpCall) -> HttpReply:
+    """List the caller's files over all jobs, newest first; an admin sees everybody's.
+
+    A worker sees those of whose job it holds, where the stage that it stands in for would."""
     query: OwnedPageQuery = call.query
     everybody = call.actor.role == "admin" and query.user_id is None
     if query.user_id is not None and await works_with_library(call, query.user_id):
@@ -43,12 +55,16 @@ async def library(call: HttpCall) -> HttpReply:
     return reply(Library(assets=asset_entries(call, rows), next_cursor=following))
 
 
-async def asset(call: HttpCall) -> HttpReply:
+@Endpoint("GET", "/assets/{id}", {200: AssetEntry})
+async def get_asset(call: HttpCall) -> HttpReply:
+    """Show the record of a file."""
     row = await own_asset(call)
     return reply(asset_entry(call, row.asset, row.job_id))
 
 
-async def assets(call: HttpCall) -> HttpReply:
+@Endpoint("GET", "/jobs/{id}/assets", {200: Assets}, query=FilesQuery)
+async def get_job_assets(call: HttpCall) -> HttpReply:
+    """List the files of a job, newest first."""
     query: FilesQuery = call.query
     job = await visible_job(call)
     rows = await call.door.reader.job_assets(job.id, query.limit, key_of(query.cursor))
@@ -111,8 +127,9 @@ def _is_claimed_by(job: Snapshot, definition: Definition | None, actor: Actor) -
     return definition.states[job.status].library
 
 
-async def discard(call: HttpCall) -> HttpReply:
-    """Delete a file that is no job's."""
+@Endpoint("DELETE", "/assets/{id}", {204: None}, OWNERS, codes=("ASSET_ATTACHED",))
+async def delete_asset(call: HttpCall) -> HttpReply:
+    """Delete a file that belongs to no job."""
     row = await own_asset(call)
     if not (call.actor.role == "admin" or row.user_id == call.actor.name):
         raise Refused("FORBIDDEN", "deleting a file is for its owner or an admin")
@@ -123,48 +140,3 @@ async def discard(call: HttpCall) -> HttpReply:
     now = call.door.clock.now()
     await call.door.facade.deletions.unshelve(Unshelve(row.asset.id, folder, now, call.actor.name))
     return HttpReply(204)
-
-
-class Assets(View, frozen=True, kw_only=True):
-    assets: list[AssetEntry]
-    next_cursor: str | None
-
-
-class Library(View, frozen=True, kw_only=True):
-    assets: list[AssetEntry]
-    next_cursor: str | None
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/jobs/{id}/assets",
-        "getJobAssets",
-        assets,
-        "List the files of a job, newest first",
-        {200: Assets},
-        query=FilesQuery,
-    ),
-    Endpoint(
-        "GET",
-        "/assets",
-        "listAssets",
-        library,
-        "List the caller's files over all jobs, newest first; an admin sees everybody's",
-        {200: Library},
-        query=OwnedPageQuery,
-    ),
-    Endpoint(
-        "GET", "/assets/{id}", "getAsset", asset, "Show the record of a file", {200: AssetEntry}
-    ),
-    Endpoint(
-        "DELETE",
-        "/assets/{id}",
-        "deleteAsset",
-        discard,
-        "Delete a file that belongs to no job",
-        {204: None},
-        roles=OWNERS,
-        codes=("ASSET_ATTACHED",),
-    ),
-)

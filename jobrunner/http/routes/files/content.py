@@ -21,7 +21,7 @@ from jobrunner.files.library import inside, is_absent
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply
 from jobrunner.http.frame.streaming import ANY_TYPE
-from jobrunner.http.routes.files.assets import discard, own_asset, works_with_library
+from jobrunner.http.routes.files.assets import own_asset
 
 BLOCK = 256 * 1024
 RANGE = re.compile(r"bytes=\s*([0-9]{0,18})-([0-9]{0,18})\s*")
@@ -55,8 +55,15 @@ LOCKED_DOWN = {
 }
 
 
-async def content(call: HttpCall) -> HttpReply:
-    """The file, or the range of it that was asked for."""
+@Endpoint(
+    "GET",
+    "/assets/{id}/content",
+    {200: ANY_TYPE, 206: ANY_TYPE, 304: None},
+    codes=("ASSET_GONE", "RANGE_NOT_SATISFIABLE"),
+    media=KINDS,
+)
+async def get_asset_content(call: HttpCall) -> HttpReply:
+    """Download a file, or a range of it."""
     row = await own_asset(call)
     size, headers = await _found(call, row), _headers(row)
     if "ETag" in headers and _seen(call, headers["ETag"]):
@@ -185,20 +192,3 @@ def _opened(path: Path, first: int) -> BinaryIO:
         raise
     file.seek(first)
     return file
-
-
-__all__ = ["content", "discard", "own_asset", "works_with_library"]
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/assets/{id}/content",
-        "getAssetContent",
-        content,
-        "Download a file, or a range of it",
-        {200: ANY_TYPE, 206: ANY_TYPE, 304: None},
-        codes=("ASSET_GONE", "RANGE_NOT_SATISFIABLE"),
-        media=KINDS,
-    ),
-)

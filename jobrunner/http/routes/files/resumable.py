@@ -86,8 +86,9 @@ class UploadView(View, frozen=True, kw_only=True):
     expires_at: str
 
 
-async def options(call: HttpCall) -> HttpReply:
-    """List the abilities of this server."""
+@Endpoint("OPTIONS", "/uploads", {204: None}, roles=None)
+async def get_upload_options(call: HttpCall) -> HttpReply:
+    """List the abilities of resumable uploads."""
     headers = {
         "Tus-Resumable": VERSION,
         "Tus-Version": VERSION,
@@ -98,9 +99,19 @@ async def options(call: HttpCall) -> HttpReply:
     return HttpReply(204, headers=headers)
 
 
+@Endpoint(
+    "POST",
+    "/jobs/{id}/uploads",
+    {201: None},
+    OWNERS,
+    streams=PIECE,
+    codes=(*MOVING, *TAKING, "QUOTA_EXCEEDED"),
+)
 @spoken
-async def create_for_job(call: HttpCall) -> HttpReply:
-    """Announce a file for a job, perhaps with its first piece."""
+async def create_job_upload(call: HttpCall) -> HttpReply:
+    """Announce a file for a job, to be sent in pieces (tus 1.0.0).
+
+    The request may bring the first piece."""
     check_version(call)
     job, definition = await governed_job(call)
     told = metadata_in(call.headers.get("Upload-Metadata", ""))
@@ -109,9 +120,17 @@ async def create_for_job(call: HttpCall) -> HttpReply:
     return await _create(call, order)
 
 
+@Endpoint(
+    "POST",
+    "/uploads",
+    {201: None},
+    streams=PIECE,
+    query=AnnounceQuery,
+    codes=(*MOVING, *TAKING, "QUOTA_EXCEEDED"),
+)
 @spoken
-async def create(call: HttpCall) -> HttpReply:
-    """The same for a file before its job."""
+async def create_upload(call: HttpCall) -> HttpReply:
+    """Announce a file before its job; with job_id, for the attempt of a worker."""
     check_version(call)
     query: AnnounceQuery = call.query
     told = metadata_in(call.headers.get("Upload-Metadata", ""))
@@ -122,9 +141,15 @@ async def create(call: HttpCall) -> HttpReply:
     return await _create(call, announced(call, told, call.door.settings.max_upload))
 
 
+@Endpoint(
+    "GET",
+    "/uploads/{id}",
+    {200: UploadView},
+    codes=(*MOVING, *TAKING, "STORAGE_FULL", "OUTCOME_UNKNOWN", "OVERLOADED"),
+)
 @spoken
-async def show(call: HttpCall) -> HttpReply:
-    """How far it has come; the same in headers, for HEAD."""
+async def get_upload(call: HttpCall) -> HttpReply:
+    """Show how far an upload has come; HEAD has the same in headers."""
     order = _own(call)
     offset = await _offset(call, order)
     if offset == order.length and not order.asset_id:
@@ -149,9 +174,10 @@ async def show(call: HttpCall) -> HttpReply:
     return shown
 
 
+@Endpoint("PATCH", "/uploads/{id}", {204: None}, streams=PIECE, codes=(*MOVING, *TAKING))
 @spoken
-async def append(call: HttpCall) -> HttpReply:
-    """The next piece."""
+async def continue_upload(call: HttpCall) -> HttpReply:
+    """Send the next piece; the last one makes the upload an asset."""
     check_version(call)
     order = _own(call)
     check_piece(call)
@@ -165,9 +191,12 @@ async def append(call: HttpCall) -> HttpReply:
     return HttpReply(204, headers=progress_headers(call, order, offset))
 
 
+@Endpoint("DELETE", "/uploads/{id}", {204: None}, codes=RESUMING)
 @spoken
-async def end(call: HttpCall) -> HttpReply:
-    """Give up an upload; a file that it became stays."""
+async def end_upload(call: HttpCall) -> HttpReply:
+    """Give up an upload.
+
+    A file that it became stays."""
     check_version(call)
     order = _own(call)
     with call.door.arrivals.alone(order.id):
@@ -312,70 +341,3 @@ def _own(call: HttpCall) -> AnnouncedFile:
     if not mine or order.expires_at <= call.door.clock.now():
         raise Refused("NOT_FOUND", f"there is no upload {call.path['id']}")
     return order
-
-
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/jobs/{id}/uploads",
-        "createJobUpload",
-        create_for_job,
-        "Announce a file for a job, to be sent in pieces (tus 1.0.0)",
-        {201: None},
-        roles=OWNERS,
-        streams=PIECE,
-        codes=(*MOVING, *TAKING, "QUOTA_EXCEEDED"),
-        declared=True,
-    ),
-    Endpoint(
-        "POST",
-        "/uploads",
-        "createUpload",
-        create,
-        "Announce a file before its job; with job_id, for the attempt of a worker",
-        {201: None},
-        streams=PIECE,
-        query=AnnounceQuery,
-        codes=(*MOVING, *TAKING, "QUOTA_EXCEEDED"),
-        declared=True,
-    ),
-    Endpoint(
-        "OPTIONS",
-        "/uploads",
-        "getUploadOptions",
-        options,
-        "List the abilities of resumable uploads",
-        {204: None},
-        roles=None,
-    ),
-    Endpoint(
-        "GET",
-        "/uploads/{id}",
-        "getUpload",
-        show,
-        "Show how far an upload has come; HEAD has the same in headers",
-        {200: UploadView},
-        codes=(*MOVING, *TAKING, "STORAGE_FULL", "OUTCOME_UNKNOWN", "OVERLOADED"),
-        declared=True,
-    ),
-    Endpoint(
-        "PATCH",
-        "/uploads/{id}",
-        "continueUpload",
-        append,
-        "Send the next piece; the last one makes the upload an asset",
-        {204: None},
-        streams=PIECE,
-        codes=(*MOVING, *TAKING),
-        declared=True,
-    ),
-    Endpoint(
-        "DELETE",
-        "/uploads/{id}",
-        "endUpload",
-        end,
-        "Give up an upload",
-        {204: None},
-        codes=RESUMING,
-    ),
-)

@@ -5,6 +5,7 @@ from base64 import b64decode, b64encode
 from binascii import Error
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
+from functools import wraps
 from typing import Any
 
 from msgspec.structs import replace
@@ -46,6 +47,7 @@ class Checksum:
 def spoken(handler: Handler) -> Handler:
     """In this protocol every answer names its version, refusals included."""
 
+    @wraps(handler)
     async def answered(call: HttpCall) -> HttpReply:
         try:
             said = await handler(call)

@@ -68,8 +68,25 @@ class SendQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run_id: Word | None = None
 
 
-async def upload(call: HttpCall) -> HttpReply:
-    """``PUT /jobs/{id}/upload``: a file for a job."""
+class UploadQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``name`` is what the file is called; what of it cannot stand in a path is replaced.
+    ``upload`` says which of the files that the workflow takes this is (default: the first)."""
+
+    name: Annotated[str, Meta(max_length=1024)] = ""
+    upload: Annotated[str, Meta(max_length=64)] = ""
+
+
+@Endpoint(
+    "PUT",
+    "/jobs/{id}/upload",
+    {200: Job},
+    OWNERS,
+    streams=ANY_TYPE,
+    query=UploadQuery,
+    codes=(*MOVING, *ARRIVING),
+)
+async def upload_file(call: HttpCall) -> HttpReply:
+    """Send a file for a job in one request; the body is the file."""
     query: UploadQuery = call.query
     stream: Stream = call.stream
     job, definition = await governed_job(call)
@@ -87,8 +104,17 @@ async def upload(call: HttpCall) -> HttpReply:
     return reply_answer(call, answer, 200)
 
 
-async def shelve(call: HttpCall) -> HttpReply:
-    """``POST /assets``: a file before its job."""
+@Endpoint(
+    "POST",
+    "/assets",
+    {201: AssetEntry},
+    OWNERS,
+    streams=ANY_TYPE,
+    query=ShelfQuery,
+    codes=("DIGEST_MISMATCH", "ALREADY_EXISTS"),
+)
+async def create_asset(call: HttpCall) -> HttpReply:
+    """Send a file before its job; the body is the file."""
     query: UploadQuery = call.query
     stream: Stream = call.stream
     _ = stream.media_type
@@ -103,8 +129,17 @@ async def shelve(call: HttpCall) -> HttpReply:
     return shown
 
 
-async def send(call: HttpCall) -> HttpReply:
-    """``POST /jobs/{id}/assets``: a worker's file for the attempt that it works on."""
+@Endpoint(
+    "POST",
+    "/jobs/{id}/assets",
+    {201: AssetEntry},
+    WORKERS,
+    streams=ANY_TYPE,
+    query=SendQuery,
+    codes=(*MOVING, "DIGEST_MISMATCH", "QUOTA_EXCEEDED"),
+)
+async def send_asset(call: HttpCall) -> HttpReply:
+    """Send a file for the attempt that a worker works on; the body is the file."""
     query: SendQuery = call.query
     stream: Stream = call.stream
     job, definition = await governed_job(call)
@@ -331,53 +366,3 @@ def _asset(call: HttpCall, asset_id: str, asset_type: str, placed: Placed) -> As
         sha256=placed.sha256,
         created_at=call.door.clock.now(),
     )
-
-
-class UploadQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``name`` is what the file is called; what of it cannot stand in a path is replaced.
-    ``upload`` says which of the files that the workflow takes this is (default: the first)."""
-
-    name: Annotated[str, Meta(max_length=1024)] = ""
-    upload: Annotated[str, Meta(max_length=64)] = ""
-
-
-ENDPOINTS = (
-    Endpoint(
-        "PUT",
-        "/jobs/{id}/upload",
-        "uploadFile",
-        upload,
-        "Send a file for a job in one request; the body is the file",
-        {200: Job},
-        roles=OWNERS,
-        streams=ANY_TYPE,
-        query=UploadQuery,
-        codes=(*MOVING, *ARRIVING),
-        declared=True,
-    ),
-    Endpoint(
-        "POST",
-        "/jobs/{id}/assets",
-        "sendAsset",
-        send,
-        "Send a file for the attempt that a worker works on; the body is the file",
-        {201: AssetEntry},
-        roles=WORKERS,
-        streams=ANY_TYPE,
-        query=SendQuery,
-        codes=(*MOVING, "DIGEST_MISMATCH", "QUOTA_EXCEEDED"),
-        declared=True,
-    ),
-    Endpoint(
-        "POST",
-        "/assets",
-        "createAsset",
-        shelve,
-        "Send a file before its job; the body is the file",
-        {201: AssetEntry},
-        roles=OWNERS,
-        streams=ANY_TYPE,
-        query=ShelfQuery,
-        codes=("DIGEST_MISMATCH", "ALREADY_EXISTS"),
-    ),
-)

@@ -37,7 +37,15 @@ class ArtifactValue(View, frozen=True, kw_only=True):
     versions: list[ArtifactVersion]
 
 
-async def show_artifact(call: HttpCall) -> HttpReply:
+@Endpoint(
+    "GET",
+    "/jobs/{id}/artifacts/{name}",
+    {200: ArtifactValue},
+    query=ArtifactQuery,
+    codes=("JOB_LOCKED",),
+)
+async def get_artifact(call: HttpCall) -> HttpReply:
+    """Show an artifact in one version, and list its versions."""
     query: ArtifactQuery = call.query
     job, name = await visible_job(call), call.path["name"]
     view = await call.door.reader.artifact(job.id, name, query.version)
@@ -62,8 +70,9 @@ async def show_artifact(call: HttpCall) -> HttpReply:
     )
 
 
+@Endpoint("PUT", "/jobs/{id}/artifacts/{name}", {200: Job}, body=ArtifactEdit, codes=MOVING)
 async def edit_artifact(call: HttpCall) -> HttpReply:
-    """A person's new version."""
+    """Write a new version of an artifact."""
     body: ArtifactEdit = call.body
     await _check_size(call)
     version = expected_version(call, body.expected_version)
@@ -81,28 +90,3 @@ async def _check_size(call: HttpCall) -> None:
     most = max(most, declared.max_size if declared else 0)
     if size > most:
         raise too_large(most)
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/jobs/{id}/artifacts/{name}",
-        "getArtifact",
-        show_artifact,
-        "Show an artifact in one version, and list its versions",
-        {200: ArtifactValue},
-        query=ArtifactQuery,
-        codes=("JOB_LOCKED",),
-    ),
-    Endpoint(
-        "PUT",
-        "/jobs/{id}/artifacts/{name}",
-        "editArtifact",
-        edit_artifact,
-        "Write a new version of an artifact",
-        {200: Job},
-        body=ArtifactEdit,
-        codes=MOVING,
-        declared=True,
-    ),
-)

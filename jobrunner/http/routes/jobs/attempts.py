@@ -21,7 +21,14 @@ class AttemptEntry(View, frozen=True, kw_only=True):
     log: list[str]
 
 
-async def attempts(call: HttpCall) -> HttpReply:
+class AttemptList(View, frozen=True, kw_only=True):
+    attempts: list[AttemptEntry]
+    next_cursor: str | None
+
+
+@Endpoint("GET", "/jobs/{id}/attempts", {200: AttemptList}, query=RowsQuery)
+async def get_attempts(call: HttpCall) -> HttpReply:
+    """List the attempts of a job, with their errors and log lines."""
     job = await visible_job(call)
     query: RowsQuery = call.query
     found = await call.door.reader.attempts(job.id, query.limit, key_of(query.cursor) or 0)
@@ -29,11 +36,6 @@ async def attempts(call: HttpCall) -> HttpReply:
     whole = call.actor.role == "admin"
     entries = [attempt_entry(attempt, whole) for attempt in found]
     return reply(AttemptList(attempts=entries, next_cursor=following))
-
-
-class AttemptList(View, frozen=True, kw_only=True):
-    attempts: list[AttemptEntry]
-    next_cursor: str | None
 
 
 def attempt_entry(attempt: Attempt, whole: bool = False) -> AttemptEntry:
@@ -53,16 +55,3 @@ def attempt_entry(attempt: Attempt, whole: bool = False) -> AttemptEntry:
         ended_at=text_or_none(attempt.ended_at),
         log=[*attempt.log, *told],
     )
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/jobs/{id}/attempts",
-        "getAttempts",
-        attempts,
-        "List the attempts of a job, with their errors and log lines",
-        {200: AttemptList},
-        query=RowsQuery,
-    ),
-)

@@ -138,8 +138,13 @@ class ForeseenBulk(View, frozen=True, kw_only=True):
     jobs: list[ForeseenJob]
 
 
-async def order(call: HttpCall) -> HttpReply:
-    """A few are done when this answers; more are begun, and are done whatever happens."""
+@Endpoint(
+    "POST", "/admin/bulk", {200: ForeseenBulk, 201: BulkView, 202: BulkView}, ADMINS, body=BulkOrder
+)
+async def order_bulk(call: HttpCall) -> HttpReply:
+    """Carry out one command for many jobs; with dry_run, show what it would do.
+
+    A few are done when this answers; more are begun, and are done whatever happens."""
     body: BulkOrder = call.body
     _check_command(call, body)
     job_ids = await _chosen(call, body)
@@ -156,13 +161,17 @@ async def order(call: HttpCall) -> HttpReply:
     return HttpReply(status, encode(shown), {"Location": link(call, f"/admin/bulk/{bulk.id}")})
 
 
-async def show(call: HttpCall) -> HttpReply:
+@Endpoint("GET", "/admin/bulk/{id}", {200: BulkView}, ADMINS, query=PageQuery)
+async def get_bulk(call: HttpCall) -> HttpReply:
+    """Show how far a bulk is, and what failed."""
     query: PageQuery = call.query
     bulk = await call.door.facade.bulks.found(call.path["id"])
     return reply(await _shown(call, bulk, query.limit, key_of(query.cursor)))
 
 
-async def abort(call: HttpCall) -> HttpReply:
+@Endpoint("DELETE", "/admin/bulk/{id}", {200: BulkView}, ADMINS)
+async def abort_bulk(call: HttpCall) -> HttpReply:
+    """Stop a bulk; what is done stays done."""
     bulk = await call.door.facade.bulks.abort(call.path["id"], call.actor)
     return reply(await _shown(call, bulk, SHOWN_MAX, None))
 
@@ -261,36 +270,3 @@ async def _shown(call: HttpCall, bulk: Bulk, limit: int, after: int | None) -> B
         ],
         next_cursor=cursor_of(following),
     )
-
-
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/admin/bulk",
-        "orderBulk",
-        order,
-        "Carry out one command for many jobs; with dry_run, show what it would do",
-        {200: ForeseenBulk, 201: BulkView, 202: BulkView},
-        roles=ADMINS,
-        body=BulkOrder,
-    ),
-    Endpoint(
-        "GET",
-        "/admin/bulk/{id}",
-        "getBulk",
-        show,
-        "Show how far a bulk is, and what failed",
-        {200: BulkView},
-        roles=ADMINS,
-        query=PageQuery,
-    ),
-    Endpoint(
-        "DELETE",
-        "/admin/bulk/{id}",
-        "abortBulk",
-        abort,
-        "Stop a bulk; what is done stays done",
-        {200: BulkView},
-        roles=ADMINS,
-    ),
-)

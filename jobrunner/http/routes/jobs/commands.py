@@ -20,7 +20,17 @@ class AnyCommand(Reasoned, frozen=True, kw_only=True, forbid_unknown_fields=True
     expected_version: Version | None = None
 
 
-async def command(call: HttpCall) -> HttpReply:
+@Endpoint(
+    "POST",
+    "/jobs/{id}/{command}",
+    {200: Job, 202: Job},
+    body=Raw,
+    shown_body=AnyCommand,
+    empty=True,
+    codes=MOVING,
+)
+async def command_job(call: HttpCall) -> HttpReply:
+    """Carry out a command that the job's workflow declares."""
     job, definition = await governed_job(call)
     name = call.path["command"]
     declared = definition.commands.get(name)
@@ -53,12 +63,20 @@ async def _do(
     return reply_answer(call, await call.door.facade.ask(job.id, message))
 
 
-async def stop(call: HttpCall) -> HttpReply:
+@Endpoint(
+    "POST", "/admin/jobs/{id}/stop", {200: Job}, ADMINS, body=Reasoned, empty=True, codes=MOVING
+)
+async def stop_job(call: HttpCall) -> HttpReply:
+    """End the running attempt as a permanent failure."""
     body: Reasoned = call.body
     return reply_answer(call, await _ask(call, Stop(call.actor, body.reason)), 200)
 
 
-async def release(call: HttpCall) -> HttpReply:
+@Endpoint(
+    "POST", "/admin/jobs/{id}/release", {200: Job}, ADMINS, body=Reasoned, empty=True, codes=MOVING
+)
+async def release_job(call: HttpCall) -> HttpReply:
+    """Let a stuck job go on."""
     body: Reasoned = call.body
     return reply_answer(call, await _ask(call, Release(call.actor, body.reason)), 200)
 
@@ -66,46 +84,3 @@ async def release(call: HttpCall) -> HttpReply:
 async def _ask(call: HttpCall, message: Stop | Release) -> Answer:
     answer: Answer = await call.door.facade.ask(job_id_of(call), message)
     return answer
-
-
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/jobs/{id}/{command}",
-        "commandJob",
-        command,
-        "Carry out a command that the job's workflow declares",
-        {200: Job, 202: Job},
-        body=Raw,
-        shown_body=AnyCommand,
-        empty=True,
-        codes=MOVING,
-        declared=True,
-    ),
-    Endpoint(
-        "POST",
-        "/admin/jobs/{id}/stop",
-        "stopJob",
-        stop,
-        "End the running attempt as a permanent failure",
-        {200: Job},
-        roles=ADMINS,
-        body=Reasoned,
-        empty=True,
-        codes=MOVING,
-        declared=True,
-    ),
-    Endpoint(
-        "POST",
-        "/admin/jobs/{id}/release",
-        "releaseJob",
-        release,
-        "Let a stuck job go on",
-        {200: Job},
-        roles=ADMINS,
-        body=Reasoned,
-        empty=True,
-        codes=MOVING,
-        declared=True,
-    ),
-)

@@ -8,19 +8,8 @@ from jobrunner.http.frame.inputs import visible_job
 from jobrunner.http.frame.views import encode
 
 
-async def explain(call: HttpCall) -> HttpReply:
-    """Why it is not moving."""
+@Endpoint("GET", "/jobs/{id}/explain", {200: dict[str, Any]})
+async def explain_job(call: HttpCall) -> HttpReply:
+    """Explain why a job does not move."""
     job = await visible_job(call)
     return HttpReply(200, encode(timed(await call.door.facade.explain(job))))
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/jobs/{id}/explain",
-        "explainJob",
-        explain,
-        "Explain why a job does not move",
-        {200: dict[str, Any]},
-    ),
-)

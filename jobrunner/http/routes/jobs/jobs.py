@@ -3,6 +3,7 @@
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta
+from msgspec.structs import replace
 
 from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import JobFilter
@@ -74,8 +75,14 @@ class Jobs(View, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-async def show(call: HttpCall) -> HttpReply:
-    """The job, now or as soon as it has moved on from what the caller has seen."""
+class History(View, frozen=True, kw_only=True):
+    history: list[HistoryEntry]
+    next_cursor: str | None
+
+
+@Endpoint("GET", "/jobs/{id}", {200: Job, 304: None}, query=JobQuery)
+async def get_job(call: HttpCall) -> HttpReply:
+    """Show a job, now or as soon as it has changed."""
     query: JobQuery = call.query
     job = await visible_job(call)
     seen = seen_before(call)
@@ -86,7 +93,9 @@ async def show(call: HttpCall) -> HttpReply:
     return reply_job(call, job)
 
 
+@Endpoint("GET", "/jobs", {200: Jobs}, query=JobsQuery)
 async def list_jobs(call: HttpCall) -> HttpReply:
+    """List jobs, newest first."""
     query: JobsQuery = call.query
     page = await call.door.reader.jobs(_filter(call, query))
     included = _included(query)
@@ -97,7 +106,12 @@ async def list_jobs(call: HttpCall) -> HttpReply:
     return reply(Jobs(jobs=shown, next_cursor=cursor_of(page.next_after)))
 
 
-async def history(call: HttpCall) -> HttpReply:
+list_jobs_here = replace(list_jobs, path="/jobs/", name="listJobsHere")
+
+
+@Endpoint("GET", "/jobs/{id}/history", {200: History}, query=RowsQuery)
+async def get_history(call: HttpCall) -> HttpReply:
+    """List the transitions of a job, oldest first."""
     job = await visible_job(call)
     query: RowsQuery = call.query
     after = divmod(key_of(query.cursor) or 0, HOPS_MAX)
@@ -107,7 +121,9 @@ async def history(call: HttpCall) -> HttpReply:
     return reply(History(history=[history_entry(row) for row in rows], next_cursor=following))
 
 
-async def remove(call: HttpCall) -> HttpReply:
+@Endpoint("DELETE", "/jobs/{id}", {204: None}, codes=("JOB_NOT_SETTLED", "JOB_VERSION_CONFLICT"))
+async def delete_job(call: HttpCall) -> HttpReply:
+    """Delete a job that has ended."""
     version = expected_version(call)
     await call.door.facade.deletions.forget(job_id_of(call), call.actor, version)
     return HttpReply(204)
@@ -174,57 +190,3 @@ def _bad_query(name: str, detail: str) -> Refused:
 async def _with_payloads(call: HttpCall, job: Snapshot) -> Snapshot:
     """A listed job may have come without what is heavy."""
     return (await call.door.reader.job(job.id) or job) if job.params is UNSET else job
-
-
-class History(View, frozen=True, kw_only=True):
-    history: list[HistoryEntry]
-    next_cursor: str | None
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/jobs",
-        "listJobs",
-        list_jobs,
-        "List jobs, newest first",
-        {200: Jobs},
-        query=JobsQuery,
-    ),
-    Endpoint(
-        "GET",
-        "/jobs/",
-        "listJobsHere",
-        list_jobs,
-        "List jobs, newest first",
-        {200: Jobs},
-        query=JobsQuery,
-    ),
-    Endpoint(
-        "GET",
-        "/jobs/{id}",
-        "getJob",
-        show,
-        "Show a job, now or as soon as it has changed",
-        {200: Job, 304: None},
-        query=JobQuery,
-    ),
-    Endpoint(
-        "GET",
-        "/jobs/{id}/history",
-        "getHistory",
-        history,
-        "List the transitions of a job, oldest first",
-        {200: History},
-        query=RowsQuery,
-    ),
-    Endpoint(
-        "DELETE",
-        "/jobs/{id}",
-        "deleteJob",
-        remove,
-        "Delete a job that has ended",
-        {204: None},
-        codes=("JOB_NOT_SETTLED", "JOB_VERSION_CONFLICT"),
-    ),
-)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from jobrunner.core.instants import text_of
+from jobrunner.core.job import Paused
 from jobrunner.core.messages import Pause, Resume
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import (
@@ -13,14 +13,13 @@ from jobrunner.http.frame.endpoint import (
     OWNERS,
     Body,
     Endpoint,
-    Handler,
     HttpCall,
     HttpReply,
     View,
 )
 from jobrunner.http.frame.etags import expected_version
 from jobrunner.http.frame.inputs import Prose, Reasoned, Version, job_id_of
-from jobrunner.http.frame.views import Job, reply, reply_answer
+from jobrunner.http.frame.views import Job, reply, reply_answer, view_of
 
 Scope = Literal["workflow", "stage"]
 
@@ -46,63 +45,74 @@ class PauseList(View, frozen=True, kw_only=True):
     pauses: list[PauseView]
 
 
+@Endpoint("POST", "/jobs/{id}/pause", {200: Job}, OWNERS, PauseOrder, empty=True, codes=MOVING)
 async def pause_job(call: HttpCall) -> HttpReply:
-    body: PauseOrder = call.body
-    version = expected_version(call, body.expected_version)
-    message = Pause(call.actor, body.reason, version)
-    return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
+    """Pause a job: no attempt of it starts."""
+    return await _ask(call, Pause)
 
 
+@Endpoint("POST", "/jobs/{id}/resume", {200: Job}, OWNERS, PauseOrder, empty=True, codes=MOVING)
 async def resume_job(call: HttpCall) -> HttpReply:
+    """Let a paused job go on."""
+    return await _ask(call, Resume)
+
+
+@Endpoint("GET", "/admin/pauses", {200: PauseList}, ADMINS)
+async def list_pauses(call: HttpCall) -> HttpReply:
+    """List the paused workflows and stages."""
+    rows = await call.door.reader.pauses()
+    return reply(PauseList(pauses=[_paused(scope, name, one) for scope, name, one in rows]))
+
+
+@Endpoint("POST", "/admin/workflows/{name}/pause", {200: PauseView}, ADMINS, Reasoned, empty=True)
+async def pause_workflow(call: HttpCall) -> HttpReply:
+    """Pause a workflow: no attempt of any of its jobs starts."""
+    return await _pause(call, "workflow")
+
+
+@Endpoint("POST", "/admin/workflows/{name}/resume", {200: PauseView}, ADMINS, Reasoned, empty=True)
+async def resume_workflow(call: HttpCall) -> HttpReply:
+    """Let the jobs of a paused workflow go on."""
+    return await _resume(call, "workflow")
+
+
+@Endpoint("POST", "/admin/stages/{name}/pause", {200: PauseView}, ADMINS, Reasoned, empty=True)
+async def pause_stage(call: HttpCall) -> HttpReply:
+    """Pause a stage: no attempt of it starts."""
+    return await _pause(call, "stage")
+
+
+@Endpoint("POST", "/admin/stages/{name}/resume", {200: PauseView}, ADMINS, Reasoned, empty=True)
+async def resume_stage(call: HttpCall) -> HttpReply:
+    """Let the attempts of a paused stage start again."""
+    return await _resume(call, "stage")
+
+
+async def _ask(call: HttpCall, order: type[Pause] | type[Resume]) -> HttpReply:
     body: PauseOrder = call.body
-    version = expected_version(call, body.expected_version)
-    message = Resume(call.actor, body.reason, version)
+    message = order(call.actor, body.reason, expected_version(call, body.expected_version))
     return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
 
 
-async def list_pauses(call: HttpCall) -> HttpReply:
-    rows = await call.door.reader.pauses()
-    shown = [
-        PauseView(
-            scope=scope, name=name, paused=True, by=one.by, reason=one.reason, at=text_of(one.at)
-        )
-        for scope, name, one in rows
-    ]
-    return reply(PauseList(pauses=shown))
+async def _pause(call: HttpCall, scope: Scope) -> HttpReply:
+    body: Reasoned = call.body
+    name = _known(call, scope)
+    pausing = call.door.facade.pausing
+    paused, before = await pausing.pause(scope, name, call.actor, body.reason)
+    return reply(_paused(scope, name, paused, before))
 
 
-def pausing(scope: Scope) -> Handler:
-    async def pause(call: HttpCall) -> HttpReply:
-        body: Reasoned = call.body
-        name = _known(call, scope)
-        held = call.door.facade.pausing
-        paused, before = await held.pause(scope, name, call.actor, body.reason)
-        return reply(
-            PauseView(
-                scope=scope,
-                name=name,
-                paused=True,
-                by=paused.by,
-                reason=paused.reason,
-                at=text_of(paused.at),
-                replayed=before,
-            )
-        )
-
-    return pause
+async def _resume(call: HttpCall, scope: Scope) -> HttpReply:
+    body: Reasoned = call.body
+    name = call.path["name"]
+    was = await call.door.facade.pausing.resume(scope, name, call.actor, body.reason)
+    if not was:
+        _known(call, scope)
+    return reply(PauseView(scope=scope, name=name, paused=False, replayed=not was))
 
 
-def resuming(scope: Scope) -> Handler:
-    async def resume(call: HttpCall) -> HttpReply:
-        body: Reasoned = call.body
-        name = call.path["name"]
-        held = call.door.facade.pausing
-        was = await held.resume(scope, name, call.actor, body.reason)
-        if not was:
-            _known(call, scope)
-        return reply(PauseView(scope=scope, name=name, paused=False, replayed=not was))
-
-    return resume
+def _paused(scope: str, name: str, one: Paused, replayed: bool | UnsetType = UNSET) -> PauseView:
+    return view_of(PauseView, one, scope=scope, name=name, paused=True, replayed=replayed)
 
 
 def _known(call: HttpCall, scope: Scope) -> str:
@@ -113,59 +123,3 @@ def _known(call: HttpCall, scope: Scope) -> str:
         known = ", ".join(loaded) or "none"
         raise Refused("NOT_FOUND", f"there is no {scope} {name!r}; loaded are: {known}")
     return name
-
-
-def _of_job(path: str, name: str, handler: Handler, summary: str) -> Endpoint:
-    return Endpoint(
-        "POST",
-        path,
-        name,
-        handler,
-        summary,
-        {200: Job},
-        roles=OWNERS,
-        body=PauseOrder,
-        empty=True,
-        codes=MOVING,
-        declared=True,
-    )
-
-
-def _of_many(scope: Scope, verb: str, handler: Handler, summary: str) -> Endpoint:
-    return Endpoint(
-        "POST",
-        f"/admin/{scope}s/{{name}}/{verb}",
-        f"{verb}{scope.capitalize()}",
-        handler,
-        summary,
-        {200: PauseView},
-        roles=ADMINS,
-        body=Reasoned,
-        empty=True,
-    )
-
-
-ENDPOINTS = (
-    _of_job("/jobs/{id}/pause", "pauseJob", pause_job, "Pause a job: no attempt of it starts"),
-    _of_job("/jobs/{id}/resume", "resumeJob", resume_job, "Let a paused job go on"),
-    Endpoint(
-        "GET",
-        "/admin/pauses",
-        "listPauses",
-        list_pauses,
-        "List the paused workflows and stages",
-        {200: PauseList},
-        roles=ADMINS,
-    ),
-    _of_many(
-        "workflow",
-        "pause",
-        pausing("workflow"),
-        "Pause a workflow: no attempt of any of its jobs starts",
-    ),
-    _of_many("workflow", "resume", resuming("workflow"), "Let the jobs of a paused workflow go on"),
-    _of_many("stage", "pause", pausing("stage"), "Pause a stage: no attempt of it starts"),
-    _of_many(
-        "stage", "resume", resuming("stage"), "Let the attempts of a paused stage start again"
-    ),
-)

@@ -28,8 +28,17 @@ class Again(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     idempotency_key: Key | None = None
 
 
+@Endpoint(
+    "POST",
+    "/jobs/{id}/rerun",
+    {201: Job, 200: Job},
+    OWNERS,
+    body=Again,
+    empty=True,
+    codes=(*SUBMITTING, "JOB_LOCKED", "JOB_NOT_SETTLED"),
+)
 async def rerun_job(call: HttpCall) -> HttpReply:
-    """A new job, or the one that this very wish made before."""
+    """Create a new job from this one, reusing the results that still hold."""
     body: Again = call.body
     job = await visible_job(call)
     if not call.actor.roles(job) & OWNERS:
@@ -43,20 +52,3 @@ async def rerun_job(call: HttpCall) -> HttpReply:
         correlation_id=call.correlation_id,
     )
     return reply_submitted(call, await call.door.facade.bulks.reruns.rerun(job, wish))
-
-
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/jobs/{id}/rerun",
-        "rerunJob",
-        rerun_job,
-        "Create a new job from this one, reusing the results that still hold",
-        {201: Job, 200: Job},
-        roles=OWNERS,
-        body=Again,
-        empty=True,
-        codes=(*SUBMITTING, "JOB_LOCKED", "JOB_NOT_SETTLED"),
-        declared=True,
-    ),
-)

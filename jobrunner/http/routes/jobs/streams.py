@@ -66,9 +66,17 @@ class TransitionEvent(View, frozen=True, kw_only=True):
     hops: list[HistoryEntry]
 
 
-async def job_events(call: HttpCall) -> HttpReply:
-    """Stream the events of one job. After the last event of an ended one answer 204: it tells a
-    browser to stop asking."""
+@Endpoint(
+    "GET",
+    "/jobs/{id}/events",
+    {200: EVENT_STREAM, 204: None},
+    query=JobEventsQuery,
+    codes=STREAMING,
+)
+async def follow_job(call: HttpCall) -> HttpReply:
+    """Stream the events of a job.
+
+    After the last event of an ended one answer 204: it tells a browser to stop asking."""
     query: JobEventsQuery = call.query
     _acceptable(call)
     seen = _last_event_id(call, query.last_event_id)
@@ -79,7 +87,8 @@ async def job_events(call: HttpCall) -> HttpReply:
     return HttpReply(200, content_type=EVENT_STREAM, events=_of_job(call, job.id, started))
 
 
-async def all_events(call: HttpCall) -> HttpReply:
+@Endpoint("GET", "/events", {200: EVENT_STREAM}, query=EventsQuery, codes=STREAMING)
+async def follow_jobs(call: HttpCall) -> HttpReply:
     """Stream the events of all jobs that the caller may list."""
     query: EventsQuery = call.query
     _acceptable(call)
@@ -254,27 +263,3 @@ def _acceptable(call: HttpCall) -> None:
         return
     detail = f"this is a stream of {EVENT_STREAM}; for one job as JSON see ?wait= of /jobs/ID"
     raise Refused("NOT_ACCEPTABLE", detail)
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/jobs/{id}/events",
-        "followJob",
-        job_events,
-        "Stream the events of a job",
-        {200: EVENT_STREAM, 204: None},
-        query=JobEventsQuery,
-        codes=STREAMING,
-    ),
-    Endpoint(
-        "GET",
-        "/events",
-        "followJobs",
-        all_events,
-        "Stream the events of all jobs that the caller may list",
-        {200: EVENT_STREAM},
-        query=EventsQuery,
-        codes=STREAMING,
-    ),
-)

@@ -4,6 +4,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 
 from jobrunner.actors import Answer
 from jobrunner.core.declaration.happenings import NAMES, Happening
@@ -71,8 +72,11 @@ class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     notify_on: Annotated[list[Happening], Meta(min_length=1, max_length=len(NAMES))] | None = None
 
 
-async def submit(call: HttpCall) -> HttpReply:
-    """Checked in this order: workflow, job type, params, key; the rest is the core's."""
+@Endpoint("POST", "/jobs", {201: Job, 200: Job}, OWNERS, body=Submission, codes=SUBMITTING)
+async def create_job(call: HttpCall) -> HttpReply:
+    """Create a job, or find the one that has the same idempotency key.
+
+    Checked in this order: workflow, job type, params, key; the rest is the core's."""
     body: Submission = call.body
     definition = workflow_named(call, body.workflow)
     job_type = job_type_named(definition, body.job_type)
@@ -96,6 +100,9 @@ async def submit(call: HttpCall) -> HttpReply:
         )
     )
     return reply_submitted(call, answer)
+
+
+create_job_here = replace(create_job, path="/jobs/", name="createJobHere")
 
 
 def _refuse_url(call: HttpCall, body: Submission) -> None:
@@ -182,31 +189,3 @@ def _params(body: Submission) -> bytes:
         detail = "params and parameters are the same field, and they differ; send one of them"
         raise invalid(detail, ("$.parameters", detail))
     return bytes(given)
-
-
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/jobs",
-        "createJob",
-        submit,
-        "Create a job, or find the one that has the same idempotency key",
-        {201: Job, 200: Job},
-        roles=OWNERS,
-        body=Submission,
-        codes=SUBMITTING,
-        declared=True,
-    ),
-    Endpoint(
-        "POST",
-        "/jobs/",
-        "createJobHere",
-        submit,
-        "Create a job, or find the one that has the same idempotency key",
-        {201: Job, 200: Job},
-        roles=OWNERS,
-        body=Submission,
-        codes=SUBMITTING,
-        declared=True,
-    ),
-)

@@ -31,11 +31,17 @@ class Part(NamedTuple):
     tag: str
 
 
-async def page(call: HttpCall) -> HttpReply:
+@Endpoint("GET", "/docs", {200: SHOWN, 304: None}, roles=None)
+async def get_docs(call: HttpCall) -> HttpReply:
+    """Show the OpenAPI document as a page."""
     return _shown(call, PAGE, HTML)
 
 
-async def part(call: HttpCall) -> HttpReply:
+@Endpoint(
+    "GET", "/docs/{part}", {200: "text/css", 304: None}, roles=None, media=("text/javascript",)
+)
+async def get_docs_part(call: HttpCall) -> HttpReply:
+    """Load a style or a script of that page."""
     name = call.path["part"]
     if name not in PARTS:
         raise Refused("NOT_FOUND", "the page has no such part")
@@ -60,26 +66,3 @@ def _shown(call: HttpCall, place: tuple[str, ...], kind: str) -> HttpReply:
 def _read(place: tuple[str, ...]) -> Part:
     data = files("jobrunner.http.routes.pages").joinpath(*place).read_bytes()
     return Part(data, f'"{digest(data).hex()[:16]}"')
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/docs",
-        "getDocs",
-        page,
-        "Show the OpenAPI document as a page",
-        {200: SHOWN, 304: None},
-        roles=None,
-    ),
-    Endpoint(
-        "GET",
-        "/docs/{part}",
-        "getDocsPart",
-        part,
-        "Load a style or a script of that page",
-        {200: "text/css", 304: None},
-        roles=None,
-        media=("text/javascript",),
-    ),
-)

@@ -24,13 +24,35 @@ class WorkWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     wait: Annotated[float, Meta(ge=0, le=30)] = 0
 
 
-async def claim(call: HttpCall) -> HttpReply:
+class Claimed(View, frozen=True, kw_only=True):
+    job: Job
+    run_id: str
+    attempt: int
+    claim: int
+    lease_until: str | None
+
+
+class ClaimList(View, frozen=True, kw_only=True):
+    claims: list[Claimed]
+
+
+@Endpoint("POST", "/jobs/{id}/claim", {200: Job}, WORKERS, body=NoFields, empty=True, codes=MOVING)
+async def claim_job(call: HttpCall) -> HttpReply:
+    """Claim a job for an outside worker, or the attempt that nobody holds."""
     answer = await call.door.facade.ask(job_id_of(call), Claim(call.actor))
     return reply_answer(call, answer)
 
 
-async def claims(call: HttpCall) -> HttpReply:
-    """For a worker that looks for work, and is ready to wait for it."""
+@Endpoint(
+    "POST",
+    "/internal/claims",
+    {200: ClaimList},
+    WORKERS,
+    body=WorkWanted,
+    codes=("UNKNOWN_WORKFLOW", "WORKFLOW_UNAVAILABLE"),
+)
+async def claim_work(call: HttpCall) -> HttpReply:
+    """Look for work, and claim it for an outside worker."""
     body: WorkWanted = call.body
     workflow_named(call, body.workflow)
     if not call.actor.serves(body.workflow):
@@ -43,14 +65,6 @@ async def claims(call: HttpCall) -> HttpReply:
     return reply(ClaimList(claims=[_claimed(call, answer) for answer in answers]))
 
 
-class Claimed(View, frozen=True, kw_only=True):
-    job: Job
-    run_id: str
-    attempt: int
-    claim: int
-    lease_until: str | None
-
-
 def _claimed(call: HttpCall, answer: Answer) -> Claimed:
     lease_until = answer.fields.get("lease_until")
     return Claimed(
@@ -60,35 +74,3 @@ def _claimed(call: HttpCall, answer: Answer) -> Claimed:
         claim=answer.fields["claim"],
         lease_until=text_or_none(lease_until),
     )
-
-
-class ClaimList(View, frozen=True, kw_only=True):
-    claims: list[Claimed]
-
-
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/jobs/{id}/claim",
-        "claimJob",
-        claim,
-        "Claim a job for an outside worker, or the attempt that nobody holds",
-        {200: Job},
-        roles=WORKERS,
-        body=NoFields,
-        empty=True,
-        codes=MOVING,
-        declared=True,
-    ),
-    Endpoint(
-        "POST",
-        "/internal/claims",
-        "claimWork",
-        claims,
-        "Look for work, and claim it for an outside worker",
-        {200: ClaimList},
-        roles=WORKERS,
-        body=WorkWanted,
-        codes=("UNKNOWN_WORKFLOW", "WORKFLOW_UNAVAILABLE"),
-    ),
-)

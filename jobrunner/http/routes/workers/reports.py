@@ -45,12 +45,6 @@ class ReportedAsset(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{64}(?!\n)$")] | None = None
 
 
-async def progress(call: HttpCall) -> HttpReply:
-    body: Progress = call.body
-    message = Beat(call.actor, body.progress, body.message, body.run_id, body.attempt, body.claim)
-    return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
-
-
 class Reported(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What may accompany a move: results, files, progress, or why it failed. ``run_id``,
     ``attempt`` and ``claim`` say which work it is of, as the claim was answered."""
@@ -79,18 +73,11 @@ class Progress(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     claim: Count | None = None
 
 
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/jobs/{id}/progress",
-        "reportProgress",
-        progress,
-        "Report progress; an empty body is a heartbeat",
-        {200: Job},
-        roles=WORKERS,
-        body=Progress,
-        empty=True,
-        codes=MOVING,
-        declared=True,
-    ),
+@Endpoint(
+    "POST", "/jobs/{id}/progress", {200: Job}, WORKERS, body=Progress, empty=True, codes=MOVING
 )
+async def report_progress(call: HttpCall) -> HttpReply:
+    """Report progress; an empty body is a heartbeat."""
+    body: Progress = call.body
+    message = Beat(call.actor, body.progress, body.message, body.run_id, body.attempt, body.claim)
+    return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)

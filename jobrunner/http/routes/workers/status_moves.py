@@ -52,7 +52,27 @@ class EventReplayed(View, frozen=True, kw_only=True):
     latest_applied_occurred_at: str | None
 
 
-async def transition(call: HttpCall) -> HttpReply:
+class StatusEvent(Reported, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A callback. ``event_id`` may come as the header X-Event-Id instead; ``target_status`` is an
+    alias of ``status``, and ``failure_reason`` stands in for a missing ``failure_message``."""
+
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (
+        needs_one("status", "target_status"),
+        not_both("status", "target_status"),
+    )
+    occurred_at: Instant
+    event_id: EventId | None = None
+    status: Name | None = None
+    target_status: Name | None = None
+    correlation_id: Word | None = None
+    job_id: str | None = None
+    actor_type: Word | None = None
+    failure_reason: Annotated[str, Meta(min_length=1)] | None = None
+
+
+@Endpoint("POST", "/jobs/{id}/transitions", {200: Job}, body=TransitionOrder, codes=MOVING)
+async def move_job(call: HttpCall) -> HttpReply:
+    """Take one declared edge."""
     body: TransitionOrder = call.body
     message = Move(
         actor=call.actor,
@@ -64,8 +84,18 @@ async def transition(call: HttpCall) -> HttpReply:
     return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
 
 
-async def status(call: HttpCall) -> HttpReply:
-    """A callback with an identity: 204 the first time, 200 with what became of it ever after."""
+@Endpoint(
+    "POST",
+    "/internal/jobs/{id}/status",
+    {204: None, 200: EventReplayed},
+    WORKERS,
+    body=StatusEvent,
+    codes=(*MOVING, *EVENTS),
+)
+async def report_status(call: HttpCall) -> HttpReply:
+    """Report a status event; it has one effect, however often it is sent.
+
+    It answers 204 the first time, and ever after 200 with what became of it."""
     body: StatusEvent = call.body
     to, event = _status(body), _event(call, body)
     message = Move(
@@ -124,24 +154,6 @@ def _asset(asset: ReportedAsset, fresh: Callable[[], str], now: int, path: str) 
         sha256=(asset.sha256 or "").lower(),
         created_at=now,
     )
-
-
-class StatusEvent(Reported, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A callback. ``event_id`` may come as the header X-Event-Id instead; ``target_status`` is an
-    alias of ``status``, and ``failure_reason`` stands in for a missing ``failure_message``."""
-
-    rules: ClassVar[tuple[dict[str, Any], ...]] = (
-        needs_one("status", "target_status"),
-        not_both("status", "target_status"),
-    )
-    occurred_at: Instant
-    event_id: EventId | None = None
-    status: Name | None = None
-    target_status: Name | None = None
-    correlation_id: Word | None = None
-    job_id: str | None = None
-    actor_type: Word | None = None
-    failure_reason: Annotated[str, Meta(min_length=1)] | None = None
 
 
 def _status(body: StatusEvent) -> str:
@@ -225,30 +237,3 @@ def _replayed(answer: Answer, event_id: str) -> HttpReply:
         "latest_applied_occurred_at": text_or_none(job.last_event_at),
     }
     return HttpReply(200, encode(body))
-
-
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/jobs/{id}/transitions",
-        "moveJob",
-        transition,
-        "Take one declared edge",
-        {200: Job},
-        body=TransitionOrder,
-        codes=MOVING,
-        declared=True,
-    ),
-    Endpoint(
-        "POST",
-        "/internal/jobs/{id}/status",
-        "reportStatus",
-        status,
-        "Report a status event; it has one effect, however often it is sent",
-        {204: None, 200: EventReplayed},
-        roles=WORKERS,
-        body=StatusEvent,
-        codes=(*MOVING, *EVENTS),
-        declared=True,
-    ),
-)

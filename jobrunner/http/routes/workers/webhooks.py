@@ -32,7 +32,17 @@ class WebhookHeard(View, frozen=True, kw_only=True):
     reason: str | UnsetType = UNSET
 
 
-async def webhook(call: HttpCall) -> HttpReply:
+@Endpoint(
+    "POST",
+    "/webhooks/{source}",
+    {200: WebhookHeard},
+    roles=None,
+    body=Raw,
+    plain=True,
+    codes=("UNAUTHORIZED", "WORKFLOW_UNAVAILABLE"),
+)
+async def hear_webhook(call: HttpCall) -> HttpReply:
+    """Receive a webhook of a provider, signed by Standard Webhooks."""
     sources = call.door.webhooks
     source = sources.named(call.path["source"])
     webhook_id = _verified(call, source)
@@ -111,19 +121,3 @@ def _storable(heard: object) -> Heard:
         raise ValueError(refused.detail) from None
     key, value = msgspec.json.decode(data)
     return Heard(key, value)
-
-
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/webhooks/{source}",
-        "hearWebhook",
-        webhook,
-        "Receive a webhook of a provider, signed by Standard Webhooks",
-        {200: WebhookHeard},
-        roles=None,
-        body=Raw,
-        plain=True,
-        codes=("UNAUTHORIZED", "WORKFLOW_UNAVAILABLE"),
-    ),
-)
