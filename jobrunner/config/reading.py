@@ -13,21 +13,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
+from jobrunner.config import settings
 from jobrunner.config.contradictions import contradictions
 from jobrunner.config.environment import FromEnvironment, overlay
-from jobrunner.config.settings import (
-    Address,
-    Anything,
-    Config,
-    Duration,
-    Mode,
-    Size,
-    Space,
-    Text,
-    Texts,
-    WorkflowSettings,
-    nearest,
-)
 from jobrunner.errors import Misconfigured
 
 SIZES = {"": 1, "b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "tb": 1000**4}
@@ -35,20 +23,20 @@ SIZES |= {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "tib": 1024**4}
 DURATIONS = {"": 1, "ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def load(path: Path | None, environ: Mapping[str, str]) -> Config:
+def load(path: Path | None, environ: Mapping[str, str]) -> settings.Config:
     """Read ``path``, or without one ``config.toml`` of the working folder if it is there.
 
     Raises: Misconfigured, with every fault.
     """
     faults: list[str] = []
     tree = _file(path, faults)
-    overlay(tree, environ, get_type_hints(Config), faults)
-    config = _read(Config, tree, "", faults)
+    overlay(tree, environ, get_type_hints(settings.Config), faults)
+    config = _read(settings.Config, tree, "", faults)
     if not faults:
         faults += contradictions(config)
     if faults:
         raise Misconfigured(*faults)
-    assert isinstance(config, Config)
+    assert isinstance(config, settings.Config)
     return config
 
 
@@ -87,9 +75,9 @@ def _read_struct(kind: type[Struct], raw: Any, path: str, faults: list[str]) -> 
     for key in raw:
         if key not in hints:
             origin = f" (from {raw[key].variable})" if isinstance(raw[key], FromEnvironment) else ""
-            hint = nearest(key, list(hints))
+            hint = settings.nearest(key, list(hints))
             faults.append(f"{_join(path, key)}: no such key; {hint}{origin}")
-    if kind is WorkflowSettings and isinstance(raw.get("stages"), dict):
+    if kind is settings.WorkflowSettings and isinstance(raw.get("stages"), dict):
         raw = raw | {"stages": _flat(raw["stages"])}
     return kind(
         **{
@@ -103,7 +91,7 @@ def _read_struct(kind: type[Struct], raw: Any, path: str, faults: list[str]) -> 
 def _read_table(kind: Any, raw: Any, path: str, faults: list[str]) -> Any:
     if not _is_table(raw, path, faults):
         return None
-    defaults = Config().resources if path == "resources" else {}
+    defaults = settings.Config().resources if path == "resources" else {}
     return defaults | {key: _read(kind, raw[key], _join(path, key), faults) for key in raw}
 
 
@@ -129,8 +117,8 @@ def _read_value(kind: Any, raw: Any, path: str, faults: list[str]) -> Any:
     allowed = _allowed(kind)
     try:
         value = _plain(kind, raw)
-        if kind in (Size, Space, Duration) and isinstance(value, str):
-            whole = kind is not Duration
+        if kind in (settings.Size, settings.Space, settings.Duration) and isinstance(value, str):
+            whole = kind is not settings.Duration
             value = _measure(value, SIZES if whole else DURATIONS, whole=whole)
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, ValueError):
@@ -151,15 +139,15 @@ def _plain(kind: Any, raw: Any) -> Any:
     if isinstance(raw, FromEnvironment):
         return _from_text(kind, raw.text)
     if isinstance(raw, dict):
-        return {key: _plain(Anything, value) for key, value in raw.items()}
+        return {key: _plain(settings.Anything, value) for key, value in raw.items()}
     return raw
 
 
 def _from_text(kind: Any, text: str) -> Any:
     """Read a variable's text: itself where text is wanted, else a value as TOML writes it."""
-    if kind in (Text, Address, Mode):
+    if kind in (settings.Text, settings.Address, settings.Mode):
         return text
-    if kind is Texts and not text.lstrip().startswith("["):
+    if kind is settings.Texts and not text.lstrip().startswith("["):
         return [part.strip() for part in text.split(",") if part.strip()]
     try:
         return tomllib.loads(f"value = {text}")["value"]

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from jobrunner.core import replies
 from jobrunner.core.attempts import hold
 from jobrunner.core.decision import LogEvent, NoOp
 from jobrunner.core.declaration.workflow import EXTERNAL
@@ -9,25 +10,16 @@ from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.features.pauses import refusal
 from jobrunner.core.job import Actor, Attempt, Snapshot
 from jobrunner.core.messages import Beat, Claim
-from jobrunner.core.replies import (
-    Verdict,
-    answered,
-    begin,
-    forbidden,
-    note,
-    nothing_to,
-    working_here,
-)
 from jobrunner.core.steps import postponed, step
 from jobrunner.errors import Refused
 
 
-def claim(case: Case[Claim]) -> Verdict:
+def claim(case: Case[Claim]) -> replies.Verdict:
     """Give an outside worker the job from its queue, or an attempt that nobody holds."""
     job, message, facts = case.job, case.message, case.facts
     if not message.actor.roles(job) & {"workflow", "admin"}:
-        return forbidden("claims are for role workflow")
-    draft = begin(case, "claim")
+        return replies.forbidden("claims are for role workflow")
+    draft = replies.begin(case, "claim")
     if job.stuck:
         return _is_stuck(job)
     if pause := job.paused or facts.halted:
@@ -37,7 +29,7 @@ def claim(case: Case[Claim]) -> Verdict:
             return refused
     attempt = draft.job.attempt
     if draft.diverted:
-        return answered(draft)
+        return replies.answered(draft)
     if attempt is None or not _free(draft):
         return _taken(draft)
     hold(draft, message.actor.name, claimant=message.actor.badge)
@@ -45,22 +37,24 @@ def claim(case: Case[Claim]) -> Verdict:
     draft.answer["lease_until"] = lease.due_at if lease else None
     draft.answer["attempt"] = attempt.number
     draft.answer["claim"] = attempt.serial
-    return answered(draft)
+    return replies.answered(draft)
 
 
-def beat(case: Case[Beat]) -> Verdict:
+def beat(case: Case[Beat]) -> replies.Verdict:
     """Take progress, or a bare sign of life, from whoever works on the job."""
     job, message = case.job, case.message
     if not message.actor.roles(job) & {"workflow", "admin", "stage"}:
-        return forbidden("progress is for role workflow")
+        return replies.forbidden("progress is for role workflow")
     if job.kind != "active" and (job.attempt is None or job.attempt.status == "due"):
         ignored = LogEvent("job.progress_ignored", {"status": job.status})
         return NoOp("progress_ignored", job, logs=(ignored,))
-    draft = begin(case, "progress")
-    if refused := lost(job, message.actor, message) or working_here(draft, message.actor.role):
+    draft = replies.begin(case, "progress")
+    if refused := lost(job, message.actor, message) or replies.working_here(
+        draft, message.actor.role
+    ):
         return refused
-    note(draft, message.progress, message.message)
-    return answered(draft)
+    replies.note(draft, message.progress, message.message)
+    return replies.answered(draft)
 
 
 def _pick_up(draft: Draft) -> Refused | None:
@@ -68,7 +62,7 @@ def _pick_up(draft: Draft) -> Refused | None:
     while draft.state.kind == "queued":
         target = draft.definition.onward_of(draft.job.status, draft.job.job_type)
         if not target:
-            return nothing_to(draft, "claim")
+            return replies.nothing_to(draft, "claim")
         if draft.definition.in_house(target, draft.job.job_type):
             return _taken(draft)
         if refused := step(draft, target, Cause("workflow")):
@@ -88,7 +82,7 @@ def _free(draft: Draft) -> bool:
 def _taken(draft: Draft) -> Refused:
     job = draft.job
     if job.attempt is None and job.kind != "queued" and not job.live:
-        return nothing_to(draft, "claim")
+        return replies.nothing_to(draft, "claim")
     why = "somebody works on this job, or it is not due yet"
     return Refused("JOB_ALREADY_RUNNING", why, run_id=job.run_id or None)
 

@@ -6,6 +6,7 @@ same command again by its own identity (a client's request id), and a goal that 
 
 from typing import Any
 
+from jobrunner.core import replies
 from jobrunner.core.attempts import open_attempt
 from jobrunner.core.claims import lost
 from jobrunner.core.credits import move_money
@@ -17,22 +18,12 @@ from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.job import Failure, Run, Snapshot
 from jobrunner.core.messages import Do, Edit, Report
-from jobrunner.core.replies import (
-    Verdict,
-    answered,
-    begin,
-    forbidden,
-    read_report,
-    satisfied,
-    source_of,
-    stale_version,
-)
 from jobrunner.core.reports import add_artifacts, fitting
 from jobrunner.core.steps import go_on, question, walk
 from jobrunner.errors import Refused
 
 
-def command(case: Case[Do]) -> Verdict:
+def command(case: Case[Do]) -> replies.Verdict:
     """Follow a named request: perhaps already met, else checked, carried out and walked."""
     definition, job, message = case.definition, case.job, case.message
     declared = definition.commands.get(message.command)
@@ -41,27 +32,27 @@ def command(case: Case[Do]) -> Verdict:
             "UNKNOWN_COMMAND", f"{definition.workflow.name} has no command {message.command!r}"
         )
     if not message.actor.roles(job) & set(declared.roles):
-        return forbidden(f"command {declared.name!r} is for {', '.join(declared.roles)}")
-    draft = begin(case, declared.name)
+        return replies.forbidden(f"command {declared.name!r} is for {', '.join(declared.roles)}")
+    draft = replies.begin(case, declared.name)
     if declared.identity is not None:
         if known := recognised(declared.identity, question(draft)):
             return _replayed(draft, known)
-    if refused := stale_version(job, message.expected_version):
+    if refused := replies.stale_version(job, message.expected_version):
         return refused
     if job.status in declared.satisfied or _is_demanded(job, declared):
-        return satisfied(draft)
+        return replies.satisfied(draft)
     if job.status not in declared.walks:
         return _not_from_here(draft, declared)
     return _carry_out(draft, declared)
 
 
-def edit(case: Case[Edit]) -> Verdict:
+def edit(case: Case[Edit]) -> replies.Verdict:
     """Take a person's new version of an artifact."""
     definition, job, message = case.definition, case.job, case.message
     editable = definition.editables.get(message.name)
     if editable is None or not message.actor.roles(job) & {"user", "admin"}:
-        return forbidden(f"artifact {message.name!r} is not for you to write")
-    if refused := stale_version(job, message.expected_version):
+        return replies.forbidden(f"artifact {message.name!r} is not for you to write")
+    if refused := replies.stale_version(job, message.expected_version):
         return refused
     if job.status not in editable.walks:
         return Refused(
@@ -71,7 +62,7 @@ def edit(case: Case[Edit]) -> Verdict:
         )
     if refused := _stale_base(job, message):
         return refused
-    draft = begin(case, "edit")
+    draft = replies.begin(case, "edit")
     _write(draft, message)
     if editable.action is not None:
         act = added(editable.action, question(draft))
@@ -82,7 +73,7 @@ def edit(case: Case[Edit]) -> Verdict:
     cause = Cause("user")
     if refused := walk(draft, editable.walks[job.status], cause) or go_on(draft, cause):
         return refused
-    return answered(draft)
+    return replies.answered(draft)
 
 
 def _write(draft: Draft, message: Edit) -> None:
@@ -92,7 +83,7 @@ def _write(draft: Draft, message: Edit) -> None:
     add_artifacts(draft, written.artifacts, always=True)
 
 
-def _carry_out(draft: Draft, declared: Command) -> Verdict:
+def _carry_out(draft: Draft, declared: Command) -> replies.Verdict:
     for guard in declared.guards:
         if refused := permitted(guard.call, question(draft)):
             return refused
@@ -108,8 +99,8 @@ def _carry_out(draft: Draft, declared: Command) -> Verdict:
     if declared.audited or draft.actor.role == "admin":
         fields = {"command": declared.name, **draft.case.message.fields}
         draft.audits.append(AuditRecord(f"job.{declared.name}", draft.actor.name, fields))
-    status = act.status or declared.status_from.get(source_of(draft), declared.status)
-    return answered(draft, status)
+    status = act.status or declared.status_from.get(replies.source_of(draft), declared.status)
+    return replies.answered(draft, status)
 
 
 def _act(draft: Draft, declared: Command) -> Act | Replay | Refused:
@@ -126,7 +117,7 @@ def _begin(draft: Draft, declared: Command, act: Act) -> Cause:
         draft.set(run=Run(run.id, run.opened_by, run.started_at, live=False))
     if act.marks:
         draft.set(marks={**draft.job.marks, **act.marks})
-    failure = read_report(draft, act.report)
+    failure = replies.read_report(draft, act.report)
     message: Do = draft.case.message
     trigger: Trigger = "admin" if draft.actor.role == "admin" else _as(draft, declared)
     return Cause(trigger, message.reason, _failure_in(draft, message.fields) or failure)

@@ -12,17 +12,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.core.decision import (
-    AuditRecord,
-    CreditEntry,
-    DeadLetter,
-    Decision,
-    EdgeTaken,
-    Effect,
-    EventRow,
-    Handed,
-    LogEvent,
-)
+from jobrunner.core import decision
 from jobrunner.core.declaration.workflow import Definition, State, Trigger
 from jobrunner.core.features.notifications import notifications
 from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot, Timer
@@ -85,17 +75,17 @@ class Draft:
         self.diverted = False
         self.report = Report()
         self.unfit: dict[str, str] = {}
-        self.event: EventRow | None = None
-        self.hops: list[EdgeTaken] = []
-        self.ledger: list[CreditEntry] = []
-        self.audits: list[AuditRecord] = []
-        self.dead_letters: list[DeadLetter] = []
+        self.event: decision.EventRow | None = None
+        self.hops: list[decision.EdgeTaken] = []
+        self.ledger: list[decision.CreditEntry] = []
+        self.audits: list[decision.AuditRecord] = []
+        self.dead_letters: list[decision.DeadLetter] = []
         self.attempts: dict[int, Attempt] = {}
         self.artifacts: list[Artifact] = []
         self.assets: list[Asset] = []
-        self.effects: list[Effect] = []
-        self.logs: list[LogEvent] = []
-        self.handed: Handed | None = None
+        self.effects: list[decision.Effect] = []
+        self.logs: list[decision.LogEvent] = []
+        self.handed: decision.Handed | None = None
         self.answer: dict[str, Any] = {}
 
     @property
@@ -121,13 +111,13 @@ class Draft:
             self.set(timers=kept)
 
     def log(self, event: str, **fields: Any) -> None:
-        self.logs.append(LogEvent(event, fields))
+        self.logs.append(decision.LogEvent(event, fields))
 
-    def tear_out(self, status: int = 200) -> Decision:
+    def tear_out(self, status: int = 200) -> decision.Decision:
         """Finish the decision: count the version, set the stamps, freeze the rows."""
         self._count()
         hops = tuple(self.hops)
-        return Decision(
+        return decision.Decision(
             before=self.before,
             after=self.job,
             hops=hops,

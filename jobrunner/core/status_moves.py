@@ -4,6 +4,7 @@ The order of the checks is contract; it decides which of two faults a caller is 
 written on the way to a refusal.
 """
 
+from jobrunner.core import replies
 from jobrunner.core.attempts import hold
 from jobrunner.core.claims import lost
 from jobrunner.core.decision import EventRow, LogEvent, NoOp
@@ -14,34 +15,22 @@ from jobrunner.core.failures import reenter, round_trip
 from jobrunner.core.features.sent_files import delivered
 from jobrunner.core.job import Failure, Snapshot
 from jobrunner.core.messages import Event, Facts, Move, Report
-from jobrunner.core.replies import (
-    Verdict,
-    answered,
-    begin,
-    forbidden,
-    invalid,
-    note,
-    read_report,
-    satisfied,
-    stale_version,
-    working_here,
-)
 from jobrunner.core.steps import go_on, illegal, step
 from jobrunner.errors import Refused
 
 AHEAD_MAX_MS = 5 * 60 * 1000
 
 
-def move(case: Case[Move]) -> Verdict:
+def move(case: Case[Move]) -> replies.Verdict:
     """Move a job along one declared edge, asked for by its target."""
     job, message = case.job, case.message
     if refused := _body(case.definition, message):
         return refused
     if known := _known_event(case):
         return known
-    if refused := stale_version(job, message.expected_version):
+    if refused := replies.stale_version(job, message.expected_version):
         return refused
-    draft = begin(case, _opener(message))
+    draft = replies.begin(case, _opener(message))
     if message.event is not None:
         draft.event = EventRow(message.event.id, message.event.digest, message.event.occurred_at)
     if message.to == job.status:
@@ -50,14 +39,14 @@ def move(case: Case[Move]) -> Verdict:
     return refused or _carry_out(draft, message)
 
 
-def _carry_out(draft: Draft, message: Move) -> Verdict:
+def _carry_out(draft: Draft, message: Move) -> replies.Verdict:
     cause = _read(draft, message)
     if isinstance(cause, Refused):
         return cause
     if refused := _move(draft, message.to, cause) or go_on(draft, cause):
         return refused
     _held_by_mover(draft, message)
-    return answered(draft)
+    return replies.answered(draft)
 
 
 def event_of(message: Move) -> str | None:
@@ -70,7 +59,7 @@ def _read(draft: Draft, message: Move) -> Cause | Refused:
     report = delivered(draft, message.report)
     if isinstance(report, Refused):
         return report
-    return Cause(message.actor.role, message.reason, read_report(draft, report))
+    return Cause(message.actor.role, message.reason, replies.read_report(draft, report))
 
 
 def _opener(message: Move) -> str:
@@ -80,10 +69,12 @@ def _opener(message: Move) -> str:
 def _body(definition: Definition, message: Move) -> Refused | None:
     """Refuse what is wrong with the request whatever the job."""
     if message.to not in definition.states:
-        return invalid("status", f"{message.to!r} is no status of {definition.workflow.name}")
+        return replies.invalid(
+            "status", f"{message.to!r} is no status of {definition.workflow.name}"
+        )
     progress = message.report.progress
     if progress is not None and not 0 <= progress <= 100:
-        return invalid("progress", f"{progress} is not between 0 and 100")
+        return replies.invalid("progress", f"{progress} is not between 0 and 100")
     return _complete_report(definition, message) if message.event is not None else None
 
 
@@ -96,10 +87,12 @@ def _complete_report(definition: Definition, message: Move) -> Refused | None:
     state, report = definition.states[message.to], message.report
     missing = [field for field in state.fails if not getattr(report, field)]
     if missing:
-        return invalid(missing[0], f"{state.name} needs {', '.join(missing)}")
+        return replies.invalid(missing[0], f"{state.name} needs {', '.join(missing)}")
     allowed = definition.workflow.failed_stages
     if state.fails and allowed and report.failed_stage and report.failed_stage not in allowed:
-        return invalid("failed_stage", f"{report.failed_stage!r}: one of {', '.join(allowed)}")
+        return replies.invalid(
+            "failed_stage", f"{report.failed_stage!r}: one of {', '.join(allowed)}"
+        )
     return None
 
 
@@ -147,15 +140,15 @@ def _repeated_event(job: Snapshot, event: Event, facts: Facts) -> NoOp | Refused
     return NoOp("event_replayed", job, answer, (log,))
 
 
-def _repeat(draft: Draft, message: Move) -> Verdict:
+def _repeat(draft: Draft, message: Move) -> replies.Verdict:
     """The job stands there already: what that means is the state's own policy."""
     same, job = draft.state.same, draft.job
     if same == "refused":
         return illegal(draft, message.to)
     if same == "noop":
-        return satisfied(draft)
+        return replies.satisfied(draft)
     if not message.actor.roles(job) & {"workflow", "admin"}:
-        return forbidden(f"{job.status} is reported on by role workflow")
+        return replies.forbidden(f"{job.status} is reported on by role workflow")
     if refused := _contended(draft, message):
         return refused
     cause = _read(draft, message)
@@ -166,16 +159,16 @@ def _repeat(draft: Draft, message: Move) -> Verdict:
     if refused := reenter(draft, cause):
         return refused
     _held_by_mover(draft, message)
-    return answered(draft)
+    return replies.answered(draft)
 
 
-def _progress(draft: Draft, message: Move) -> Verdict:
+def _progress(draft: Draft, message: Move) -> replies.Verdict:
     report = message.report
     marks = Report(run_id=report.run_id, attempt=report.attempt, claim=report.claim)
     if report == marks and message.event is None:
-        return satisfied(draft)
-    note(draft, report.progress, report.message)
-    return answered(draft)
+        return replies.satisfied(draft)
+    replies.note(draft, report.progress, report.message)
+    return replies.answered(draft)
 
 
 def _allowed(draft: Draft, message: Move) -> Refused | None:
@@ -185,7 +178,9 @@ def _allowed(draft: Draft, message: Move) -> Refused | None:
     roles = message.actor.roles(draft.job)
     if "admin" in roles or roles & set(edge.by):
         return None
-    return forbidden(f"{draft.job.status} -> {message.to} is not for role {message.actor.role}")
+    return replies.forbidden(
+        f"{draft.job.status} -> {message.to} is not for role {message.actor.role}"
+    )
 
 
 def _contended(draft: Draft, message: Move) -> Refused | None:
@@ -196,7 +191,7 @@ def _contended(draft: Draft, message: Move) -> Refused | None:
     to = draft.definition.states[message.to]
     if to.fails or to.ends in ("failed", "canceled"):
         return None
-    return working_here(draft, message.actor.role)
+    return replies.working_here(draft, message.actor.role)
 
 
 def _move(draft: Draft, target: str, cause: Cause) -> Refused | None:

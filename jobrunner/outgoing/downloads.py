@@ -17,14 +17,8 @@ from msgspec import Struct
 from jobrunner.errors import PermanentFailure, RetryableFailure
 from jobrunner.files.kinds import HEAD_SIZE, sniff
 from jobrunner.files.space import Room
+from jobrunner.outgoing import exchange
 from jobrunner.outgoing.calls import PATIENCE, Patience
-from jobrunner.outgoing.exchange import (
-    TOO_LARGE,
-    OutgoingGate,
-    OutgoingRequest,
-    headers_of,
-    raise_for_status,
-)
 from jobrunner.outgoing.rules import Origin
 from jobrunner.ports import Children
 
@@ -53,7 +47,7 @@ class Downloader:
 
     def __init__(
         self,
-        gate: OutgoingGate,
+        gate: exchange.OutgoingGate,
         children: Children,
         max_size: int,
         origins: Iterable[Origin] = (),
@@ -80,7 +74,7 @@ class Downloader:
 
         Raises: RetryableFailure (network, timeout, 408, 425, 429, 5xx, storage),
         PermanentFailure (refused, too large, of another type, another status)."""
-        call = OutgoingRequest("GET", url, dict(headers or {}), patience=patience)
+        call = exchange.OutgoingRequest("GET", url, dict(headers or {}), patience=patience)
         wanted = None if types is None else frozenset(types)
         limit = self._max_size if max_size is None else min(max_size, self._max_size)
         if isinstance(into, str | os.PathLike):
@@ -88,7 +82,7 @@ class Downloader:
         return await self._stream(into, call, limit, wanted)
 
     async def _into_path(
-        self, path: str, call: OutgoingRequest, limit: int, wanted: frozenset[str] | None
+        self, path: str, call: exchange.OutgoingRequest, limit: int, wanted: frozenset[str] | None
     ) -> Downloaded:
         draft = f"{path}.part"
         file = _opened(draft)
@@ -104,7 +98,7 @@ class Downloader:
         return done
 
     async def _stream(
-        self, sink: Sink, call: OutgoingRequest, limit: int, wanted: frozenset[str] | None
+        self, sink: Sink, call: exchange.OutgoingRequest, limit: int, wanted: frozenset[str] | None
     ) -> Downloaded:
         digest, size, kind = hashlib.sha256(), 0, ""
         async with self._gate.answered(call, self.origins) as answer:
@@ -150,9 +144,9 @@ def _flush(file: Any) -> None:
 
 def _check_start(answer: aiohttp.ClientResponse, limit: int) -> None:
     """Refuse by what the headers alone give away."""
-    headers = headers_of(answer)
+    headers = exchange.headers_of(answer)
     if answer.status != 200:
-        raise_for_status(answer.url, answer.status, headers)
+        exchange.raise_for_status(answer.url, answer.status, headers)
         text = f"{answer.url.host} answered {answer.status}, which is no whole file"
         raise PermanentFailure("REMOTE_REFUSED", text)
     if (answer.content_length or 0) > limit:
@@ -185,7 +179,7 @@ def _fitting(block: bytes, wanted: frozenset[str] | None) -> str:
 
 
 def _too_large(limit: int) -> PermanentFailure:
-    return PermanentFailure(TOO_LARGE, f"the file is larger than {limit} bytes")
+    return PermanentFailure(exchange.TOO_LARGE, f"the file is larger than {limit} bytes")
 
 
 def _storage(error: OSError) -> RetryableFailure:

@@ -10,15 +10,9 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
 from opentelemetry.trace.status import Status, StatusCode
 
+from jobrunner.core.features import tracing
 from jobrunner.core.features.meter import Meter, Span
 from jobrunner.core.features.notifications import DueDelivery
-from jobrunner.core.features.tracing import (
-    Parent,
-    attempt_of,
-    delivery_of,
-    parent_in,
-    submission_of,
-)
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended
 
@@ -46,8 +40,10 @@ class Traces(Meter):
         self._processor.shutdown()
 
     def submitted(self, job: Snapshot, span: Span) -> None:
-        own = submission_of(job.id, job.traceparent)
-        self._end("submit", own, parent_in(job.traceparent), span, _about(job), SpanKind.SERVER)
+        own = tracing.submission_of(job.id, job.traceparent)
+        self._end(
+            "submit", own, tracing.parent_in(job.traceparent), span, _about(job), SpanKind.SERVER
+        )
 
     def attempted(self, job: Snapshot, attempt: Attempt, ended: Ended, span: Span) -> None:
         about = _about(job) | {
@@ -59,13 +55,13 @@ class Traces(Meter):
         }
         if ended.failure is not None:
             about["error.type"] = ended.failure.code
-        own = attempt_of(job, attempt)
-        parent = submission_of(job.id, job.traceparent)
+        own = tracing.attempt_of(job, attempt)
+        parent = tracing.submission_of(job.id, job.traceparent)
         failed = ended.outcome in FAILED
         self._end(f"attempt {attempt.stage}", own, parent, span, about, failed=failed)
 
     def delivered(self, delivery: DueDelivery, number: int, outcome: str, span: Span) -> None:
-        first = submission_of(delivery.job_id, delivery.traceparent)
+        first = tracing.submission_of(delivery.job_id, delivery.traceparent)
         about: Attributes = {
             "jobrunner.job_id": delivery.job_id,
             "jobrunner.workflow": delivery.workflow,
@@ -73,15 +69,15 @@ class Traces(Meter):
             "jobrunner.try": number,
             "jobrunner.outcome": outcome,
         }
-        own = delivery_of(first, delivery.id, number)
+        own = tracing.delivery_of(first, delivery.id, number)
         failed = outcome != "delivered"
         self._end("delivery", own, first, span, about, SpanKind.CLIENT, failed=failed)
 
     def _end(
         self,
         name: str,
-        own: Parent,
-        parent: Parent | None,
+        own: tracing.Parent,
+        parent: tracing.Parent | None,
         span: Span,
         attributes: Attributes,
         kind: SpanKind = SpanKind.INTERNAL,
@@ -105,7 +101,7 @@ class Traces(Meter):
         self._processor.on_end(ended)
 
 
-def _context(of: Parent, *, is_remote: bool) -> SpanContext:
+def _context(of: tracing.Parent, *, is_remote: bool) -> SpanContext:
     flags = TraceFlags(TraceFlags.SAMPLED if of.sampled else TraceFlags.DEFAULT)
     return SpanContext(int(of.trace_id, 16), int(of.span_id, 16), is_remote, flags)
 

@@ -12,19 +12,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from jobrunner.core import messages
 from jobrunner.core.job import Failure
-from jobrunner.core.messages import (
-    Answered,
-    Beat,
-    Checkpoint,
-    Do,
-    Ended,
-    Keep,
-    Message,
-    Move,
-    Report,
-    Told,
-)
 
 GONE = "[redacted]"
 SHORTEST = 4
@@ -90,27 +79,27 @@ class Redaction:
         return value
 
 
-def redacted(message: Message, clean: Redaction) -> Message:
+def redacted(message: messages.Message, clean: Redaction) -> messages.Message:
     """The message, as everybody may read what it says."""
     match message:
-        case Ended():
+        case messages.Ended():
             return replace(
                 message,
                 report=_report(message.report, clean),
                 failure=_failure(message.failure, clean),
                 log=tuple(clean(line) for line in message.log),
             )
-        case Move():
+        case messages.Move():
             return replace(
                 message, report=_report(message.report, clean), reason=_text(message.reason, clean)
             )
-        case Checkpoint():
+        case messages.Checkpoint():
             return replace(message, report=_report(message.report, clean))
-        case Keep() | Answered() | Told():
+        case messages.Keep() | messages.Answered() | messages.Told():
             return replace(message, value=clean.within(message.value))
-        case Beat(message=str() as text):
+        case messages.Beat(message=str() as text):
             return replace(message, message=clean(text))
-        case Do(fields={"failure_message": str() as text}):
+        case messages.Do(fields={"failure_message": str() as text}):
             return replace(message, fields={**message.fields, "failure_message": clean(text)})
     return message
 
@@ -119,7 +108,7 @@ def _in_an_address(value: str) -> str:
     return UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], value.encode()).decode()
 
 
-def _report(report: Report, clean: Redaction) -> Report:
+def _report(report: messages.Report, clean: Redaction) -> messages.Report:
     return replace(
         report,
         artifacts=clean.within(report.artifacts),

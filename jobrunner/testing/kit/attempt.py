@@ -15,13 +15,7 @@ from jobrunner.stages.in_loop import run_in_loop
 from jobrunner.stages.in_thread import run_in_thread
 from jobrunner.stages.outcomes import Parked, raised, returned
 from jobrunner.stages.requests import Answer, Question
-from jobrunner.testing.kit.host_answers import (
-    NO_NETWORK,
-    HostAnswers,
-    LiveHostAnswers,
-    Scripted,
-    kept_files,
-)
+from jobrunner.testing.kit import host_answers
 from jobrunner.testing.simulation.loop import RealWorld, SimLoop, simulated
 from jobrunner.testing.simulation.world import SimClock, SimIds, folder
 
@@ -57,7 +51,7 @@ def run_stage(
     answers: dict[str, Any] | None = None,
     files: Mapping[str, bytes] | None = None,
     assets: Mapping[str, tuple[str, bytes]] | None = None,
-    http: Scripted | None = None,
+    http: host_answers.Scripted | None = None,
     base_url: str = "http://jobrunner.test",
     state: str = "working",
     attempt: int = 1,
@@ -73,7 +67,7 @@ def run_stage(
             root, params, artifacts, settings, kept, answers, files, base_url, state, attempt,
             seconds,
         )  # fmt: skip
-        desk = HostAnswers(given, assets or {}, http)
+        desk = host_answers.HostAnswers(given, assets or {}, http)
 
         async def alone(loop: SimLoop) -> StageTrial:
             clock = SimClock(loop)
@@ -81,7 +75,7 @@ def run_stage(
 
         tried = simulated(alone, seed)
         if desk.reached:
-            raise RealWorld(NO_NETWORK)
+            raise RealWorld(host_answers.NO_NETWORK)
         return tried
 
 
@@ -110,7 +104,7 @@ async def run_stage_live(
             root, params, artifacts, settings, kept, answers, files, base_url, state, attempt,
             seconds,
         )  # fmt: skip
-        desk = LiveHostAnswers(given, assets or {}, tuple(origins))
+        desk = host_answers.LiveHostAnswers(given, assets or {}, tuple(origins))
         async with desk.closing():
             return await _attempt(stage, _Host(clock, SystemIds(clock), desk), live=True)
 
@@ -141,7 +135,7 @@ def _given(
         settings=settings or {},
         kept=kept or {},
         answers=answers or {},
-        files=kept_files(str(root), files or {}),
+        files=host_answers.kept_files(str(root), files or {}),
         seconds=seconds,
         root=str(root),
         folder="ada/job-1",
@@ -153,7 +147,7 @@ def _given(
 class _Host:
     """Writes down what a stage says."""
 
-    def __init__(self, clock: Clock, ids: Ids, desk: HostAnswers) -> None:
+    def __init__(self, clock: Clock, ids: Ids, desk: host_answers.HostAnswers) -> None:
         self.given = desk.given
         self.began_s = clock.monotonic()
         self._clock = clock

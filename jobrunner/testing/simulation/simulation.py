@@ -15,13 +15,7 @@ from typing import Any
 import anyio
 from msgspec import Struct
 
-from jobrunner.config.settings import (
-    Config,
-    CreditsSection,
-    LimitsSection,
-    ServerSection,
-    StoreSection,
-)
+from jobrunner.config import settings
 from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.stages import Registry
 from jobrunner.stages.api import Stage
@@ -257,13 +251,13 @@ class Simulation:
     def _database(self) -> Path:
         return self._place / "jobs.db"
 
-    def _config(self) -> Config:
-        limits = LimitsSection(self.draw.randint(1, 4), 1000, self.draw.randint(1, 2))
-        return Config(
-            server=ServerSection(drain_seconds=5),
-            store=StoreSection(str(self._database), str(self._place / "assets")),
+    def _config(self) -> settings.Config:
+        limits = settings.LimitsSection(self.draw.randint(1, 4), 1000, self.draw.randint(1, 2))
+        return settings.Config(
+            server=settings.ServerSection(drain_seconds=5),
+            store=settings.StoreSection(str(self._database), str(self._place / "assets")),
             limits=limits,
-            credits=CreditsSection(a_few_jobs(self.definition)),
+            credits=settings.CreditsSection(a_few_jobs(self.definition)),
         )
 
     def _note(self, what: str, **fields: Any) -> None:

@@ -6,16 +6,8 @@ from msgspec import Meta
 
 from jobrunner.core.decision import Grant
 from jobrunner.errors import Refused
+from jobrunner.http.frame import inputs
 from jobrunner.http.frame.endpoint import ADMINS, Body, Endpoint, HttpCall, HttpReply, View
-from jobrunner.http.frame.inputs import (
-    Key,
-    OwnedPageQuery,
-    OwnedQuery,
-    following_cursor,
-    key_given,
-    key_of,
-    owner_of,
-)
 from jobrunner.http.frame.views import reply, view_of
 
 
@@ -24,7 +16,7 @@ class GrantOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     amount: Annotated[int, Meta(ge=1, le=10**9)]
     reason: Annotated[str, Meta(min_length=1, max_length=500)]
-    idempotency_key: Key | None = None
+    idempotency_key: inputs.Key | None = None
 
 
 class CreditsView(View, frozen=True, kw_only=True):
@@ -57,22 +49,24 @@ class Ledger(View, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-@Endpoint("GET", "/credits", {200: CreditsView}, query=OwnedQuery)
+@Endpoint("GET", "/credits", {200: CreditsView}, query=inputs.OwnedQuery)
 async def get_credits(call: HttpCall) -> HttpReply:
     """Show the credits that the caller can spend."""
-    query: OwnedQuery = call.query
-    return reply(await _purse(call, owner_of(call, query)))
+    query: inputs.OwnedQuery = call.query
+    return reply(await _purse(call, inputs.owner_of(call, query)))
 
 
-@Endpoint("GET", "/credits/history", {200: Ledger}, query=OwnedPageQuery)
+@Endpoint("GET", "/credits/history", {200: Ledger}, query=inputs.OwnedPageQuery)
 async def get_credits_history(call: HttpCall) -> HttpReply:
     """List the entries of the ledger, newest first."""
-    query: OwnedPageQuery = call.query
-    user_id = owner_of(call, query)
-    rows = await call.door.reader.ledger(user_id, query.limit, key_of(query.cursor))
+    query: inputs.OwnedPageQuery = call.query
+    user_id = inputs.owner_of(call, query)
+    rows = await call.door.reader.ledger(user_id, query.limit, inputs.key_of(query.cursor))
     entries = [view_of(LedgerLine, row) for row in rows]
     return reply(
-        Ledger(history=entries, next_cursor=following_cursor([row.id for row in rows], query))
+        Ledger(
+            history=entries, next_cursor=inputs.following_cursor([row.id for row in rows], query)
+        )
     )
 
 
@@ -90,7 +84,7 @@ async def grant_credits(call: HttpCall) -> HttpReply:
     user_id, now = call.path["user"], call.door.clock.now()
     if not any(token.name == user_id for token in await call.door.reader.tokens()):
         raise Refused("NOT_FOUND", f"there is no user {user_id!r}: no token has that name")
-    key = key_given(call, body.idempotency_key) or ""
+    key = inputs.key_given(call, body.idempotency_key) or ""
     given = Grant(user_id, body.amount, body.reason, call.actor.name, now, key=key)
     replayed = await call.door.facade.grant(given)
     purse = await call.door.reader.credits(user_id)

@@ -9,16 +9,8 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.questions import AssetRow, JobFilter
 from jobrunner.errors import Refused
+from jobrunner.http.frame import inputs
 from jobrunner.http.frame.endpoint import OWNERS, Endpoint, HttpCall, HttpReply, Query, View
-from jobrunner.http.frame.inputs import (
-    Cursor,
-    OwnedPageQuery,
-    cursor_of,
-    following_cursor,
-    key_of,
-    owner_of,
-    visible_job,
-)
 from jobrunner.http.frame.views import AssetEntry, asset_entries, asset_entry, reply
 
 CLAIMS_MAX = 100
@@ -26,7 +18,7 @@ CLAIMS_MAX = 100
 
 class FilesQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=100)] = 100
-    cursor: Cursor | None = None
+    cursor: inputs.Cursor | None = None
 
 
 class Assets(View, frozen=True, kw_only=True):
@@ -39,19 +31,19 @@ class Library(View, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-@Endpoint("GET", "/assets", {200: Library}, query=OwnedPageQuery)
+@Endpoint("GET", "/assets", {200: Library}, query=inputs.OwnedPageQuery)
 async def list_assets(call: HttpCall) -> HttpReply:
     """List the caller's files over all jobs, newest first; an admin sees everybody's.
 
     A worker sees those of whose job it holds, where the stage that it stands in for would."""
-    query: OwnedPageQuery = call.query
+    query: inputs.OwnedPageQuery = call.query
     everybody = call.actor.role == "admin" and query.user_id is None
     if query.user_id is not None and await works_with_library(call, query.user_id):
         owner: str | None = query.user_id
     else:
-        owner = None if everybody else owner_of(call, query)
-    rows = await call.door.reader.library(owner, query.limit, key_of(query.cursor))
-    following = following_cursor([row.row for row in rows], query)
+        owner = None if everybody else inputs.owner_of(call, query)
+    rows = await call.door.reader.library(owner, query.limit, inputs.key_of(query.cursor))
+    following = inputs.following_cursor([row.row for row in rows], query)
     return reply(Library(assets=asset_entries(call, rows), next_cursor=following))
 
 
@@ -66,9 +58,9 @@ async def get_asset(call: HttpCall) -> HttpReply:
 async def get_job_assets(call: HttpCall) -> HttpReply:
     """List the files of a job, newest first."""
     query: FilesQuery = call.query
-    job = await visible_job(call)
-    rows = await call.door.reader.job_assets(job.id, query.limit, key_of(query.cursor))
-    following = cursor_of(rows[-1].row) if len(rows) == query.limit else None
+    job = await inputs.visible_job(call)
+    rows = await call.door.reader.job_assets(job.id, query.limit, inputs.key_of(query.cursor))
+    following = inputs.cursor_of(rows[-1].row) if len(rows) == query.limit else None
     return reply(Assets(assets=asset_entries(call, rows), next_cursor=following))
 
 

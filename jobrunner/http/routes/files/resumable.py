@@ -29,32 +29,7 @@ from jobrunner.http.frame.bodies import too_large
 from jobrunner.http.frame.endpoint import MOVING, OWNERS, Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.inputs import ArtifactName, AssetType, Count, governed_job
 from jobrunner.http.frame.views import reply
-from jobrunner.http.routes.files.tus import (
-    ALGORITHMS,
-    EXTENSIONS,
-    PIECE,
-    VERSION,
-    announced,
-    check_piece,
-    check_version,
-    checksum_in,
-    media_type_in,
-    metadata_in,
-    number_in,
-    progress_headers,
-    spoken,
-)
-from jobrunner.http.routes.files.uploads import (
-    admit,
-    admit_sent,
-    begin,
-    finish,
-    finish_alone,
-    finish_sent,
-    limit_of,
-    sent_limit,
-    type_of,
-)
+from jobrunner.http.routes.files import tus, uploads
 
 RESUMING = ("UPLOAD_IN_PROGRESS", "TUS_VERSION_UNSUPPORTED")
 PIECEWISE = ("UPLOAD_OFFSET_MISMATCH", "CHECKSUM_MISMATCH")
@@ -90,11 +65,11 @@ class UploadView(View, frozen=True, kw_only=True):
 async def get_upload_options(call: HttpCall) -> HttpReply:
     """List the abilities of resumable uploads."""
     headers = {
-        "Tus-Resumable": VERSION,
-        "Tus-Version": VERSION,
-        "Tus-Extension": EXTENSIONS,
+        "Tus-Resumable": tus.VERSION,
+        "Tus-Version": tus.VERSION,
+        "Tus-Extension": tus.EXTENSIONS,
         "Tus-Max-Size": str(call.door.settings.max_upload),
-        "Tus-Checksum-Algorithm": ",".join(ALGORITHMS),
+        "Tus-Checksum-Algorithm": ",".join(tus.ALGORITHMS),
     }
     return HttpReply(204, headers=headers)
 
@@ -104,19 +79,19 @@ async def get_upload_options(call: HttpCall) -> HttpReply:
     "/jobs/{id}/uploads",
     {201: None},
     OWNERS,
-    streams=PIECE,
+    streams=tus.PIECE,
     codes=(*MOVING, *TAKING, "QUOTA_EXCEEDED"),
 )
-@spoken
+@tus.spoken
 async def create_job_upload(call: HttpCall) -> HttpReply:
     """Announce a file for a job, to be sent in pieces (tus 1.0.0).
 
     The request may bring the first piece."""
-    check_version(call)
+    tus.check_version(call)
     job, definition = await governed_job(call)
-    told = metadata_in(call.headers.get("Upload-Metadata", ""))
-    declared = admit(call, job, definition, told.get("upload", ""), media_type_in(told))
-    order = announced(call, told, limit_of(call, declared), job.id, declared.name)
+    told = tus.metadata_in(call.headers.get("Upload-Metadata", ""))
+    declared = uploads.admit(call, job, definition, told.get("upload", ""), tus.media_type_in(told))
+    order = tus.announced(call, told, uploads.limit_of(call, declared), job.id, declared.name)
     return await _create(call, order)
 
 
@@ -124,21 +99,21 @@ async def create_job_upload(call: HttpCall) -> HttpReply:
     "POST",
     "/uploads",
     {201: None},
-    streams=PIECE,
+    streams=tus.PIECE,
     query=AnnounceQuery,
     codes=(*MOVING, *TAKING, "QUOTA_EXCEEDED"),
 )
-@spoken
+@tus.spoken
 async def create_upload(call: HttpCall) -> HttpReply:
     """Announce a file before its job; with job_id, for the attempt of a worker."""
-    check_version(call)
+    tus.check_version(call)
     query: AnnounceQuery = call.query
-    told = metadata_in(call.headers.get("Upload-Metadata", ""))
+    told = tus.metadata_in(call.headers.get("Upload-Metadata", ""))
     if query.job_id:
         return await _create(call, await _order_of_worker(call, told, query))
     if call.actor.role == "workflow":
         raise Refused("FORBIDDEN", "role workflow sends files for jobs; say which: job_id")
-    return await _create(call, announced(call, told, call.door.settings.max_upload))
+    return await _create(call, tus.announced(call, told, call.door.settings.max_upload))
 
 
 @Endpoint(
@@ -147,7 +122,7 @@ async def create_upload(call: HttpCall) -> HttpReply:
     {200: UploadView},
     codes=(*MOVING, *TAKING, "STORAGE_FULL", "OUTCOME_UNKNOWN", "OVERLOADED"),
 )
-@spoken
+@tus.spoken
 async def get_upload(call: HttpCall) -> HttpReply:
     """Show how far an upload has come; HEAD has the same in headers."""
     order = _own(call)
@@ -167,37 +142,37 @@ async def get_upload(call: HttpCall) -> HttpReply:
         expires_at=text_of(order.expires_at),
     )
     shown = reply(view)
-    shown.headers.update(progress_headers(call, order, offset))
+    shown.headers.update(tus.progress_headers(call, order, offset))
     shown.headers["Upload-Length"] = str(order.length)
     if order.metadata:
         shown.headers["Upload-Metadata"] = order.metadata
     return shown
 
 
-@Endpoint("PATCH", "/uploads/{id}", {204: None}, streams=PIECE, codes=(*MOVING, *TAKING))
-@spoken
+@Endpoint("PATCH", "/uploads/{id}", {204: None}, streams=tus.PIECE, codes=(*MOVING, *TAKING))
+@tus.spoken
 async def continue_upload(call: HttpCall) -> HttpReply:
     """Send the next piece; the last one makes the upload an asset."""
-    check_version(call)
+    tus.check_version(call)
     order = _own(call)
-    check_piece(call)
-    claimed = number_in(call, "Upload-Offset")
+    tus.check_piece(call)
+    claimed = tus.number_in(call, "Upload-Offset")
     with call.door.arrivals.alone(order.id):
         offset = await _offset(call, order)
         if claimed != offset:
             detail = f"the upload stands at {offset}, not at {claimed}; go on from there"
             raise Refused("UPLOAD_OFFSET_MISMATCH", detail, offset=offset)
         order, offset = await _take(call, order, offset)
-    return HttpReply(204, headers=progress_headers(call, order, offset))
+    return HttpReply(204, headers=tus.progress_headers(call, order, offset))
 
 
 @Endpoint("DELETE", "/uploads/{id}", {204: None}, codes=RESUMING)
-@spoken
+@tus.spoken
 async def end_upload(call: HttpCall) -> HttpReply:
     """Give up an upload.
 
     A file that it became stays."""
-    check_version(call)
+    tus.check_version(call)
     order = _own(call)
     with call.door.arrivals.alone(order.id):
         await call.door.arrivals.forget(order)
@@ -208,14 +183,14 @@ async def _order_of_worker(
     call: HttpCall, told: Mapping[str, str], query: AnnounceQuery
 ) -> AnnouncedFile:
     job, definition = await governed_job(call._replace(path={"id": query.job_id or ""}))
-    order = announced(call, told, sent_limit(call, definition), job.id)
+    order = tus.announced(call, told, uploads.sent_limit(call, definition), job.id)
     order = replace(
         order,
-        asset_type=query.asset_type or type_of(order.media_type, order.name),
+        asset_type=query.asset_type or uploads.type_of(order.media_type, order.name),
         artifact=query.artifact or "",
         claim=query.claim,
     )
-    await admit_sent(call, job, definition, _sending(call, order))
+    await uploads.admit_sent(call, job, definition, _sending(call, order))
     return order
 
 
@@ -228,7 +203,7 @@ async def _create(call: HttpCall, order: AnnouncedFile) -> HttpReply:
     arrivals, stream, offset = call.door.arrivals, call.stream, 0
     with_piece = stream.length != 0
     if with_piece:
-        check_piece(call)
+        tus.check_piece(call)
     await arrivals.check_room(order.length)
     await arrivals.promise(order)
     with arrivals.alone(order.id):
@@ -238,7 +213,7 @@ async def _create(call: HttpCall, order: AnnouncedFile) -> HttpReply:
             order, offset = await _take(call, order, 0)
     headers = {
         "Location": link(call, f"/uploads/{order.id}"),
-        **progress_headers(call, order, offset),
+        **tus.progress_headers(call, order, offset),
     }
     return HttpReply(201, headers=headers)
 
@@ -250,7 +225,7 @@ async def _take(call: HttpCall, order: AnnouncedFile, offset: int) -> tuple[Anno
     left = order.length - offset
     if stream.length is not None and stream.length > left:
         raise too_large(left)
-    checked = checksum_in(call)
+    checked = tus.checksum_in(call)
     job, declared = await _still_wanted(call, order)
     await arrivals.check_room(left)
     name = order.id + CHUNK if checked else order.id
@@ -258,7 +233,7 @@ async def _take(call: HttpCall, order: AnnouncedFile, offset: int) -> tuple[Anno
     try:
         async for block in stream.blocks(left):
             if not offset and not part.size and job is not None and declared is not None:
-                await begin(call, job, declared)
+                await uploads.begin(call, job, declared)
             await part.write(block)
             if checked:
                 checked.sum.update(block)
@@ -285,9 +260,9 @@ async def _still_wanted(
         return None, None
     job, definition = await _job(call, order)
     if not order.upload:
-        await admit_sent(call, job, definition, _sending(call, order))
+        await uploads.admit_sent(call, job, definition, _sending(call, order))
         return None, None
-    return job, admit(call, job, definition, order.upload, order.media_type)
+    return job, uploads.admit(call, job, definition, order.upload, order.media_type)
 
 
 async def _finished(call: HttpCall, order: AnnouncedFile) -> AnnouncedFile:
@@ -310,17 +285,17 @@ async def _finished(call: HttpCall, order: AnnouncedFile) -> AnnouncedFile:
 async def _become_asset(call: HttpCall, order: AnnouncedFile) -> str:
     sha256 = await call.door.arrivals.digest(order.id)
     if not order.job_id:
-        await finish_alone(call, order.id, order.user_id, order.name, sha256)
+        await uploads.finish_alone(call, order.id, order.user_id, order.name, sha256)
         return order.id
     job, definition = await _job(call, order)
     if not order.upload:
-        await finish_sent(call, job, definition, _sending(call, order), order.name, sha256)
+        await uploads.finish_sent(call, job, definition, _sending(call, order), order.name, sha256)
         return order.id
     declared = definition.uploads.get(order.upload)
     if declared is None:
         raise Refused("UNKNOWN_UPLOAD", f"{job.workflow} takes no upload {order.upload!r} any more")
     with call.door.arrivals.alone(job.id):
-        answer = await finish(call, job, definition, declared, order.id, order.name, sha256)
+        answer = await uploads.finish(call, job, definition, declared, order.id, order.name, sha256)
     return str(answer.fields["asset"]["id"])
 
 

@@ -9,6 +9,7 @@ from jobrunner.actors.features.bulk import FORESEEN_MAX
 from jobrunner.core.features.bulk import BUILT_IN, Bulk, BulkItem, Orders
 from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.core.questions import JobFilter
+from jobrunner.http.frame import inputs
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.endpoint import (
     ADMINS,
@@ -18,18 +19,6 @@ from jobrunner.http.frame.endpoint import (
     HttpCall,
     HttpReply,
     View,
-)
-from jobrunner.http.frame.inputs import (
-    LabelKey,
-    LabelValue,
-    Name,
-    PageQuery,
-    Prose,
-    UserId,
-    cursor_of,
-    key_of,
-    needs_one,
-    not_both,
 )
 from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.views import encode, reply
@@ -41,7 +30,7 @@ SHOWN_MAX = 100
 
 SAYS_SOMETHING: dict[str, Any] = {
     "anyOf": [
-        needs_one("workflow", "job_type", "user_id"),
+        inputs.needs_one("workflow", "job_type", "user_id"),
         {"required": ["status"], "properties": {"status": {"minItems": 1}}},
         {"required": ["labels"], "properties": {"labels": {"minProperties": 1}}},
         {"required": ["stuck"], "properties": {"stuck": {"const": True}}},
@@ -65,11 +54,11 @@ class Which(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Jobs that fit all of this. One that says nothing is refused: it would mean every job."""
 
     rules: ClassVar[tuple[dict[str, Any], ...]] = (SAYS_SOMETHING,)
-    workflow: Name | None = None
-    status: Annotated[list[Name], Meta(max_length=64)] = []
-    job_type: Name | None = None
-    user_id: UserId | None = None
-    labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] = {}
+    workflow: inputs.Name | None = None
+    status: Annotated[list[inputs.Name], Meta(max_length=64)] = []
+    job_type: inputs.Name | None = None
+    user_id: inputs.UserId | None = None
+    labels: Annotated[dict[inputs.LabelKey, inputs.LabelValue], Meta(max_length=16)] = {}
     stuck: bool = False
     paused: bool = False
 
@@ -79,16 +68,16 @@ class BulkOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ``params``."""
 
     rules: ClassVar[tuple[dict[str, Any], ...]] = (
-        needs_one("ids", "filter"),
-        not_both("ids", "filter"),
+        inputs.needs_one("ids", "filter"),
+        inputs.not_both("ids", "filter"),
         TAKES_FIELDS,
     )
     from_workflows: ClassVar[dict[str, FromWorkflows]] = {"command": "commands"}
-    command: Name
-    ids: Annotated[list[Name], Meta(min_length=1, max_length=IDS_MAX)] | None = None
+    command: inputs.Name
+    ids: Annotated[list[inputs.Name], Meta(min_length=1, max_length=IDS_MAX)] | None = None
     filter: Which | None = None
     dry_run: bool = False
-    reason: Prose | None = None
+    reason: inputs.Prose | None = None
     fields: dict[str, Any] = {}
 
 
@@ -161,12 +150,12 @@ async def order_bulk(call: HttpCall) -> HttpReply:
     return HttpReply(status, encode(shown), {"Location": link(call, f"/admin/bulk/{bulk.id}")})
 
 
-@Endpoint("GET", "/admin/bulk/{id}", {200: BulkView}, ADMINS, query=PageQuery)
+@Endpoint("GET", "/admin/bulk/{id}", {200: BulkView}, ADMINS, query=inputs.PageQuery)
 async def get_bulk(call: HttpCall) -> HttpReply:
     """Show how far a bulk is, and what failed."""
-    query: PageQuery = call.query
+    query: inputs.PageQuery = call.query
     bulk = await call.door.facade.bulks.found(call.path["id"])
-    return reply(await _shown(call, bulk, query.limit, key_of(query.cursor)))
+    return reply(await _shown(call, bulk, query.limit, inputs.key_of(query.cursor)))
 
 
 @Endpoint("DELETE", "/admin/bulk/{id}", {200: BulkView}, ADMINS)
@@ -268,5 +257,5 @@ async def _shown(call: HttpCall, bulk: Bulk, limit: int, after: int | None) -> B
             BulkFailure(job_id=one.job_id, error_code=one.code, detail=one.detail)
             for one in failures
         ],
-        next_cursor=cursor_of(following),
+        next_cursor=inputs.cursor_of(following),
     )

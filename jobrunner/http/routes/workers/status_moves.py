@@ -12,18 +12,9 @@ from jobrunner.core.instants import instant_of, text_or_none
 from jobrunner.core.job import Asset
 from jobrunner.core.messages import Event, Move, Report
 from jobrunner.core.status_moves import AHEAD_MAX_MS
+from jobrunner.http.frame import inputs
 from jobrunner.http.frame.endpoint import MOVING, WORKERS, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.etags import expected_version
-from jobrunner.http.frame.inputs import (
-    Instant,
-    Name,
-    Prose,
-    Version,
-    Word,
-    job_id_of,
-    needs_one,
-    not_both,
-)
 from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.views import Job, encode, reply_answer
 from jobrunner.http.routes.jobs.submissions import CANONICAL
@@ -39,9 +30,9 @@ NOT_SAID = ("event_id", "job_id", "target_status", "failure_reason")
 
 
 class TransitionOrder(Reported, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    to: Name
-    expected_version: Version | None = None
-    reason: Prose | None = None
+    to: inputs.Name
+    expected_version: inputs.Version | None = None
+    reason: inputs.Prose | None = None
 
 
 class EventReplayed(View, frozen=True, kw_only=True):
@@ -57,16 +48,16 @@ class StatusEvent(Reported, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     alias of ``status``, and ``failure_reason`` stands in for a missing ``failure_message``."""
 
     rules: ClassVar[tuple[dict[str, Any], ...]] = (
-        needs_one("status", "target_status"),
-        not_both("status", "target_status"),
+        inputs.needs_one("status", "target_status"),
+        inputs.not_both("status", "target_status"),
     )
-    occurred_at: Instant
+    occurred_at: inputs.Instant
     event_id: EventId | None = None
-    status: Name | None = None
-    target_status: Name | None = None
-    correlation_id: Word | None = None
+    status: inputs.Name | None = None
+    target_status: inputs.Name | None = None
+    correlation_id: inputs.Word | None = None
     job_id: str | None = None
-    actor_type: Word | None = None
+    actor_type: inputs.Word | None = None
     failure_reason: Annotated[str, Meta(min_length=1)] | None = None
 
 
@@ -81,7 +72,7 @@ async def move_job(call: HttpCall) -> HttpReply:
         expected_version=expected_version(call, body.expected_version),
         reason=body.reason,
     )
-    return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
+    return reply_answer(call, await call.door.facade.ask(inputs.job_id_of(call), message), 200)
 
 
 @Endpoint(
@@ -105,7 +96,7 @@ async def report_status(call: HttpCall) -> HttpReply:
         reason=body.actor_type,
         event=event,
     )
-    answer = await call.door.facade.ask(job_id_of(call), message)
+    answer = await call.door.facade.ask(inputs.job_id_of(call), message)
     return _replayed(answer, event.id) if answer.replayed else HttpReply(204)
 
 
