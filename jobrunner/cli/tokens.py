@@ -75,12 +75,7 @@ async def create(
 
 @app.command
 async def rotate(
-    which: str,
-    /,
-    *,
-    grace: str = "1d",
-    expires: str | None = None,
-    asking: Asking = Asking(),
+    which: str, /, *, grace: str = "1d", expires: str | None = None, asking: Asking = Asking()
 ) -> None:
     """Make a token in the place of one (by its id) or of all of a NAME, and print it, this once.
 

@@ -36,8 +36,7 @@ Space = Annotated[int, Meta(ge=0, le=2**53, description='a size, 0 for none: lik
 Address = Annotated[str, Meta(description="a URL with http or https, or empty text")]
 QUOTED = [f'"{name}"' for name in NAMES]
 Happenings = Annotated[
-    tuple[Happening, ...],
-    Meta(description=f"a list of {', '.join(QUOTED[:-1])} and {QUOTED[-1]}"),
+    tuple[Happening, ...], Meta(description=f"a list of {', '.join(QUOTED[:-1])} and {QUOTED[-1]}")
 ]
 Mode = Annotated[Literal["tokens", "none"], Meta(description='"tokens" or "none"')]
 Anything = Annotated[Any, Meta(description="any value")]

@@ -57,12 +57,7 @@ class Figures(Meter):
         at_stage = ("workflow", "stage", "outcome")
         at_route = ("route", "method", "status")
         self._jobs = Tally("submissions", "Jobs that were made", ("workflow",))
-        self._stage_s = Spread(
-            "stage_seconds",
-            "Attempts, here and outside",
-            LONG,
-            at_stage,
-        )
+        self._stage_s = Spread("stage_seconds", "Attempts, here and outside", LONG, at_stage)
         self._tried_s = Spread("delivery_seconds", "Tries of notifications", REQUESTS, ("outcome",))
         text = "Until an answer was whole"
         self._request_s = Spread("http_request_seconds", text, REQUESTS, at_route)

@@ -87,10 +87,7 @@ MADE_HERE = ("Location", "Tus-Resumable", "Upload-Offset")
 ANSWERED = {
     "createUpload": (MADE_HERE, ("Upload-Expires", "Content-Location")),
     "createJobUpload": (MADE_HERE, ("Upload-Expires", "Content-Location")),
-    "continueUpload": (
-        ("Tus-Resumable", "Upload-Offset"),
-        ("Upload-Expires", "Content-Location"),
-    ),
+    "continueUpload": (("Tus-Resumable", "Upload-Offset"), ("Upload-Expires", "Content-Location")),
     "getUpload": (
         ("Tus-Resumable", "Upload-Offset", "Upload-Length"),
         ("Upload-Metadata", "Upload-Expires", "Content-Location"),

@@ -34,10 +34,7 @@ class HostAnswers:
     ``http`` answers every request. ``reached``: one was made that nobody answers."""
 
     def __init__(
-        self,
-        given: Given,
-        assets: Mapping[str, tuple[str, bytes]],
-        http: Scripted | None = None,
+        self, given: Given, assets: Mapping[str, tuple[str, bytes]], http: Scripted | None = None
     ) -> None:
         self.given = given
         self._http = http

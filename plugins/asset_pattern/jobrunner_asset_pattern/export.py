@@ -10,15 +10,7 @@ import os
 import shutil
 from typing import Any
 
-from jobrunner import (
-    Asset,
-    Done,
-    Partial,
-    PermanentFailure,
-    PlainContext,
-    RetryableFailure,
-    stage,
-)
+from jobrunner import Asset, Done, Partial, PermanentFailure, PlainContext, RetryableFailure, stage
 from jobrunner_asset_pattern.bundles import FORMATS, Tar, Zip
 from jobrunner_asset_pattern.generation import listed
 from jobrunner_asset_pattern.params import Export

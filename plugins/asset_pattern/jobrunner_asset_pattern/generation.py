@@ -13,14 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from jobrunner import (
-    Done,
-    Partial,
-    PermanentFailure,
-    PlainContext,
-    RetryableFailure,
-    stage,
-)
+from jobrunner import Done, Partial, PermanentFailure, PlainContext, RetryableFailure, stage
 from jobrunner_asset_pattern import pictures
 from jobrunner_asset_pattern.params import Generation
 from jobrunner_asset_pattern.pictures import ENDINGS, TYPES

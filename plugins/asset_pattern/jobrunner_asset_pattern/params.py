@@ -29,8 +29,7 @@ class Generation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(max_length=1000, description="Ids of uploaded assets, or https addresses."),
     ] = []
     format: Annotated[
-        Literal["original", "png", "jpeg", "webp"],
-        Meta(description="Of the files that are made."),
+        Literal["original", "png", "jpeg", "webp"], Meta(description="Of the files that are made.")
     ] = "original"
     sizes: Annotated[
         list[Edge],
@@ -51,9 +50,6 @@ class Export(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         list[Annotated[str, Meta(min_length=1, max_length=50)]],
         Meta(max_length=50, description="Only files of these types; none: of every type."),
     ] = []
-    format: Annotated[
-        Literal["zip", "tar.gz"],
-        Meta(description="Of the bundle."),
-    ] = "zip"
+    format: Annotated[Literal["zip", "tar.gz"], Meta(description="Of the bundle.")] = "zip"
     manifest: Annotated[bool, Meta(description="Put the list into the bundle.")] = True
     extra: Extra = {}

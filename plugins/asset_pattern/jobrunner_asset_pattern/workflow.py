@@ -27,12 +27,7 @@ STATES = (
     State("completed", "final", same="noop", entry=100, ends="completed"),
     State("partial", "final", same="noop", entry=100, ends="partial", remarks=True),
     State(
-        "failed",
-        "final",
-        same="noop",
-        ends="failed",
-        fails=("failure_message",),
-        dead_letter=True,
+        "failed", "final", same="noop", ends="failed", fails=("failure_message",), dead_letter=True
     ),
 )
 

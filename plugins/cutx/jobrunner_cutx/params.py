@@ -15,12 +15,10 @@ Ratio = Literal["1:1", "9:16", "4:5", "16:9"]
 
 Name = Annotated[str, Meta(min_length=1, max_length=128)]
 ProductId = Annotated[
-    str,
-    Meta(min_length=1, max_length=128, description="The caller's own name for the product."),
+    str, Meta(min_length=1, max_length=128, description="The caller's own name for the product.")
 ]
 ProjectId = Annotated[
-    str,
-    Meta(min_length=1, max_length=128, description="The caller's own name for the project."),
+    str, Meta(min_length=1, max_length=128, description="The caller's own name for the project.")
 ]
 Prose = Annotated[str, Meta(max_length=5000)]
 SPACE = r"\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"

@@ -12,15 +12,7 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 import msgspec
 
-from jobrunner import (
-    Context,
-    Done,
-    RetryableFailure,
-    cut_short,
-    openai_like,
-    replicate_like,
-    stage,
-)
+from jobrunner import Context, Done, RetryableFailure, cut_short, openai_like, replicate_like, stage
 from jobrunner_cutx.accounts import account
 from jobrunner_cutx.params import StaticAd, Tts, UgcVideo
 

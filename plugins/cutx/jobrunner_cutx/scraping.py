@@ -33,11 +33,7 @@ OPEN_GRAPH = {
     "currency": "product:price:currency",
     "site": "og:site_name",
 }
-MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
+MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 CHARSET = re.compile(r"charset=[\"']?([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 Page = LexborHTMLParser
 
@@ -115,10 +111,7 @@ def _meta(page: Page) -> Facts:
 
 def _seen(page: Page) -> Facts:
     told = page.css_first("h1") or page.css_first("title")
-    return {
-        "name": told.text() if told else "",
-        "price": _seen_price(page),
-    }
+    return {"name": told.text() if told else "", "price": _seen_price(page)}
 
 
 def _seen_price(page: Page) -> str:

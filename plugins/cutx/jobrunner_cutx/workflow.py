@@ -21,10 +21,7 @@ from jobrunner import (
 AT_ONCE = ("copy", "scrape")
 IN_LINE = ("static_ad", "ugc_video", "tts")
 
-ONWARD = {
-    **dict.fromkeys(AT_ONCE, "processing"),
-    **dict.fromkeys(IN_LINE, "queued"),
-}
+ONWARD = {**dict.fromkeys(AT_ONCE, "processing"), **dict.fromkeys(IN_LINE, "queued")}
 
 STATES = (
     State("pending", "queued", onward=ONWARD, entry=0),
@@ -53,17 +50,9 @@ EDGES = (
     Edge("queued", "failed", by=("engine", "timer", "workflow"), money="refund"),
     Edge("queued", "canceled", by=("user", "admin"), money="refund"),
     Edge(
-        "processing",
-        "completed",
-        by=("stage", "workflow"),
-        guards=(Guard(Call("output_stored")),),
+        "processing", "completed", by=("stage", "workflow"), guards=(Guard(Call("output_stored")),)
     ),
-    Edge(
-        "processing",
-        "failed",
-        by=("stage", "timer", "engine", "workflow"),
-        money="refund",
-    ),
+    Edge("processing", "failed", by=("stage", "timer", "engine", "workflow"), money="refund"),
     Edge("processing", "canceled", by=("user", "admin"), money="refund"),
     Edge("processing", "expired", by=("timer",), money="refund"),
     Edge("failed", "pending", by=("admin",), money="charge"),

@@ -131,11 +131,7 @@ def _picture(path: str, into: str) -> str:
 
 def _typeset(draft: Draft, images: Images) -> str:
     title = _text(draft.get("title") or "Instruction")
-    parts = [
-        HEAD,
-        f"#align(center)[#text(size: 20pt, weight: 700, {title})]",
-        "#v(10pt)",
-    ]
+    parts = [HEAD, f"#align(center)[#text(size: 20pt, weight: 700, {title})]", "#v(10pt)"]
     parts += [_section(number, step, images) for number, step in enumerate(steps_of(draft), 1)]
     return "\n".join(parts)
 

@@ -65,11 +65,7 @@ STATES = (
         "AUDIO_EXTRACTING", "howera.audio", "AUDIO_READY", "audio_uri", "metrics", 30 * MINUTE_S
     ),
     State(
-        "AUDIO_READY",
-        "waiting",
-        person=False,
-        checkpoint="audio_uri",
-        onward={"*": "TRANSCRIBING"},
+        "AUDIO_READY", "waiting", person=False, checkpoint="audio_uri", onward={"*": "TRANSCRIBING"}
     ),
     _pipeline(
         "TRANSCRIBING",
@@ -101,10 +97,7 @@ STATES = (
     _from_the_editor("EXPORTING", "howera.export", "DONE", 10 * MINUTE_S),
     State("DONE", "final", entry=100, ends="completed"),
     State(
-        "FAILED",
-        "final",
-        ends="failed",
-        fails=("failure_code", "failure_message", "failed_stage"),
+        "FAILED", "final", ends="failed", fails=("failure_code", "failure_message", "failed_stage")
     ),
     State("CANCELLED", "final", ends="canceled"),
 )
@@ -134,11 +127,7 @@ def _stored(artifact: str) -> Guard:
 
 def _sound(artifact: str) -> Guard:
     """Whoever takes the job on, a stage of ours does not begin on what is not whole."""
-    return Guard(
-        Call("sound", {"artifact": artifact}),
-        otherwise=("FAILED",),
-        code="CORRUPT_INPUT",
-    )
+    return Guard(Call("sound", {"artifact": artifact}), otherwise=("FAILED",), code="CORRUPT_INPUT")
 
 
 TABLE = (
@@ -153,10 +142,7 @@ TABLE = (
     ),
     Edge("AUDIO_EXTRACTING", "AUDIO_EXTRACTING", by=("stage", "timer", "engine", "workflow")),
     Edge(
-        "AUDIO_EXTRACTING",
-        "AUDIO_READY",
-        by=("stage", "workflow"),
-        guards=(_stored("audio_uri"),),
+        "AUDIO_EXTRACTING", "AUDIO_READY", by=("stage", "workflow"), guards=(_stored("audio_uri"),)
     ),
     Edge(
         "AUDIO_READY",
@@ -213,11 +199,7 @@ COMMANDS = (
         status=202,
         status_from={"DRAFT_READY": 200},
     ),
-    Command(
-        "cancel",
-        walks=dict.fromkeys(OPEN, ("CANCELLED",)),
-        roles=("user", "admin"),
-    ),
+    Command("cancel", walks=dict.fromkeys(OPEN, ("CANCELLED",)), roles=("user", "admin")),
     Command("edit", walks={"DRAFT_READY": ("EDITING",)}, satisfied=("EDITING",)),
     Command(
         "regenerate",

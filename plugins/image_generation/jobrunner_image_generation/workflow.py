@@ -107,10 +107,7 @@ WORKFLOW = Workflow(
     artifacts=ARTIFACTS,
     birth=Birth(guards=(Guard(PROMPT_ALLOWED),), money="hold"),
     recipe=Recipe(
-        derive=Call("same_minute"),
-        client="instead",
-        freed=("failed",),
-        supersede=("dead_letter",),
+        derive=Call("same_minute"), client="instead", freed=("failed",), supersede=("dead_letter",)
     ),
     locks=(Lock("job", guarded=("running",)),),
     quota=Quota(open_jobs=100, per_minute=60),

@@ -17,7 +17,7 @@ class Inputs(Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[str, Meta(max_length=256)] | None,
         Meta(
             description="Identifies the input's content, for instance its SHA-256. Part of the key"
-            " that makes two submissions one.",
+            " that makes two submissions one."
         ),
     ] = None
 
@@ -47,7 +47,7 @@ class Draft(Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[str, Meta(min_length=1)] | dict[str, Any] | None,
         Meta(
             description="Text, or an object. An object may list `questions: [{id, required}]`, or"
-            " `required: [id]`, which confirming then insists on.",
+            " `required: [id]`, which confirming then insists on."
         ),
     ] = None
 

@@ -8,14 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.core.declaration.artifacts import Listed, schema_of_shapes
-from jobrunner.core.declaration.workflow import (
-    ANY,
-    Command,
-    Definition,
-    State,
-    Upload,
-    Workflow,
-)
+from jobrunner.core.declaration.workflow import ANY, Command, Definition, State, Upload, Workflow
 from jobrunner.drawing.mermaid import mermaid
 from jobrunner.drawing.svg import svg
 from jobrunner.errors import Refused

@@ -16,10 +16,7 @@ from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.endpoint import HttpCall, HttpReply
 from jobrunner.http.frame.problems import invalid, problem, refusal_of
 from jobrunner.http.frame.streaming import ANY_TYPE, Stream
-from jobrunner.http.routes.files.uploads import (
-    check_length,
-    empty,
-)
+from jobrunner.http.routes.files.uploads import check_length, empty
 
 VERSION = "1.0.0"
 PIECE = "application/offset+octet-stream"

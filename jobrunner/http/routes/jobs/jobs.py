@@ -35,9 +35,7 @@ LabelWanted = Annotated[
 Payloads = Annotated[
     str,
     Meta(
-        extra_json_schema={
-            "pattern": "^(params|result|artifacts)?(,(params|result|artifacts)?)*$",
-        }
+        extra_json_schema={"pattern": "^(params|result|artifacts)?(,(params|result|artifacts)?)*$"}
     ),
 ]
 

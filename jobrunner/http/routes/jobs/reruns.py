@@ -6,14 +6,7 @@ from msgspec import field
 
 from jobrunner.actors.features.reruns import Wish
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import (
-    OWNERS,
-    SUBMITTING,
-    Body,
-    Endpoint,
-    HttpCall,
-    HttpReply,
-)
+from jobrunner.http.frame.endpoint import OWNERS, SUBMITTING, Body, Endpoint, HttpCall, HttpReply
 from jobrunner.http.frame.inputs import Key, Name, Prose, key_given, visible_job
 from jobrunner.http.frame.views import Job
 from jobrunner.http.routes.jobs.submissions import reply_submitted

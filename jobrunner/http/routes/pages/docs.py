@@ -51,11 +51,7 @@ async def get_docs_part(call: HttpCall) -> HttpReply:
 def _shown(call: HttpCall, place: tuple[str, ...], kind: str) -> HttpReply:
     """A browser keeps it, and asks each time whether it is still so."""
     found = _read(place)
-    headers = {
-        "ETag": found.tag,
-        "Cache-Control": "no-cache",
-        "Content-Security-Policy": POLICY,
-    }
+    headers = {"ETag": found.tag, "Cache-Control": "no-cache", "Content-Security-Policy": POLICY}
     asked = call.headers.get("If-None-Match", "")
     if found.tag in asked or asked.strip() == "*":
         return HttpReply(304, headers=headers)

@@ -29,10 +29,7 @@ class ReportedAsset(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     rules: ClassVar[tuple[dict[str, Any], ...]] = (
         {
             "anyOf": [
-                {
-                    **needs_one("id"),
-                    "not": needs_one("url", "storage_path", "file_size", "sha256"),
-                },
+                {**needs_one("id"), "not": needs_one("url", "storage_path", "file_size", "sha256")},
                 {"allOf": [needs_one("asset_type"), needs_one("url")], "not": needs_one("id")},
             ]
         },
