@@ -108,7 +108,7 @@ def _over(data: bytes) -> list[str]:
         states = leniently(data).states
     except msgspec.MsgspecError:
         return []
-    return [state.name for state in states if state.kind in ("settled", "final")]
+    return [state.name for state in states if state.ended]
 
 
 def _remembered(definition: Definition, now: int) -> Remember:

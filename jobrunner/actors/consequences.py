@@ -103,7 +103,7 @@ def _stands_in_line(job: Snapshot) -> bool:
 def _abandoned(decision: Decision) -> Attempt | None:
     """The attempt that was open when its job came to an end, and was not done."""
     before, after = decision.before, decision.after
-    if before is None or before.attempt is None or after.kind not in ("settled", "final"):
+    if before is None or before.attempt is None or not after.ended:
         return None
     serial = before.attempt.serial
     over = next((one for one in decision.attempts if one.serial == serial), None)

@@ -119,6 +119,6 @@ class Facade(Struct, frozen=True, kw_only=True):
 
 
 def _moved(seen: Snapshot, now: Snapshot, progress: bool) -> bool:
-    if now.version != seen.version or now.kind in ("settled", "final"):
+    if now.version != seen.version or now.ended:
         return True
     return progress and now.beat != seen.beat

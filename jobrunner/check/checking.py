@@ -139,7 +139,7 @@ def _failures(chart: Chart) -> Iterator[Fault]:
         if retry is None or not retry.failed:
             continue
         end = chart.states[retry.failed[-1]]
-        if end.kind in ("settled", "final") and not _failing(end):
+        if end.ended and not _failing(end):
             yield Fault(
                 "failure",
                 f"the retries of {state.name} end in {end.name}, which does not "

@@ -146,7 +146,7 @@ def _impossible(purse: CreditState, money: Money) -> str:
 
 
 def _left_open(chart: Chart, purse: CreditState) -> str:
-    ended = chart.states[purse.status].kind in ("settled", "final")
+    ended = chart.states[purse.status].ended
     if not ended or purse.credits != "held":
         return ""
     return "the hold of this run is not settled and nothing can happen any more"

@@ -48,7 +48,7 @@ def _unreached(chart: Chart) -> Iterator[Fault]:
 
 
 def _trapped(chart: Chart) -> Iterator[Fault]:
-    ended = {name for name, state in chart.states.items() if state.kind in ("settled", "final")}
+    ended = {name for name, state in chart.states.items() if state.ended}
     while found := {
         name
         for name, edges in chart.table.items()

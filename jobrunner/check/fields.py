@@ -11,7 +11,6 @@ from jobrunner.check.uploads import unfit
 from jobrunner.check.ways import Chart
 from jobrunner.core.declaration.workflow import ANY, Command, Editable, Retry, State, Workflow
 
-ENDED = ("settled", "final")
 EDIT_MAX = 4 * 1024 * 1024
 FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
@@ -47,7 +46,7 @@ def misshapen(chart: Chart) -> Iterator[Fault]:
 
 def _initial(chart: Chart) -> Iterator[Fault]:
     state = chart.states[chart.workflow.initial]
-    if state.kind in ENDED:
+    if state.ended:
         yield Fault(
             "initial",
             f"the initial state {state.name} is {state.kind}: nothing would be "
@@ -58,7 +57,7 @@ def _initial(chart: Chart) -> Iterator[Fault]:
 
 def _problems(state: State) -> Iterator[str]:
     works = state.kind == "active" or bool(state.on_demand)
-    if state.kind in ENDED and (state.deadline or state.onward or state.retry):
+    if state.ended and (state.deadline or state.onward or state.retry):
         yield "declares a deadline, onward or retries; nothing happens there by itself"
     if state.kind != "active" and state.stage:
         yield "binds a stage, and only active states run one; drop it or change the kind"

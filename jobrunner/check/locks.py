@@ -49,7 +49,7 @@ def _guarded(chart: Chart, lock: Lock, state: State) -> Iterator[Fault]:
 
 
 def _held(chart: Chart, lock: Lock, state: State) -> Iterator[Fault]:
-    if state.kind in ("settled", "final"):
+    if state.ended:
         yield Fault(
             "lock",
             f"lock {lock.scope} is held in {state.name}, which is {state.kind}; it "

@@ -42,14 +42,14 @@ def allowed(definition: Definition, job: Snapshot, actor: Actor) -> dict[str, li
 def ended_as(definition: Definition, job: Snapshot) -> End | None:
     """Name the end that a job has come to, whatever its workflow calls the state."""
     state = definition.states[job.status]
-    if state.kind not in ("settled", "final"):
+    if not state.ended:
         return None
     return state.ends or ("failed" if state.fails else "completed")
 
 
 def needs_person(definition: Definition, job: Snapshot) -> bool:
     """Say whether nothing will move this job before a person does something about it."""
-    if job.kind in ("settled", "final"):
+    if job.ended:
         return False
     if job.stuck is not None or job.paused is not None:
         return True

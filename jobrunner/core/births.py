@@ -103,7 +103,7 @@ def _door(definition: Definition, submit: Submit, facts: Facts) -> Refused | Non
 
 def _without(facts: Facts, freed: list[Snapshot]) -> Facts:
     """Jobs that give their place up are not open any more when this one is."""
-    gone = sum(old.kind not in ("settled", "final") for old in freed)
+    gone = sum(not old.ended for old in freed)
     return replace(facts, open_jobs=facts.open_jobs - gone) if gone else facts
 
 

@@ -157,7 +157,7 @@ def rebound(case: Case[Rebound]) -> Verdict:
     """Bring the job in place to the stage that is bound now where it rests; where the engine itself
     takes it on, it goes."""
     job = case.job
-    if job.kind in ("settled", "final"):
+    if job.ended:
         return NoOp("ended", job)
     draft = Draft(case, ENGINE, "engine")
     bring(draft)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.declaration.states import Kind, Trigger
+from jobrunner.core.declaration.states import ENDED, Kind, Trigger
 
 JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -266,6 +266,11 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     def live(self) -> bool:
         """A run is open: somebody, or the engine itself, is to take this job on."""
         return self.run is not None and self.run.live
+
+    @property
+    def ended(self) -> bool:
+        """Nothing happens by itself any more; one that has settled may be revived by a command."""
+        return self.kind in ENDED
 
     def lock(self, scope: str) -> HeldLock | None:
         return next((lock for lock in self.locks if lock.scope == scope), None)

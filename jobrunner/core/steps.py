@@ -199,7 +199,7 @@ def _open_run(draft: Draft, to: State) -> None:
 
 def rests(state: State) -> bool:
     """No run is open here: the job has ended, or waits for a person."""
-    return state.kind in ("settled", "final") or (state.kind == "waiting" and state.person)
+    return state.ended or (state.kind == "waiting" and state.person)
 
 
 def enter(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
@@ -219,7 +219,7 @@ def enter(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
         _work(draft, state, source, cause)
     else:
         _clock(draft, state)
-    if state.kind in ("settled", "final"):
+    if state.ended:
         _end(draft, state)
     if state.kind == "final" and draft.job.paused is not None:
         draft.set(paused=None)
@@ -245,7 +245,7 @@ def _revive(draft: Draft, state: State, source: str | None) -> None:
 def _forget(draft: Draft, state: State) -> None:
     """What was said of an earlier try is its attempt's; of the next one, and of a good end, it
     would not be true."""
-    good = state.kind in ("settled", "final") and not _is_failure(state)
+    good = state.ended and not _is_failure(state)
     if state.kind != "active" and not good:
         return
     if draft.job.failure_code is not None or draft.job.failure_message is not None:

@@ -243,7 +243,7 @@ class Bulks:
         if orders.command == "rerun":
             plan = await self.reruns.planned(job, _wish(orders, actor))
             return Foreseen(job_id, job.status, "done", detail=f"from {plan.origin.place}")
-        if job.kind not in ("settled", "final"):
+        if not job.ended:
             text = f"the job is {job.status}; it can be deleted when it has ended"
             return Foreseen(job_id, job.status, "JOB_NOT_SETTLED", detail=text)
         return Foreseen(job_id, job.status, "done")

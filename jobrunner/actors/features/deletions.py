@@ -58,7 +58,7 @@ def _kept(job: Snapshot, actor: Actor, expected_version: int | None) -> Refused 
         return Refused("FORBIDDEN", "deleting a job is for its owner or an admin")
     if refused := stale_version(job, expected_version):
         return refused
-    if job.kind in ("settled", "final"):
+    if job.ended:
         return None
     return Refused(
         "JOB_NOT_SETTLED",

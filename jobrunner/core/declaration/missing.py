@@ -27,7 +27,7 @@ def absent(definition: Definition, is_stage: Brought) -> tuple[str, ...]:
 def lacking(definition: Definition, job: Snapshot, is_stage: Brought) -> tuple[str, ...]:
     """Name what this job lacks to move by itself from where it stands."""
     state = definition.states.get(job.status)
-    if state is None or job.kind in ("settled", "final"):
+    if state is None or job.ended:
         return ()
     return tuple(dict.fromkeys(_needed(definition, job, state, is_stage)))
 

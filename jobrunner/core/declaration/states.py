@@ -5,6 +5,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 Kind = Literal["waiting", "queued", "active", "settled", "final"]
+# Nothing happens by itself any more.
+ENDED: tuple[Kind, ...] = ("settled", "final")
 Trigger = Literal["user", "admin", "workflow", "stage", "timer", "engine"]
 Role = Literal["user", "workflow", "admin"]
 End = Literal["completed", "partial", "failed", "canceled", "rejected", "expired"]
@@ -138,6 +140,10 @@ class State(Declared, frozen=True):
     dead_letter: bool = False
     library: bool = False
     sift: Call | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.kind in ENDED
 
 
 class Lock(Declared, frozen=True):

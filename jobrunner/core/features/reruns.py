@@ -20,8 +20,6 @@ from jobrunner.core.messages import Origin
 from jobrunner.core.reports import NUMBERED, shelved
 from jobrunner.errors import Refused
 
-ENDED = ("settled", "final")
-
 
 def place_of(
     definition: Definition,
@@ -32,7 +30,7 @@ def place_of(
 ) -> str | Refused:
     """From where on work is done again. A job that failed begins where it failed, another one
     behind the last of its files that is sound; with other parameters, from the beginning."""
-    if job.kind not in ENDED:
+    if not job.ended:
         text = f"the job is {job.status}; it can be done again when it has ended"
         return Refused("JOB_NOT_SETTLED", text, current_status=job.status)
     if wanted is not None:

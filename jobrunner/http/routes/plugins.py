@@ -37,7 +37,6 @@ from jobrunner.http.frame.views import Job, encode, job_view
 from jobrunner.http.routes.jobs.commands import command_at
 from jobrunner.http.routes.jobs.submissions import CANONICAL, submission
 
-SETTLED = ("settled", "final")
 READ = tuple[dict[str, Any], str | None]
 
 
@@ -151,7 +150,7 @@ async def _ended(call: HttpCall, answer: Answer, wait_s: float) -> Answer:
     """The same answer with the job as it is when it has ended, or when the time is up."""
     clock, job = call.door.clock, answer.job
     until = clock.monotonic() + wait_s
-    while wait_s and job.kind not in SETTLED and (left_s := until - clock.monotonic()) > 0:
+    while wait_s and not job.ended and (left_s := until - clock.monotonic()) > 0:
         job = await call.door.facade.changed(job, left_s, False)
     return msgspec.structs.replace(answer, job=job)
 

@@ -245,7 +245,7 @@ class Callers:
 
     async def _delete(self) -> None:
         job = self._job()
-        if job.kind not in ("settled", "final") or self._draw.random() < 0.5:
+        if not job.ended or self._draw.random() < 0.5:
             return
         actor = Actor(job.user_id, "user")
         self._witness.deleted[job.id] = None
@@ -318,7 +318,7 @@ class Callers:
 
     def _going(self) -> list[Snapshot]:
         jobs = self._witness.jobs.values()
-        return [job for job in jobs if job.kind not in ("settled", "final")]
+        return [job for job in jobs if not job.ended]
 
     def _destination(self, job: Snapshot) -> tuple[str, Report]:
         targets = ahead(self._definition, job.status)

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from jobrunner.core.declaration.states import ENDED
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Snapshot
 from jobrunner.store import rows
@@ -88,7 +89,7 @@ def walked(path: Path) -> tuple[tuple[str, str], ...]:
 
 
 def rests(job: Snapshot) -> bool:
-    if job.stuck or job.paused or job.kind in ("settled", "final"):
+    if job.stuck or job.paused or job.ended:
         return True
     return job.kind == "waiting" and not job.live and job.attempt is None
 
@@ -104,7 +105,7 @@ def _money(connection: sqlite3.Connection) -> Iterator[str]:
     for job_id, cost, spent, held, kind in connection.execute(MONEY):
         if spent not in (0, -cost):
             yield f"job {job_id}: costs {cost}, and its ledger sums up to {spent}"
-        if held and kind in ("settled", "final"):
+        if held and kind in ENDED:
             yield f"job {job_id}: has ended, and {held} credits are still held for it"
     for user_id, balance in connection.execute("SELECT user_id, balance FROM accounts"):
         if balance < 0:

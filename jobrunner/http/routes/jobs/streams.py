@@ -37,7 +37,6 @@ RETRY_MS = 2000
 PAGE = 100
 ID_DIGITS = 15
 BRIEF: frozenset[str] = frozenset()
-AT_REST = ("settled", "final")
 
 
 class JobEventsQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,7 +124,7 @@ async def _of_job(call: HttpCall, job_id: str, seen: int) -> AsyncIterator[bytes
 
 def _told(call: HttpCall, story: Story, shown: tuple[int, int]) -> bytes:
     """The versions that were missed, then the job as it is, if it was not shown like this."""
-    job, rests = story.job, story.job.kind in AT_REST
+    job, rests = story.job, story.job.ended
     versions = groupby(story.rows, key=lambda row: row.version)
     told = [(version, list(hops)) for version, hops in versions]
     last = told[-1][0] if told and story.whole and rests else None
@@ -168,7 +167,7 @@ async def _news(
         if query.status and not {row.to_status for row in hops} & set(query.status):
             continue
         job = await call.door.reader.job(last.row.job_id) if last.rests else None
-        rests = job is not None and job.kind in AT_REST
+        rests = job is not None and job.ended
         transition = _transition(last.workflow, last.user_id, hops)
         yield _event(transition, None if rests else last.row.seq)
         if job is not None and rests:
@@ -204,7 +203,7 @@ def _transition(workflow: str, user_id: str, hops: Iterable[HistoryRow]) -> tupl
 
 def _state(call: HttpCall, job: Snapshot, payloads: frozenset[str]) -> tuple[str, bytes]:
     """Under way, without what may be large."""
-    if job.kind in AT_REST:
+    if job.ended:
         return "settled", encode(job_view(call, job, payloads))
     return "progress", encode(job_view(call, job, BRIEF))
 
