@@ -96,6 +96,19 @@ class Facade(Struct, frozen=True, kw_only=True):
                     woken.clear()
         return await self.world.reader.job(job.id) or job
 
+    async def ended(self, job: Snapshot, wait_s: float) -> Snapshot:
+        """Return the job as it ended, or as it stands when time is up."""
+        with self.watchers.ending(job.id) as end:
+            now = await self.world.reader.job(job.id)
+            if now is None:
+                raise unknown(job.id)
+            if now.ended or self.draining:
+                return now
+            with anyio.move_on_after(wait_s):
+                if last := await end:
+                    return last
+        return await self.world.reader.job(job.id) or job
+
     async def explain(self, job: Snapshot) -> dict[str, Any]:
         """Say why the job is not moving."""
         return await explain(self.world, self.dispatcher, job)

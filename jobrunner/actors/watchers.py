@@ -1,6 +1,7 @@
 """Wakes requests that wait for a commit: of one job, of work for outside workers, of a live view.
 
-A watcher is woken, not told: it reads the row, so a missed or a doubled call costs nothing.
+A watcher is woken, not told: it reads the row, so a missed or a doubled call costs nothing. Only
+who waits for the end of a job is given it, as it was committed: nothing comes after it.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from jobrunner.core.job import Snapshot
 class Watchers:
     def __init__(self) -> None:
         self._of_job: dict[str, list[asyncio.Event]] = {}
+        self._of_end: dict[str, list[asyncio.Future[Snapshot | None]]] = {}
         self._for_work: list[asyncio.Event] = []
         self._followers = Followers()
 
@@ -29,6 +31,24 @@ class Watchers:
             self._of_job[job_id].remove(event)
             if not self._of_job[job_id]:
                 del self._of_job[job_id]
+
+    @contextmanager
+    def ending(self, job_id: str) -> "Iterator[asyncio.Future[Snapshot | None]]":
+        """Holds the job as soon as it has ended, or None when the service is about to stop."""
+        end: asyncio.Future[Snapshot | None] = asyncio.get_running_loop().create_future()
+        self._of_end.setdefault(job_id, []).append(end)
+        try:
+            yield end
+        finally:
+            end.cancel()
+            self._of_end[job_id].remove(end)
+            if not self._of_end[job_id]:
+                del self._of_end[job_id]
+
+    @property
+    def awaited(self) -> int:
+        """How many jobs somebody waits for the end of."""
+        return len(self._of_end)
 
     @contextmanager
     def expecting(self) -> Iterator[asyncio.Event]:
@@ -48,6 +68,8 @@ class Watchers:
         """Wake everybody whom this commit concerns."""
         for event in self._of_job.get(decision.after.id, ()):
             event.set()
+        if decision.after.ended:
+            self._tell_end(decision.after.id, decision.after)
         self._followers.hear(decision.before, decision.after)
         if self._for_work and _up_for_claim(decision.after):
             self.work_arrived()
@@ -62,8 +84,15 @@ class Watchers:
         for events in self._of_job.values():
             for event in events:
                 event.set()
+        for job_id in self._of_end:
+            self._tell_end(job_id, None)
         self.work_arrived()
         self._followers.close()
+
+    def _tell_end(self, job_id: str, job: Snapshot | None) -> None:
+        for end in self._of_end.get(job_id, ()):
+            if not end.done():
+                end.set_result(job)
 
 
 def _up_for_claim(job: Snapshot) -> bool:

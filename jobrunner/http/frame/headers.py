@@ -34,6 +34,7 @@ SAID = {
     "If-None-Match": "Answers 304 when it is still as in this ETag.",
     "If-Range": "The Range counts only while the file is as in this ETag.",
     "Last-Event-ID": "The last id that was heard; what came after it is told first.",
+    "Prefer": "wait=30 holds the answer until the job has ended, like ?wait=30 (RFC 7240).",
     "Range": "The part of the file that is wanted, like bytes=0-1023.",
     "traceparent": "Where in a trace the job is to hang (W3C Trace Context).",
     "Tus-Resumable": "1.0.0.",
@@ -56,6 +57,7 @@ TOLD = {
     "Content-Range": "Which part this is, and of how much.",
     "ETag": "What it is now; for If-Match and If-None-Match.",
     "Location": "Where what was made is.",
+    "Preference-Applied": "wait=30, when it was asked for by Prefer.",
     "Retry-After": "In how many seconds it may go better.",
     "Tus-Resumable": "1.0.0.",
     "Tus-Version": "What is spoken here.",
@@ -79,12 +81,16 @@ ASKED = {
     "endUpload": ("Tus-Resumable",),
     "uploadFile": DIGESTS,
     "createAsset": DIGESTS,
+    "createJob": ("Prefer",),
+    "createJobHere": ("Prefer",),
     "getAssetContent": ("Range", "If-Range"),
     "hearWebhook": ("webhook-id", "webhook-timestamp", "webhook-signature"),
 }
 MADE_HERE = ("Location", "Tus-Resumable", "Upload-Offset")
 # What these have in the answers that they are meant to give, and those that may be missing.
 ANSWERED = {
+    "createJob": ((), ("Preference-Applied",)),
+    "createJobHere": ((), ("Preference-Applied",)),
     "createUpload": (MADE_HERE, ("Upload-Expires", "Content-Location")),
     "createJobUpload": (MADE_HERE, ("Upload-Expires", "Content-Location")),
     "continueUpload": (("Tus-Resumable", "Upload-Offset"), ("Upload-Expires", "Content-Location")),

@@ -35,7 +35,7 @@ from jobrunner.http.frame.inputs import (
 )
 from jobrunner.http.frame.views import Job, encode, job_view
 from jobrunner.http.routes.jobs.commands import command_at
-from jobrunner.http.routes.jobs.submissions import CANONICAL, submission
+from jobrunner.http.routes.jobs.submissions import CANONICAL, ended, submission
 
 READ = tuple[dict[str, Any], str | None]
 
@@ -98,8 +98,7 @@ def _submitting(definition: Definition, route: Route) -> Handler:
         omitted = omitted_of(current, job_type, params, raw)
         order = submission(call, current, job_type, params, key, omitted=omitted)
         answer = await call.door.facade.submit(order)
-        call.leave()
-        return await _reply(call, current, route, await _ended(call, answer, route.wait_s))
+        return await _reply(call, current, route, await ended(call, answer, route.wait_s))
 
     return submitted
 
@@ -114,7 +113,7 @@ def _commanding(route: Route) -> Handler:
         expected = expected_version(call, version)
         message = Do(call.actor, route.command, fields, expected, reason)
         answer = await call.door.facade.ask(job.id, message)
-        return await _reply(call, definition, route, await _ended(call, answer, route.wait_s))
+        return await _reply(call, definition, route, await ended(call, answer, route.wait_s))
 
     return commanded
 
@@ -144,15 +143,6 @@ def _fields(
     body = decode(call.raw or b"{}", msgspec.json.Decoder(definition.structs[route.body]))
     said, _ = _read(call, definition, route, body)
     return command_fields(definition, command, CANONICAL(said))
-
-
-async def _ended(call: HttpCall, answer: Answer, wait_s: float) -> Answer:
-    """The same answer with the job as it is when it has ended, or when the time is up."""
-    clock, job = call.door.clock, answer.job
-    until = clock.monotonic() + wait_s
-    while wait_s and not job.ended and (left_s := until - clock.monotonic()) > 0:
-        job = await call.door.facade.changed(job, left_s, False)
-    return msgspec.structs.replace(answer, job=job)
 
 
 async def _reply(call: HttpCall, definition: Definition, route: Route, answer: Answer) -> HttpReply:

@@ -1,5 +1,6 @@
 """Jobs coming in: checked, keyed, priced and taken, or found again."""
 
+import re
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -22,6 +23,7 @@ from jobrunner.http.frame.endpoint import (
     FromWorkflows,
     HttpCall,
     HttpReply,
+    Query,
 )
 from jobrunner.http.frame.inputs import (
     SPACE,
@@ -45,6 +47,8 @@ Address = Annotated[
     str, Meta(max_length=2048, pattern=rf"^https?://[^/{SPACE}]+[^{SPACE}]*(?!\n)$")
 ]
 
+WAIT_MAX_S = 60
+WAIT = re.compile(r"(?:^|,)[ \t]*wait[ \t]*=[ \t]*([0-9]{1,6})[ \t]*(?:$|[,;])", re.IGNORECASE)
 CANONICAL = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -72,7 +76,22 @@ class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     notify_on: Annotated[list[Happening], Meta(min_length=1, max_length=len(NAMES))] | None = None
 
 
-@Endpoint("POST", "/jobs", {201: Job, 200: Job}, OWNERS, body=Submission, codes=SUBMITTING)
+class SubmissionQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``wait`` holds the answer for so many seconds, until the job has ended. The header
+    ``Prefer: wait=30`` asks for the same."""
+
+    wait: Annotated[float, Meta(ge=0, le=WAIT_MAX_S)] | None = None
+
+
+@Endpoint(
+    "POST",
+    "/jobs",
+    {201: Job, 200: Job},
+    OWNERS,
+    body=Submission,
+    query=SubmissionQuery,
+    codes=SUBMITTING,
+)
 async def create_job(call: HttpCall) -> HttpReply:
     """Create a job, or find the one that has the same idempotency key.
 
@@ -99,10 +118,33 @@ async def create_job(call: HttpCall) -> HttpReply:
             omitted=omitted_of(definition, job_type, params, raw),
         )
     )
-    return reply_submitted(call, answer)
+    wait_s, preferred = _wait_asked(call)
+    shown = reply_submitted(call, await ended(call, answer, wait_s))
+    if preferred:
+        shown.headers["Preference-Applied"] = f"wait={wait_s:.0f}"
+    return shown
 
 
 create_job_here = replace(create_job, path="/jobs/", name="createJobHere")
+
+
+def _wait_asked(call: HttpCall) -> tuple[float, bool]:
+    """For how long the answer may be held, and whether that was only preferred. A preference that
+    cannot be read is none, and one for longer than anybody may wait is cut down (RFC 7240)."""
+    query: SubmissionQuery = call.query
+    preferred = WAIT.search(call.headers.get("Prefer", ""))
+    if query.wait is not None or preferred is None:
+        return query.wait or 0, False
+    return min(int(preferred[1]), WAIT_MAX_S), True
+
+
+async def ended(call: HttpCall, answer: Answer, wait_s: float) -> Answer:
+    """The same answer with the job as it ended, or as it stands when the time is up. Whoever waits
+    gives up the place of a submission."""
+    if not wait_s or answer.job.ended:
+        return answer
+    call.leave()
+    return replace(answer, job=await call.door.facade.ended(answer.job, wait_s))
 
 
 def _refuse_url(call: HttpCall, body: Submission) -> None:
