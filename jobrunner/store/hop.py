@@ -24,8 +24,7 @@ class Handle(aiosqlite.Connection):
     store keeps to this: the handle comes first."""
 
     async def __call__(self, function: Callable[..., T], *arguments: Any) -> T:
-        with anyio.CancelScope(shield=True):
-            answer: T = await self._execute(function, self._conn, *arguments)  # type: ignore[no-untyped-call]
+        answer: T = await self._execute(function, self._conn, *arguments)  # type: ignore[no-untyped-call]
         return answer
 
 

@@ -7,6 +7,10 @@ A round that gathers lets the loop first do what it can do at once, as long as t
 questions. A thread serves it, and while the loop has work that thread waits for the interpreter
 between any two of its steps, and makes the loop wait in turn: both at once take longer than one
 after the other, and the round holds fewer questions.
+
+Whoever asks may be cancelled, and then only loses the answer. What must follow from an answer
+whoever is there to hear it is given along as ``then``: the round itself does it, in the order of
+the questions.
 """
 
 import asyncio
@@ -14,7 +18,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-import anyio
+from msgspec import Struct
 
 from jobrunner.errors import StorageError
 
@@ -29,10 +33,40 @@ def unanswered() -> StorageError:
     return StorageError("the store was closed before it answered")
 
 
+class Asked(Struct, Generic[Q, A]):
+    """A question in line, and who waits for its answer."""
+
+    question: Q
+    answer: "asyncio.Future[A]"
+    then: Callable[[A], None] | None
+
+    def settle(self, answer: A) -> None:
+        """What fails in ``then`` is told to whoever asked."""
+        try:
+            if self.then is not None:
+                self.then(answer)
+        except Exception as bug:  # noqa: BLE001 - one that asked has failed, and not the others
+            self.fail(bug)
+        else:
+            if not self.answer.done():
+                self.answer.set_result(answer)
+
+    def fail(self, error: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+    def give_up(self, error: Exception) -> None:
+        """Whoever waited may be gone as well, which is no fault to report."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+            self.answer.exception()
+
+
 class Rounds(Generic[Q, A]):
     """``lost`` is what somebody is told whose round was ended from outside: an error, since a
     cancellation that is not one's own would end whoever waits, without a word to those who wait
-    for it. ``gathers``: a round waits until the loop brings no more questions for now."""
+    for it. ``gathers``: a round waits until the loop brings no more questions for now. ``longest``
+    bounds the line: who comes then waits for a place in it; 0 is no bound."""
 
     def __init__(
         self,
@@ -41,26 +75,30 @@ class Rounds(Generic[Q, A]):
         lost: Callable[[], Exception] = unanswered,
         *,
         gathers: bool = False,
+        longest: int = 0,
     ) -> None:
         self._serve = serve
         self._lost = lost
         self._most = most
         self._gathers = gathers
-        self._waiting: deque[tuple[Q, asyncio.Future[A]]] = deque()
+        self._longest = longest
+        self._moved = asyncio.Event()
+        self._waiting: deque[Asked[Q, A]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def ask(self, question: Q) -> A:
-        """Waits for the answer even when cancelled: it is under way, and soon there."""
+    async def ask(self, question: Q, then: Callable[[A], None] | None = None) -> A:
+        """The answer, after ``then`` was given it."""
+        while self._longest and len(self._waiting) >= self._longest:
+            self._moved.clear()
+            await self._moved.wait()
         if self._closed:
             raise StorageError("the store is closed")
-        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        self._waiting.append((question, future))
+        answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._waiting.append(Asked(question, answer, then))
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="store round")
-        with anyio.CancelScope(shield=True):
-            answer = await future
-        return answer  # noqa: RET504 - by its type, a scope may swallow
+        return await answer
 
     def __len__(self) -> int:
         """How many wait for a round."""
@@ -82,7 +120,8 @@ class Rounds(Generic[Q, A]):
         finally:
             self._task = None
             while self._waiting:
-                self._give_up(self._waiting.popleft()[1])
+                self._waiting.popleft().give_up(self._lost())
+            self._moved.set()
 
     async def _gather(self) -> None:
         """A request takes a turn of the loop to be read and one to become a question, so a turn
@@ -95,23 +134,17 @@ class Rounds(Generic[Q, A]):
             if quiet == QUIET_TURNS or len(self._waiting) >= self._most:
                 return
 
-    async def _round(self, taken: list[tuple[Q, asyncio.Future[A]]]) -> None:
+    async def _round(self, taken: list[Asked[Q, A]]) -> None:
+        self._moved.set()
         try:
-            answers = await self._serve([question for question, _ in taken])
+            answers = await self._serve([asked.question for asked in taken])
         except Exception as error:  # noqa: BLE001 - it is handed to everybody in this round
-            for _, future in taken:
-                if not future.done():
-                    future.set_exception(error)
+            for asked in taken:
+                asked.fail(error)
             return
         except BaseException:
-            for _, future in taken:
-                self._give_up(future)
+            for asked in taken:
+                asked.give_up(self._lost())
             raise
-        for (_, future), answer in zip(taken, answers, strict=True):
-            if not future.done():
-                future.set_result(answer)
-
-    def _give_up(self, future: "asyncio.Future[A]") -> None:
-        if not future.done():
-            future.set_exception(self._lost())
-            future.exception()  # whoever waited may be gone as well, which is no fault to report
+        for asked, answer in zip(taken, answers, strict=True):
+            asked.settle(answer)

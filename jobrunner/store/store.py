@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.features.meter import SILENT, Meter
+from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import Reader
 from jobrunner.errors import Misconfigured, StorageError
 from jobrunner.ports import Clock, StoreThread
@@ -44,12 +45,15 @@ class Store:
         self._writer = writer
         self._handles = handles
 
-    async def commit(self, unit: Unit) -> Written | Clash:
-        """All of the unit or none of it, answered when it is on the disk.
+    async def commit(
+        self, unit: Unit, then: Callable[[Snapshot], None] | None = None
+    ) -> Written | Clash:
+        """All of the unit or none of it, answered when it is on the disk. ``then`` is given the job
+        as it was stored, whoever is still there to be answered.
 
         Raises: StorageFull (a plain no), OutcomeUnknown (end the process)
         """
-        return await self._writer.commit(unit)
+        return await self._writer.commit(unit, then)
 
     def waiting(self) -> int:
         """How many writes wait for their turn."""

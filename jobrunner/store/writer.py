@@ -5,13 +5,14 @@ written any more: what this process believes may no longer be what the file says
 """
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
-
-import anyio
 
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.features.meter import SILENT, Meter
+from jobrunner.core.job import Snapshot
 from jobrunner.errors import OutcomeUnknown, StorageError
 from jobrunner.ports import Clock, StoreThread
 from jobrunner.store.batch import Verdict, Written, commit, write_batch
@@ -44,19 +45,21 @@ class StoreWriter:
         self._epoch = epoch
         self._fresh_rows = count(first_row)
         self._initial_credits = initial_credits
-        self._room = anyio.Semaphore(LINE_UNITS, fast_acquire=True)
         self._rounds: Rounds[Work, Verdict] = Rounds(
-            self._commit_all, BATCH_UNITS, _unanswered, gathers=True
+            self._commit_all, BATCH_UNITS, _unanswered, gathers=True, longest=LINE_UNITS
         )
         self._lost = ""
 
-    async def commit(self, unit: Unit) -> Written | Clash:
-        """Returns when the unit is on the disk, or refused. A cancelled caller that was already
-        in line gets its answer first.
+    async def commit(
+        self, unit: Unit, then: Callable[[Snapshot], None] | None = None
+    ) -> Written | Clash:
+        """Returns when the unit is on the disk, or refused. ``then`` is given the job as it was
+        stored before anybody is answered, also when the caller has gone meanwhile.
 
         Raises: StorageFull, OutcomeUnknown
         """
-        return await self._write(compiled(unit, self._fresh_rows, self._initial_credits))
+        work = compiled(unit, self._fresh_rows, self._initial_credits)
+        return await self._write(work, partial(_follow, then) if then else None)
 
     @property
     def waiting(self) -> int:
@@ -79,9 +82,10 @@ class StoreWriter:
         await self.farewell(now)
         await self._rounds.close()
 
-    async def _write(self, work: Work) -> Written | Clash:
-        async with self._room:
-            verdict = await self._rounds.ask(work)
+    async def _write(
+        self, work: Work, then: Callable[[Verdict], None] | None = None
+    ) -> Written | Clash:
+        verdict = await self._rounds.ask(work, then)
         if isinstance(verdict, Exception):
             raise verdict
         return verdict
@@ -111,6 +115,11 @@ class StoreWriter:
         self._commit_s = self._clock.monotonic() - began
         if lost := self._whereabouts.lost():
             raise OutcomeUnknown(lost)
+
+
+def _follow(then: Callable[[Snapshot], None], verdict: Verdict) -> None:
+    if isinstance(verdict, Written) and verdict.snapshot is not None:
+        then(verdict.snapshot)
 
 
 def _unanswered() -> OutcomeUnknown:

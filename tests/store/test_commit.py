@@ -515,14 +515,15 @@ async def test_notes_and_declarations(store: Store) -> None:
 
 @pytest.mark.parametrize("native", [False, True])
 async def test_a_cancelled_caller_tears_nothing(tmp_path: Path, native: bool) -> None:
-    """Whether by a scope of ours or from outside: its unit is whole, the others hear theirs."""
+    """Whether by a scope of ours or from outside: its unit is whole, what follows from it is done,
+    and the others hear theirs. It is gone at once itself."""
     write, read = plain_hop(tmp_path), plain_hop(tmp_path)
     async with opened(tmp_path, writer_hop=write, reader_hop=read) as store:
         write.gate = anyio.Event()
-        heard: list[int] = []
+        heard, followed = list[int](), list[str]()
 
         async def commit(number: int) -> None:
-            await stored(store, priced(number))
+            await store.commit(priced(number), lambda kept: followed.append(kept.id))
             heard.append(number)
 
         scope = anyio.CancelScope()
@@ -540,10 +541,12 @@ async def test_a_cancelled_caller_tears_nothing(tmp_path: Path, native: bool) ->
         else:
             scope.cancel()
         await anyio.wait_all_tasks_blocked()
-        assert heard == []
+        assert leader.done()
+        assert (heard, followed) == ([], [])
         write.gate.set()
         await asyncio.gather(leader, *others, return_exceptions=True)
-        assert heard == ([2, 3] if native else [1, 2, 3])
+        assert heard == [2, 3]
+        assert followed == [job(number).id for number in (1, 2, 3)]
         for number in (1, 2, 3):
             assert await store.reader.job(job(number).id) is not None
         assert await store.check() == ()
