@@ -116,11 +116,8 @@ async def running(
             url, admin_url = url_of(host, port), url_of(*apart) if apart else ""
             around.local_url = url_of(reached_at(host), port)
             around.base_url = config.server.public_url or around.local_url
-            async with (
-                accompanied(config, definitions, around, ports.clock, log),
-                anyio.create_task_group() as group,
-            ):
-                crew = Crew(group, ports.clock, log, facade.loss.give_up)
+            async with accompanied(config, definitions, around, ports.clock, log):
+                crew = Crew(ports.clock, log, facade.loss.give_up)
                 crew.keep(partial(health.watch, log))
                 crew.keep(partial(health.look, log))
                 crew.keep(partial(door.arrivals.watch, log))
@@ -131,7 +128,7 @@ async def running(
                 finally:
                     with anyio.CancelScope(shield=True):
                         await facade.drain()
-                    group.cancel_scope.cancel()
+                        await crew.close()
     log("service.stopped")
 
 

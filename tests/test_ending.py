@@ -12,17 +12,19 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.actors.mailbox import Envelope
 from jobrunner.actors.tasks import Crew
-from jobrunner.core.messages import Start
+from jobrunner.core.job import Actor
+from jobrunner.core.messages import Beat
 from jobrunner.ending import Ending
-from jobrunner.errors import Misconfigured, OutcomeUnknown, Refused, StorageError
+from jobrunner.errors import Misconfigured, OutcomeUnknown, StorageError
 from jobrunner.log import Log
 from jobrunner.ports import SystemClock
 from jobrunner.watchdog import SystemWatchdog
 from tests.whole.living import living
 
 pytestmark = pytest.mark.anyio
+
+WORKER = Actor("worker", "workflow")
 
 
 class Dogs:
@@ -130,10 +132,10 @@ async def test_no_task_of_a_crew_ends_the_others() -> None:
     def say(event: str, level: str = "info", **fields: Any) -> None:
         told.append((event, fields))
 
-    async with anyio.create_task_group() as group:
-        crew = Crew(group, SystemClock(), say, lost.append)
-        for error in errors:
-            crew.start_soon(fails, error)
+    crew = Crew(SystemClock(), say, lost.append)
+    for error in errors:
+        crew.start_soon(fails, error)
+    await crew.gone()
     assert sorted(event for event, _ in told) == ["service.fault", "storage.fault"]
     fault = dict(told)["service.fault"]
     assert "fails" in fault["task"]
@@ -142,23 +144,29 @@ async def test_no_task_of_a_crew_ends_the_others() -> None:
     assert lost == errors[2:]
 
 
-async def test_who_waits_for_an_actor_that_was_ended_is_answered(tmp_path: Path) -> None:
-    """By an error: the cancellation of one task, raised in another, would end that one too."""
+async def test_a_caller_that_is_cancelled_leaves_the_turn_to_the_next(tmp_path: Path) -> None:
+    """While its letter is dealt with, and while it waits; the others are answered as ever."""
     async with living(tmp_path) as here:
         job = await here.ada.submit("image-generation", params={"prompt": "a quiet harbour"})
-        actor = here.service.facade.supervisor._spawned(job["id"])
-        actor._read = anyio.sleep_forever  # type: ignore[assignment]
-        replies = [asyncio.get_running_loop().create_future() for _ in range(2)]
-        for reply in replies:
-            actor.mailbox.put(Envelope(Start(), reply), inside=True)
-        async with anyio.create_task_group() as group:
-            group.start_soon(actor.work)
-            await anyio.wait_all_tasks_blocked()
-            group.cancel_scope.cancel()
-        actor.abandon()
-        said = [reply.exception() or reply.result() for reply in replies]
-        refused = [one.code for one in said if isinstance(one, Refused)]
-        assert refused == ["OUTCOME_UNKNOWN", "OUTCOME_UNKNOWN"]
+        facade, read = here.service.facade, anyio.Event()
+        actor = facade.supervisor._actor(job["id"])
+        actor.forget()
+
+        async def stands_still() -> Any:
+            read.set()
+            await anyio.sleep_forever()
+
+        actor._read = stands_still  # type: ignore[method-assign]
+        asked = [asyncio.ensure_future(facade.ask(job["id"], Beat(WORKER))) for _ in range(4)]
+        await read.wait()
+        await anyio.wait_all_tasks_blocked()
+        del actor._read  # type: ignore[method-assign]
+        asked[2].cancel()
+        asked[0].cancel()
+        said = await asyncio.gather(*asked, return_exceptions=True)
+        cancelled = [isinstance(one, asyncio.CancelledError) for one in said]
+        assert cancelled == [True, False, True, False]
+        assert facade.stats()["letters"] == facade.stats()["actors"] == 0
 
 
 async def test_no_error_that_leaves_the_door_is_its_own_cause(tmp_path: Path) -> None:

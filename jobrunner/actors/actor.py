@@ -1,26 +1,28 @@
 """The actor of one job: receive, decide, commit, answer, perform.
 
-It lives as long as its mailbox holds something. Its snapshot is the last committed one; after any
-surprise it forgets it and reads again, because the row is the truth.
+It is no task: whoever brings a letter has it dealt with in its own task, one letter at a time. It
+keeps the snapshot that was committed last; after any surprise it forgets it and reads again,
+because the row is the truth. A caller that is cancelled while its letter is being written only
+loses the answer: what follows from a commit is done by the commit.
 """
 
+from functools import partial
+from typing import Any
+
+import msgspec
 from msgspec.structs import replace
 
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.consequences import Consequences
-from jobrunner.actors.mailbox import Envelope, Mailbox
-from jobrunner.actors.requester import asked_from
+from jobrunner.actors.mailbox import Mailbox
+from jobrunner.actors.requester import REQUEST, asked
 from jobrunner.actors.shared import World
 from jobrunner.actors.stage_input import verified
 from jobrunner.core.access import foreign, unknown
-from jobrunner.core.decide import (
-    Verdict,
-    beset,
-    decide,
-    needs,
-)
+from jobrunner.core.decide import Verdict, beset, decide, needs
 from jobrunner.core.decision import Clash, Decision, NoOp, Unreadable
 from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.features.bulk import Tick
 from jobrunner.core.features.redaction import redacted
 from jobrunner.core.features.webhooks import KEPT_MS
 from jobrunner.core.job import Actor, Snapshot
@@ -37,50 +39,61 @@ from jobrunner.core.messages import (
     Start,
     Supersede,
 )
-from jobrunner.errors import JobrunnerError, PluginFault, Refused
+from jobrunner.errors import PluginFault, Refused
 from jobrunner.stages.params import Stale, params_of
 
 TRIES = 4
+SNAPSHOT_BYTES = 4096
 FROM_INSIDE = (Start, Ended, Fired, Recovered, SetAside, Advance, Supersede, Rebound)
 
 
 class JobActor:
+    """``weight`` is roughly how many bytes its snapshot holds, 0 without one, and ``weighed`` how
+    many of them the supervisor has counted."""
+
     def __init__(self, job_id: str, world: World, consequences: Consequences) -> None:
         self.job_id = job_id
         self.mailbox = Mailbox()
+        self.weight = self.weighed = 0
+        self._payload: tuple[Any, ...] = ()
+        self._payload_weight = 0
         self._world = world
         self._consequences = consequences
         self._job: Snapshot | None = None
 
+    @property
+    def job(self) -> Snapshot | None:
+        """The job as it was committed last, if that is known here."""
+        return self._job
+
+    def keep(self, job: Snapshot) -> None:
+        """Remember this as what was committed last."""
+        payload = (job.params, job.result, job.artifacts)
+        if any(one is not before for one, before in zip(payload, self._payload, strict=False)):
+            self._payload_weight = 0
+        if not self._payload_weight:
+            self._payload, self._payload_weight = payload, len(msgspec.json.encode(payload)) + 1
+        self._job, self.weight = job, SNAPSHOT_BYTES + self._payload_weight
+
     def forget(self) -> None:
         """Read the row again before the next decision: another job's commit changed this one."""
-        self._job = None
+        self._job, self.weight = None, 0
 
-    def abandon(self) -> None:
-        """Tell everybody who waits that nobody works here any more."""
-        while letter := self.mailbox.take():
-            _settle(letter, torn())
+    async def receive(self, message: Message, tick: Tick | None, *, inside: bool) -> Answer:
+        """Deal with a letter when its turn comes, and answer it."""
+        await self.mailbox.turn(inside=inside)
+        try:
+            return await self._received(message, tick)
+        except Refused:
+            raise
+        except BaseException:
+            self.forget()
+            raise
+        finally:
+            self.mailbox.next()
 
-    async def work(self) -> None:
-        """Take letters until the mailbox is empty. A bug ends it, and answers the one at hand."""
-        while letter := self.mailbox.take():
-            try:
-                answer = await self._receive(letter)
-            except JobrunnerError as known:
-                self._job = None
-                _settle(letter, known)
-            except Exception as bug:
-                _settle(letter, bug)
-                raise
-            except BaseException:
-                _settle(letter, torn())
-                raise
-            else:
-                if not letter.reply.done():
-                    letter.reply.set_result(answer)
-
-    async def _receive(self, letter: Envelope) -> Answer:
-        message = redacted(letter.message, self._world.surroundings.redaction)
+    async def _received(self, message: Message, tick: Tick | None) -> Answer:
+        message = redacted(message, self._world.surroundings.redaction)
         for _ in range(TRIES):
             job = self._job or await self._read()
             if job.unreadable:
@@ -92,12 +105,12 @@ class JobActor:
             if isinstance(verdict, Refused) and isinstance(message, FROM_INSIDE):
                 raise verdict
             if isinstance(verdict, Refused):
-                raise self._denied(job, message, verdict, letter.asked)
+                raise self._denied(job, message, verdict)
             if isinstance(verdict, NoOp):
                 return self._noop(verdict)
-            if answer := await self._commit(verdict, letter):
+            if answer := await self._commit(verdict, tick):
                 return answer
-            self._job = None
+            self.forget()
         raise Refused("JOB_VERSION_CONFLICT", "others keep changing this job; try again")
 
     async def foresee(self, message: Message) -> tuple[Snapshot, Verdict]:
@@ -112,7 +125,7 @@ class JobActor:
         job = await self._world.reader.job(self.job_id)
         if job is None:
             raise unknown(self.job_id)
-        self._job = job
+        self.keep(job)
         return job
 
     async def _unreadable(self, job: Snapshot, message: Message) -> Refused:
@@ -171,18 +184,21 @@ class JobActor:
             webhook = await reader.webhook(*wanted.webhook, self._world.clock.now() - KEPT_MS)
         return Facts(event=event, balance=balance, verified=sound, webhook=webhook)
 
-    async def _commit(self, decision: Decision, letter: Envelope) -> Answer | None:
+    async def _commit(self, decision: Decision, tick: Tick | None) -> Answer | None:
         """None when a fact had changed meanwhile: read and decide again."""
-        if letter.tick is not None:
-            decision = replace(decision, tick=letter.tick)
-        outcome = ours(await self._world.commit(asked_from(letter.address, decision)))
+        if tick is not None:
+            decision = replace(decision, tick=tick)
+        follow = partial(self._committed, decision)
+        outcome = ours(await self._world.commit(asked(decision), follow))
         if isinstance(outcome, Clash):
             return None
         assert outcome.snapshot is not None, "a decision leaves a snapshot"
-        self._job = outcome.snapshot
-        self._consequences.committed(decision, outcome.snapshot)
         replayed = bool(decision.answer.get("replayed", False))
         return Answer(outcome.snapshot, decision.answer, decision.status, replayed)
+
+    def _committed(self, decision: Decision, job: Snapshot) -> None:
+        self.keep(job)
+        self._consequences.committed(decision, job)
 
     def _noop(self, verdict: NoOp) -> Answer:
         for line in verdict.logs:
@@ -191,7 +207,7 @@ class JobActor:
         replayed = bool(verdict.answer.get("replayed", False))
         return Answer(verdict.snapshot, verdict.answer, verdict.status, replayed)
 
-    def _denied(self, job: Snapshot, message: Message, refused: Refused, asked: str) -> Refused:
+    def _denied(self, job: Snapshot, message: Message, refused: Refused) -> Refused:
         """Log a refusal, under the id that the caller is told, if there is one."""
         refused.noted = True
         self._world.announce(
@@ -202,15 +218,9 @@ class JobActor:
             message=type(message).__name__,
             current_status=job.status,
             attempted_status=getattr(message, "to", None) or getattr(message, "command", None),
-            correlation_id=asked or job.correlation_id,
+            correlation_id=REQUEST.get() or job.correlation_id,
         )
         return refused
-
-
-def torn() -> Refused:
-    """For who waited when this actor was ended. An error of ours, never the cancellation itself: in
-    another task that would be taken for that one's own, and pass on without a word."""
-    return Refused("OUTCOME_UNKNOWN", "the service ended before it could answer; ask again")
 
 
 def _or_stuck(definition: Definition, job: Snapshot, message: Message) -> Message:
@@ -221,9 +231,3 @@ def _or_stuck(definition: Definition, job: Snapshot, message: Message) -> Messag
         except Stale as stale:
             return SetAside(f"PARAMS_STALE: {stale}")
     return message
-
-
-def _settle(letter: Envelope, error: Exception) -> None:
-    if not letter.reply.done():
-        letter.reply.set_exception(error)
-        letter.reply.exception()

@@ -25,7 +25,7 @@ from jobrunner.actors.features.webhooks import forget_webhooks
 from jobrunner.actors.recovery import recover
 from jobrunner.actors.shared import World
 from jobrunner.actors.slots import Slots, WorkLimits
-from jobrunner.actors.supervisor import Supervisor
+from jobrunner.actors.supervisor import KEPT_BYTES, Supervisor
 from jobrunner.actors.tasks import Crew
 from jobrunner.actors.timers import Timers
 
@@ -34,23 +34,25 @@ KEYS_S = 30 * 86400.0
 
 class Terms(Struct, frozen=True, kw_only=True):
     """The limits of this room: ``drain_s`` for stages at the end, ``keys_s`` until a webhook's id
-    is forgotten. Without ``seals`` no notification is sent."""
+    is forgotten, ``kept_bytes`` for jobs that are remembered as they stand. Without ``seals`` no
+    notification is sent."""
 
     limits: WorkLimits = WorkLimits()
     resources: Mapping[str, int] = {}
     drain_s: float = 30
     keys_s: float = KEYS_S
+    kept_bytes: int = KEPT_BYTES
     seals: Seals | None = None
 
 
 @asynccontextmanager
 async def working(world: World, terms: Terms) -> AsyncIterator[Facade]:
     """Recover what died, then let jobs move; on leaving drain."""
-    async with anyio.create_task_group() as tasks:
-        crew = Crew(tasks, world.clock, world.say, world.loss.give_up)
-        supervisor = Supervisor(world)
-        timers = Timers(world, supervisor.tell)
-        facade = _assembled(world, terms, crew, supervisor, timers)
+    crew, stages = (Crew(world.clock, world.say, world.loss.give_up) for _ in range(2))
+    supervisor = Supervisor(world, terms.kept_bytes)
+    timers = Timers(world, supervisor.tell)
+    facade = _assembled(world, terms, crew, stages, supervisor, timers)
+    try:
         await _recover(world, crew, facade)
         crew.keep(timers.run)
         crew.keep(facade.bulks.run)
@@ -62,16 +64,19 @@ async def working(world: World, terms: Terms) -> AsyncIterator[Facade]:
         finally:
             with anyio.CancelScope(shield=True):
                 await facade.drain()
-            tasks.cancel_scope.cancel()
+                await stages.gone()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await crew.close()
 
 
 def _assembled(
-    world: World, terms: Terms, crew: Crew, supervisor: Supervisor, timers: Timers
+    world: World, terms: Terms, crew: Crew, stages: Crew, supervisor: Supervisor, timers: Timers
 ) -> Facade:
     """Make each part, and tell it of what follows commits."""
     slots = Slots(terms.limits, terms.resources)
     dispatcher = Dispatcher(world, slots, supervisor.tell)
-    attempts = RunningAttempts(world, crew, supervisor, dispatcher.ended)
+    attempts = RunningAttempts(world, crew, stages, supervisor, dispatcher.ended)
     deliveries = Deliveries(world, world.surroundings.outlets.tell, terms.seals)
     listeners = Listeners(
         start=attempts.start,
@@ -85,7 +90,7 @@ def _assembled(
     )
     consequences = Consequences(world, listeners)
     supervisor.begin(crew, consequences)
-    submissions = Submissions(world, consequences, dispatcher)
+    submissions = Submissions(world, consequences, dispatcher, supervisor.keep)
     resumed = partial(_look_again, world, timers, dispatcher)
     deletions = Deletions(world, supervisor)
     return Facade(

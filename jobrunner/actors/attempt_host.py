@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from jobrunner.actors.host_answers import Reach
 from jobrunner.actors.shared import World
 from jobrunner.actors.supervisor import Supervisor
+from jobrunner.actors.tasks import Crew
 from jobrunner.core.job import STAGE
 from jobrunner.core.messages import Beat, Checkpoint, Ended, Keep
 from jobrunner.core.messages import Report as Made
@@ -18,6 +19,7 @@ from jobrunner.stages.outcomes import for_attempt, plain
 from jobrunner.stages.requests import Answer, Question
 
 PROGRESS_EVERY_S = 1.0
+PULSES = 4
 T = TypeVar("T")
 
 
@@ -26,15 +28,21 @@ class AttemptHost:
     its second, or goes with the outcome. ``reach`` answers for the world beyond the job;
     ``silence_s`` is for how long the stage may be silent."""
 
-    def __init__(self, world: World, supervisor: Supervisor, job_id: str, serial: int) -> None:
+    def __init__(
+        self, world: World, crew: Crew, supervisor: Supervisor, job_id: str, serial: int
+    ) -> None:
         self._world = world
+        self._crew = crew
         self._supervisor = supervisor
         self._job_id = job_id
         self._serial = serial
         self._lines = LastLines()
         self._last = float("-inf")
         self._late: Beat | None = None
-        self._thinned = asyncio.Event()
+        self._catching_up = False
+        self._asking = 0
+        self._pulse: asyncio.TimerHandle | None = None
+        self._over = False
         self.reach: Reach | None = None
         self.silence_s = 0.0
 
@@ -49,8 +57,9 @@ class AttemptHost:
         )
         if self.monotonic() - self._last >= PROGRESS_EVERY_S:
             await self._flush()
-        else:
-            self._thinned.set()
+        elif not self._catching_up:
+            self._catching_up = True
+            self._crew.start_soon(self._catch_up)
 
     async def keep(self, name: str, value: Any) -> None:
         await self._supervisor.deliver(self._job_id, Keep(self._serial, name, value))
@@ -61,11 +70,12 @@ class AttemptHost:
     async def ask(self, question: Question) -> Answer:
         """A stage that waits for its answer is as alive as its host."""
         assert self.reach is not None, "a stage asks when it has its brief"
-        pulse = asyncio.ensure_future(self.live(self.silence_s))
+        self._asking += 1
+        self.live()
         try:
             return await self.reach.answer(question)
         finally:
-            pulse.cancel()
+            self._asking -= 1
 
     def room(self, size: int) -> None:
         self._world.surroundings.room(size)
@@ -82,19 +92,13 @@ class AttemptHost:
     def fresh(self) -> str:
         return self._world.ids.fresh()
 
-    async def catch_up(self) -> None:
-        """Report what was thinned out as soon as its second is over, for as long as it runs."""
-        while True:
-            await self._thinned.wait()
-            left_s = self._last + PROGRESS_EVERY_S - self.monotonic()
-            await self._world.clock.sleep(max(left_s, 0))
-            await self._flush()
-
-    async def live(self, silence_s: float) -> None:
-        """A stage in the loop lives as long as its task does; its job is told so now and then."""
-        while silence_s:
-            await self._world.clock.sleep(silence_s / 4)
-            await self._report(Beat(STAGE))
+    def live(self, always: bool = False) -> None:
+        """Tell the job now and then that its stage lives, while it waits for an answer, or as long
+        as its task does."""
+        self._asking += always
+        if self.silence_s and self._pulse is None and not self._over:
+            later = asyncio.get_running_loop().call_later
+            self._pulse = later(self.silence_s / PULSES, self._beat)
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -102,6 +106,9 @@ class AttemptHost:
 
     def close(self, ended: Ended) -> Ended:
         """The outcome, with everything that was not told yet."""
+        self._over = True
+        if self._pulse is not None:
+            self._pulse.cancel()
         ended = for_attempt(ended, self._serial, self._lines.all())
         late, report = self._late, ended.report
         if late is None or report.progress is not None:
@@ -109,8 +116,20 @@ class AttemptHost:
         late_report = replace(report, progress=late.progress, message=late.message)
         return replace(ended, report=late_report)
 
+    async def _catch_up(self) -> None:
+        """Report what was thinned out as soon as its second is over."""
+        await self._world.clock.sleep(max(self._last + PROGRESS_EVERY_S - self.monotonic(), 0))
+        self._catching_up = False
+        if not self._over:
+            await self._flush()
+
+    def _beat(self) -> None:
+        self._pulse = None
+        if self._asking:
+            self._crew.start_soon(self._report, Beat(STAGE))
+            self.live()
+
     async def _flush(self) -> None:
-        self._thinned.clear()
         late, self._late = self._late, None
         if late is not None:
             self._last = self.monotonic()

@@ -5,8 +5,9 @@ attempt was left is cancelled, and whatever it still says is late by its serial 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 import anyio
 
@@ -14,7 +15,7 @@ from jobrunner.actors.attempt_host import AttemptHost
 from jobrunner.actors.features.leftovers import clear_leavings
 from jobrunner.actors.host_answers import Reach
 from jobrunner.actors.shared import World
-from jobrunner.actors.stage_input import given
+from jobrunner.actors.stage_input import given, take_back
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.decision import LogLines
@@ -31,35 +32,80 @@ GRACE_S = 5.0
 ABANDON_S = 10.0
 
 
+class RunningAttempt:
+    """A stage at work. It is called off at most once, and only while it is at work: what is done
+    about its end is done."""
+
+    __slots__ = ("_at_work", "_called_off", "_task", "attempt", "host", "job", "left")
+
+    def __init__(self, job: Snapshot, attempt: Attempt, host: AttemptHost) -> None:
+        self.job = job
+        self.attempt = attempt
+        self.host = host
+        self.left = False
+        self._at_work = False
+        self._called_off = False
+        self._task: asyncio.Task[object] | None = None
+
+    async def ended(self, work: Coroutine[Any, Any, Ended]) -> Ended:
+        """How it ended, also when it was called off, which may be before it has begun."""
+        ended = Ended(self.attempt.serial, "interrupted")
+        self._task = asyncio.current_task()
+        if self._called_off:
+            work.close()
+            return ended
+        self._at_work = True
+        try:
+            ended = await work
+        except asyncio.CancelledError:
+            assert self._task is not None, "who is cancelled is a task"
+            self._task.uncancel()
+        finally:
+            self._at_work = False
+        return ended
+
+    def call_off(self) -> None:
+        """Asked once: a stage that is deaf to it, or a process that takes its time to go, is not
+        disturbed in that."""
+        if self._at_work and not self._called_off and self._task is not None:
+            self._task.cancel()
+        self._called_off = True
+
+
 class RunningAttempts:
-    """``on_end`` is told of each job whose stage has really ended: its slot is free then."""
+    """``on_end`` is told of each job whose stage has really ended: its slot is free then. Each runs
+    as a task of ``stages``; what is done beside it, of ``crew``."""
 
     def __init__(
-        self, world: World, crew: Crew, supervisor: Supervisor, on_end: Callable[[str], None]
+        self,
+        world: World,
+        crew: Crew,
+        stages: Crew,
+        supervisor: Supervisor,
+        on_end: Callable[[str], None],
     ) -> None:
         self._world = world
         self._crew = crew
+        self._stages = stages
         self._supervisor = supervisor
         self._on_end = on_end
-        self._running: dict[str, tuple[int, anyio.CancelScope, AttemptHost]] = {}
-        self._left: set[tuple[str, int]] = set()
+        self._running: dict[str, RunningAttempt] = {}
         self._empty = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._running)
 
     def start(self, job: Snapshot, attempt: Attempt) -> None:
-        scope = anyio.CancelScope()
-        host = AttemptHost(self._world, self._supervisor, job.id, attempt.serial)
-        self._running[job.id] = (attempt.serial, scope, host)
+        run = RunningAttempt(job, attempt, self._host(job, attempt))
+        self._running[job.id] = run
         self._world.roster.began(job.id, attempt, self._world.registry.stage(attempt.stage))
-        self._crew.start_soon(self._perform, job, attempt, scope, host)
+        self._stages.start_soon(self._perform, run)
 
     def stop(self, job_id: str, serial: int) -> None:
-        running = self._running.get(job_id)
-        if running is not None and running[0] == serial:
-            self._left.add((job_id, serial))
-            running[1].cancel()
+        run = self._running.get(job_id)
+        if run is not None and run.attempt.serial == serial:
+            run.left = True
+            run.call_off()
             self._crew.start_soon(self._listened, job_id, serial)
 
     def abandon(self, job: Snapshot, attempt: Attempt) -> None:
@@ -77,16 +123,16 @@ class RunningAttempts:
         deaf to that, the attempt is written down as interrupted all the same."""
         with anyio.move_on_after(seconds):
             await self._until_empty()
-        for _, scope, _ in list(self._running.values()):
-            scope.cancel()
+        for run in self._running.values():
+            run.call_off()
         with anyio.move_on_after(GRACE_S):
             await self._until_empty()
-        for job_id, (serial, _, _) in list(self._running.items()):
-            self._name_the_deaf(job_id, serial)
+        for job_id, run in list(self._running.items()):
+            self._name_the_deaf(job_id, run.attempt.serial)
         with anyio.move_on_after(GRACE_S):
             async with anyio.create_task_group() as group:
-                for job_id, (serial, _, host) in list(self._running.items()):
-                    ended = host.close(Ended(serial, "interrupted"))
+                for job_id, run in list(self._running.items()):
+                    ended = run.host.close(Ended(run.attempt.serial, "interrupted"))
                     group.start_soon(self._supervisor.deliver, job_id, ended)
 
     async def _listened(self, job_id: str, serial: int) -> None:
@@ -106,88 +152,88 @@ class RunningAttempts:
             self._empty.clear()
             await self._empty.wait()
 
-    async def _perform(
-        self, job: Snapshot, attempt: Attempt, scope: anyio.CancelScope, host: AttemptHost
-    ) -> None:
-        ended = Ended(attempt.serial, "interrupted")
-        clock = self._world.clock
+    async def _perform(self, run: RunningAttempt) -> None:
+        job, attempt, clock = run.job, run.attempt, self._world.clock
         began_at, began = clock.now(), clock.monotonic()
+        ended = await run.ended(self._tried(run))
+        self._world.roster.ended(job.id, attempt)
+        span = self._world.span(began_at, clock.monotonic() - began)
+        self._world.meter.attempted(job, attempt, ended, span)
         try:
-            with scope:
-                ended = await self._tried(job, attempt, host)
+            await self._supervisor.deliver(job.id, run.host.close(ended))
+            await self._keep_lines(run)
         finally:
-            self._world.roster.ended(job.id, attempt)
-            span = self._world.span(began_at, clock.monotonic() - began)
-            self._world.meter.attempted(job, attempt, ended, span)
-            with anyio.CancelScope(shield=True):
-                await self._supervisor.deliver(job.id, host.close(ended))
-                await self._keep_lines(job, attempt, host)
-                if self._running.get(job.id, (0,))[0] == attempt.serial:
-                    del self._running[job.id]
-                if not self._running:
-                    self._empty.set()
-                self._on_end(job.id)
-                interrupted = ended.outcome == "interrupted"
-                await clear_leavings(self._world, job, attempt.serial, interrupted)
+            self._leave(run)
+        await clear_leavings(self._world, job, attempt.serial, ended.outcome == "interrupted")
 
-    async def _keep_lines(self, job: Snapshot, attempt: Attempt, host: AttemptHost) -> None:
+    def _leave(self, run: RunningAttempt) -> None:
+        """Its slot is free, unless the job's next attempt has it already."""
+        if self._running.get(run.job.id) is run:
+            del self._running[run.job.id]
+            if not self._running:
+                self._empty.set()
+            self._on_end(run.job.id)
+
+    async def _keep_lines(self, run: RunningAttempt) -> None:
         """An attempt that was left ended before its stage did: what that wrote, to the last line,
         is kept with it all the same. Nothing but the lines is lost if that fails."""
-        if (job.id, attempt.serial) not in self._left:
-            return
-        self._left.discard((job.id, attempt.serial))
-        if lines := host.lines:
+        if run.left and (lines := run.host.lines):
             with suppress(JobrunnerError):
                 clean = self._world.surroundings.redaction
-                kept = (*attempt.log, *map(clean, lines))[-LOG_LINES_MAX:]
-                await self._world.commit(LogLines(job.id, attempt.serial, kept))
+                kept = (*run.attempt.log, *map(clean, lines))[-LOG_LINES_MAX:]
+                await self._world.commit(LogLines(run.job.id, run.attempt.serial, kept))
 
-    async def _tried(self, job: Snapshot, attempt: Attempt, host: AttemptHost) -> Ended:
+    async def _tried(self, run: RunningAttempt) -> Ended:
         """A fault around the stage costs what one in it does: this attempt, and nothing else."""
         try:
-            ended = await self._run(job, attempt, host)
+            ended = await self._run(run)
         except StorageError as fault:
             text = "the store did not take what the stage wanted kept"
             ended = failed("STORAGE", text, retryable=True, detail=said(fault))
         except Exception as fault:  # noqa: BLE001 - whatever it is, it is not the service's
             ended = raised(fault)
         if ended.failure is not None and places(ended.failure.detail):
-            self._crashed(job, attempt, ended.failure)
+            self._crashed(run.job, run.attempt, ended.failure)
         return ended
 
-    async def _run(self, job: Snapshot, attempt: Attempt, host: AttemptHost) -> Ended:
+    async def _run(self, run: RunningAttempt) -> Ended:
+        job, attempt, host = run.job, run.attempt, run.host
         stage = self._world.registry.stage(attempt.stage)
         definition = self._world.registry.of(job)
         if stage is None or definition is None:
             return failed("STAGE_UNAVAILABLE", f"stage {attempt.stage!r} is not installed")
-        state = definition.states[attempt.state]
-        async with (
-            given(self._world, job, attempt, definition, stage) as brief,
-            anyio.create_task_group() as group,
-        ):
-            group.start_soon(host.catch_up)
+        brief = await given(self._world, job, attempt, definition, stage)
+        try:
+            host.reach = Reach(self._world, brief)
+            host.silence_s = definition.states[attempt.state].heartbeat_s
             if stage.runs == "loop":
-                group.start_soon(host.live, state.heartbeat_s)
-            host.reach, host.silence_s = Reach(self._world, brief), state.heartbeat_s
+                host.live(always=True)
             kind = kind_of(definition, job)
-            ended = await run_attempt(stage, brief, kind, host, self._world.children)
-            group.cancel_scope.cancel()
-        return ended
+            return await run_attempt(stage, brief, kind, host, self._world.children)
+        finally:
+            await take_back(self._world, brief)
+
+    def _host(self, job: Snapshot, attempt: Attempt) -> AttemptHost:
+        return AttemptHost(self._world, self._crew, self._supervisor, job.id, attempt.serial)
 
     async def _abandoned(self, job: Snapshot, attempt: Attempt, stage: Stage) -> None:
         """After the commit, once, and for a short time: what it does is a courtesy."""
         definition = self._world.registry.of(job)
         if definition is None:
             return
-        host = AttemptHost(self._world, self._supervisor, job.id, attempt.serial)
+        host = self._host(job, attempt)
         error = f"it took longer than {ABANDON_S:.0f} s"
         with anyio.move_on_after(ABANDON_S):
             try:
-                async with given(self._world, job, attempt, definition, stage) as brief:
+                brief = await given(self._world, job, attempt, definition, stage)
+                try:
                     host.reach = Reach(self._world, brief)
                     kind = kind_of(definition, job)
                     params = decoded(brief.params, kind) if kind else brief.params
                     error = await run_abandon(stage, brief, params, host)
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await take_back(self._world, brief)
             except (JobrunnerError, Stale, OSError) as fault:
                 error = said(fault)
         level = "warning" if error else "info"

@@ -11,6 +11,7 @@ from jobrunner.core.questions import Reader
 from jobrunner.errors import Refused
 
 T = TypeVar("T")
+Follow = Callable[[Snapshot], None]
 
 
 class Answer(Struct, frozen=True):
@@ -38,7 +39,7 @@ class Writer(Protocol):
     @property
     def epoch(self) -> int: ...
 
-    async def commit(self, unit: Unit) -> Committed | Clash: ...
+    async def commit(self, unit: Unit, then: Follow | None = None) -> Committed | Clash: ...
 
 
 def ours(outcome: T) -> T:

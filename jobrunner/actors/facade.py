@@ -99,7 +99,7 @@ class Facade(Struct, frozen=True, kw_only=True):
     async def ended(self, job: Snapshot, wait_s: float) -> Snapshot:
         """Return the job as it ended, or as it stands when time is up."""
         with self.watchers.ending(job.id) as end:
-            now = await self.world.reader.job(job.id)
+            now = self.supervisor.kept(job.id) or await self.world.reader.job(job.id)
             if now is None:
                 raise unknown(job.id)
             if now.ended or self.draining:
@@ -107,7 +107,7 @@ class Facade(Struct, frozen=True, kw_only=True):
             with anyio.move_on_after(wait_s):
                 if last := await end:
                     return last
-        return await self.world.reader.job(job.id) or job
+        return self.supervisor.kept(job.id) or await self.world.reader.job(job.id) or job
 
     async def explain(self, job: Snapshot) -> dict[str, Any]:
         """Say why the job is not moving."""

@@ -1,4 +1,5 @@
-"""A bounded queue with two lanes.
+"""A bounded line of letters with two lanes. A letter is read by the task that brought it, when its
+turn comes: so no task waits for letters, and an answer needs no way back.
 
 What the outside sends may be refused when the box is full: the door waits a moment for room, then
 says so. What the inside sends (outcomes, timers, recovery, and a person's cancel) has a lane of its
@@ -7,49 +8,48 @@ own and is never refused: each of them exists at most once per job.
 
 import asyncio
 from collections import deque
-from typing import Any
-
-from jobrunner.actors.requester import ADDRESS, REQUEST
-from jobrunner.core.features.bulk import Tick
-from jobrunner.core.messages import Message
 
 CAPACITY = 1024
 
 
-class Envelope:
-    """A message, and whoever waits for the answer; ``tick`` when it is an item of a bulk, ``asked``
-    the request that it came by, and ``address`` from where."""
-
-    __slots__ = ("address", "asked", "message", "reply", "tick")
-
-    def __init__(
-        self, message: Message, reply: "asyncio.Future[Any]", tick: Tick | None = None
-    ) -> None:
-        self.message = message
-        self.reply = reply
-        self.tick = tick
-        self.asked = REQUEST.get()
-        self.address = ADDRESS.get()
-
-
 class Mailbox:
+    """``open`` while somebody's letter is being dealt with."""
+
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
-        self._inside: deque[Envelope] = deque()
-        self._outside: deque[Envelope] = deque()
+        self._inside: deque[asyncio.Future[None]] = deque()
+        self._outside: deque[asyncio.Future[None]] = deque()
+        self.open = False
 
     def __len__(self) -> int:
+        """How many letters wait, the one at hand not counted."""
         return len(self._inside) + len(self._outside)
 
     @property
     def full(self) -> bool:
         return len(self._outside) >= self._capacity
 
-    def put(self, letter: Envelope, *, inside: bool) -> None:
-        (self._inside if inside else self._outside).append(letter)
+    async def turn(self, *, inside: bool) -> None:
+        """Wait for one's turn, which lasts until ``next``."""
+        if not self.open:
+            self.open = True
+            return
+        come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        lane = self._inside if inside else self._outside
+        lane.append(come)
+        try:
+            await come
+        except BaseException:
+            if come.cancelled():
+                lane.remove(come)
+            else:
+                self.next()  # it had come just then
+            raise
 
-    def take(self) -> Envelope | None:
-        """The next letter, inside first; None when there is none."""
-        if self._inside:
-            return self._inside.popleft()
-        return self._outside.popleft() if self._outside else None
+    def next(self) -> None:
+        """Give the turn to the next one, inside first."""
+        lane = self._inside or self._outside
+        if lane:
+            lane.popleft().set_result(None)
+        else:
+            self.open = False

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from jobrunner.actors.commits import Announce, Committed, Writer, ours
+from jobrunner.actors.commits import Announce, Committed, Follow, Writer, ours
 from jobrunner.actors.features.pauses import Pauses
 from jobrunner.actors.requester import asked
 from jobrunner.actors.running_stages import Roster
@@ -59,13 +59,14 @@ class World:
     def reader(self) -> Reader:
         return self.store.reader
 
-    async def commit(self, unit: Unit) -> Committed | Clash:
-        """Write a unit. Where nobody can tell whether it was written, the service ends.
+    async def commit(self, unit: Unit, then: Follow | None = None) -> Committed | Clash:
+        """Write a unit. Where nobody can tell whether it was written, the service ends. ``then`` is
+        called with the job as it was stored, also when the caller has gone.
 
         Raises: StorageError
         """
         try:
-            return await self.store.commit(unit)
+            return await self.store.commit(unit, then)
         except OutcomeUnknown as error:
             self.loss.give_up(error)
             raise

@@ -1,11 +1,9 @@
 """Gathers the input of a stage: the facts about its job, and a folder to scribble in."""
 
 import os
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from typing import Any
 
-import anyio
 import msgspec
 
 from jobrunner.actors.shared import World
@@ -16,12 +14,11 @@ from jobrunner.files.library import Kept, made_empty, scratch_path, tidy
 from jobrunner.stages import Given, Stage
 
 
-@asynccontextmanager
 async def given(
     world: World, job: Snapshot, attempt: Attempt, definition: Definition, stage: Stage
-) -> AsyncIterator[Given]:
-    """The brief of an attempt; the scratch folder goes with it. In the loop there is none before
-    the stage asks for it, because most never do."""
+) -> Given:
+    """The brief of an attempt; whoever asks for it takes it back in the end. In the loop there is
+    no scratch folder before the stage asks for it, because most never do."""
     around = world.surroundings
     files = await recorded(world, job)
     brief = Given(
@@ -49,12 +46,13 @@ async def given(
     )
     if stage.runs != "loop":
         await world.children.in_thread(lambda: made_empty(brief.scratch))
-    try:
-        yield brief
-    finally:
-        if os.path.lexists(brief.scratch):
-            with anyio.CancelScope(shield=True):
-                await world.children.in_thread(lambda: tidy(brief.scratch))
+    return brief
+
+
+async def take_back(world: World, brief: Given) -> None:
+    """Remove the scratch folder with whatever the attempt has left in it."""
+    if os.path.lexists(brief.scratch):
+        await world.children.in_thread(lambda: tidy(brief.scratch))
 
 
 async def recorded(world: World, job: Snapshot) -> dict[str, Kept]:

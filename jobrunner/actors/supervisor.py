@@ -1,16 +1,17 @@
-"""Owns the actors of jobs: spawns one for the first letter, restarts one that dies of a bug.
+"""Owns the actors of jobs: makes one for the first letter, keeps those that were heard of lately,
+replaces the snapshot of one that a bug befell.
 
-An actor ends with its last letter. A job whose actor dies three times within a minute is marked
-stuck, so that one bad job costs nobody else anything.
+An actor at rest is nothing but the snapshot that was committed last, so a job that is told
+something again need not be read again. They are kept up to so many bytes, those that were asked
+last. A job whose actor crashes three times within a minute is marked stuck, so that one bad job
+costs nobody else anything.
 """
 
-import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 
 from jobrunner.actors.actor import JobActor
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.consequences import Consequences
-from jobrunner.actors.mailbox import Envelope
 from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.decide import Verdict
@@ -33,29 +34,35 @@ CRASHES_KEPT = 10_000
 ROOM_WAIT_S = 5.0
 LOOK_AGAIN_S = 0.05
 AGAIN_S = 1.0
+KEPT_BYTES = 32 * 1024 * 1024
 
 
 class Supervisor:
-    """The way to every job: ``ask`` for those outside, ``tell`` and ``deliver`` for the engine."""
+    """The way to every job: ``ask`` for those outside, ``tell`` and ``deliver`` for the engine.
+    ``kept_bytes`` bounds the snapshots of actors at rest."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, kept_bytes: int = KEPT_BYTES) -> None:
         self._world = world
-        self._actors: dict[str, JobActor] = {}
+        self._kept_bytes = kept_bytes
+        self._actors: OrderedDict[str, JobActor] = OrderedDict()
+        self._at_work: set[str] = set()
+        self._weight = 0
         self._crashes: dict[str, deque[float]] = {}
         self._crew: Crew | None = None
         self._consequences: Consequences | None = None
 
     def begin(self, crew: Crew, consequences: Consequences) -> None:
-        """From now on actors run, as tasks of this crew; commits have these consequences."""
+        """From now on jobs may be told something, and commits have these consequences."""
         self._crew = crew
         self._consequences = consequences
 
     def __len__(self) -> int:
-        return len(self._actors)
+        """How many actors are at work."""
+        return len(self._at_work)
 
     @property
     def letters(self) -> int:
-        return sum(len(actor.mailbox) for actor in self._actors.values())
+        return sum(len(self._actors[job_id].mailbox) for job_id in self._at_work)
 
     async def ask(self, job_id: str, message: Message, tick: Tick | None = None) -> Answer:
         """Ask a job from outside; it answers after its commit. A request to stop or to cancel does
@@ -64,12 +71,13 @@ class Supervisor:
         Raises: Refused, StorageError
         """
         urgent = isinstance(message, Stop) or getattr(message, "command", "") == CANCEL
-        actor = self._actor(job_id) if urgent else await self._with_room(job_id)
-        return await self._send(actor, message, inside=urgent, tick=tick)
+        if not urgent and self._actor(job_id).mailbox.full:
+            await self._room(job_id)
+        return await self._send(job_id, message, inside=urgent, tick=tick)
 
     async def tell(self, job_id: str, message: Message) -> Answer:
         """Send a message of the engine itself; its mailbox always has room for it."""
-        return await self._send(self._actor(job_id), message, inside=True)
+        return await self._send(job_id, message, inside=True)
 
     async def deliver(self, job_id: str, message: Message) -> bool:
         """Tell an outcome or a recovery, again and again while the disk is full. If handling an
@@ -94,67 +102,93 @@ class Supervisor:
 
     async def foresee(self, job_id: str, message: Message) -> tuple[Snapshot, Verdict]:
         """Say what a message would lead to, with nothing written."""
-        return await self._spawned(job_id).foresee(message)
+        return await self._made(job_id).foresee(message)
+
+    def keep(self, job: Snapshot) -> None:
+        """Remember a job that was just made: it will be told something soon."""
+        actor = self._actor(job.id)
+        actor.keep(job)
+        self._weigh(actor)
+
+    def kept(self, job_id: str) -> Snapshot | None:
+        """The job as it was committed last, if it was heard of lately."""
+        actor = self._actors.get(job_id)
+        return actor.job if actor is not None else None
 
     def reread(self, job_id: str) -> None:
         """Let its actor, if it has one, read the row again before it decides."""
-        if job_id in self._actors:
-            self._actors[job_id].forget()
+        if (actor := self._actors.get(job_id)) is not None:
+            actor.forget()
+            self._weigh(actor)
 
-    async def _with_room(self, job_id: str) -> JobActor:
-        """The job's actor, as soon as its mailbox has room; whoever asks waits a moment for that.
+    async def _room(self, job_id: str) -> None:
+        """Whoever asks a job whose mailbox is full waits a moment for room in it.
 
         Raises: Refused
         """
-        actor = self._actor(job_id)
         waited_s = 0.0
-        while actor.mailbox.full:
+        while self._actor(job_id).mailbox.full:
             if waited_s >= ROOM_WAIT_S:
                 raise Refused("OVERLOADED", f"too many requests wait for job {job_id}")
             await self._world.clock.sleep(LOOK_AGAIN_S)
             waited_s += LOOK_AGAIN_S
-            actor = self._actor(job_id)
-        return actor
 
     def _actor(self, job_id: str) -> JobActor:
-        return self._actors.get(job_id) or self._spawned(job_id)
+        if (actor := self._actors.get(job_id)) is None:
+            actor = self._actors[job_id] = self._made(job_id)
+        else:
+            self._actors.move_to_end(job_id)
+        return actor
 
-    def _spawned(self, job_id: str) -> JobActor:
+    def _made(self, job_id: str) -> JobActor:
         assert self._consequences is not None, "the supervisor has not begun"
         return JobActor(job_id, self._world, self._consequences)
 
     async def _send(
-        self, actor: JobActor, message: Message, *, inside: bool, tick: Tick | None = None
+        self, job_id: str, message: Message, *, inside: bool, tick: Tick | None = None
     ) -> Answer:
-        reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        actor.mailbox.put(Envelope(message, reply, tick), inside=inside)
-        if actor.job_id not in self._actors:
-            assert self._crew is not None, "the supervisor has not begun"
-            self._actors[actor.job_id] = actor
-            self._crew.start_soon(self._own, actor)
-        return await reply
-
-    async def _own(self, actor: JobActor) -> None:
-        """Run an actor until it has nothing to do; survive its bugs."""
+        actor = self._actor(job_id)
+        self._at_work.add(job_id)
         try:
-            while len(actor.mailbox):
-                try:
-                    await actor.work()
-                except Exception as bug:
-                    self._crashed(actor, bug)
+            return await actor.receive(message, tick, inside=inside)
+        except JobrunnerError:
+            raise
+        except Exception as bug:
+            self._crashed(job_id, bug)
+            raise
         finally:
-            del self._actors[actor.job_id]
-            actor.abandon()
+            if not actor.mailbox.open:
+                self._at_work.discard(job_id)
+            self._weigh(actor)
 
-    def _crashed(self, actor: JobActor, bug: Exception) -> None:
-        actor.forget()
-        self._world.say("actor.crashed", level="error", job_id=actor.job_id, **bug_told(bug))
-        if not self._too_often(actor.job_id):
-            return
-        self._crashes.pop(actor.job_id, None)
-        why = f"its actor failed {DEATHS_MAX} times within a minute: {bug_named(bug)}"
-        nobody = asyncio.get_running_loop().create_future()
-        actor.mailbox.put(Envelope(SetAside(why), nobody), inside=True)
+    def _weigh(self, actor: JobActor) -> None:
+        """Count what it holds now; where that is too much in all, let go of those that nobody has
+        asked for longest."""
+        self._weight += actor.weight - actor.weighed
+        actor.weighed = actor.weight
+        if not actor.weight and not actor.mailbox.open:
+            self._actors.pop(actor.job_id, None)
+        if self._weight > self._kept_bytes:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        idle = (actor for actor in self._actors.values() if not actor.mailbox.open)
+        gone = list[JobActor]()
+        for actor in idle:
+            if self._weight <= self._kept_bytes:
+                break
+            self._weight -= actor.weighed
+            gone.append(actor)
+        for actor in gone:
+            del self._actors[actor.job_id]
+
+    def _crashed(self, job_id: str, bug: Exception) -> None:
+        self._world.say("actor.crashed", level="error", job_id=job_id, **bug_told(bug))
+        if self._too_often(job_id):
+            self._crashes.pop(job_id, None)
+            why = f"its actor failed {DEATHS_MAX} times within a minute: {bug_named(bug)}"
+            assert self._crew is not None, "the supervisor has not begun"
+            self._crew.start_soon(self.deliver, job_id, SetAside(why))
 
     def _too_often(self, job_id: str) -> bool:
         now = self._world.clock.monotonic()

@@ -5,17 +5,17 @@ not answer for a second would stop everything, and nobody would have said why. H
 is one line of the log. What must go on for good is started again after a moment.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
-
-from anyio.abc import TaskGroup
 
 from jobrunner.actors.requester import ask_for_nobody
 from jobrunner.errors import OutcomeUnknown, StorageError, bug_told
 from jobrunner.ports import Clock
 
 AGAIN_S = 1.0
+INSIST_S = 1.0
 Say = Callable[..., None]
 Serve = Callable[[], Awaitable[object]]
 GiveUp = Callable[[OutcomeUnknown], None]
@@ -24,19 +24,41 @@ GiveUp = Callable[[OutcomeUnknown], None]
 class Crew:
     """``give_up`` is told when only a new start can tell what is on disk."""
 
-    def __init__(self, group: TaskGroup, clock: Clock, say: Say, give_up: GiveUp) -> None:
-        self._group = group
+    def __init__(self, clock: Clock, say: Say, give_up: GiveUp) -> None:
+        self._tasks: set[asyncio.Task[object]] = set()
         self._clock = clock
         self._say = say
         self._give_up = give_up
 
-    def start_soon(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+    def start_soon(
+        self, function: Callable[..., Awaitable[object]], *arguments: Any
+    ) -> "asyncio.Task[object]":
         """Run it once."""
-        self._group.start_soon(self._try, partial(function, *arguments), name=_name(function))
+        return self._started(self._try(partial(function, *arguments)), function)
 
     def keep(self, serve: Serve) -> None:
         """Run it for good: start it again whenever it ends."""
-        self._group.start_soon(self._again, serve, name=_name(serve))
+        self._started(self._again(serve), serve)
+
+    async def gone(self) -> None:
+        """Wait until everything has ended by itself."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def close(self) -> None:
+        """Call off everything that still runs, and wait until it is gone."""
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks, timeout=INSIST_S)
+
+    def _started(
+        self, doing: Coroutine[Any, Any, object], function: object
+    ) -> "asyncio.Task[object]":
+        task = asyncio.create_task(doing, name=_name(function))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _again(self, serve: Serve) -> None:
         while await self._try(serve):

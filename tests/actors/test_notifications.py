@@ -301,11 +301,11 @@ class Filling:
         self._store, self.full = store, full
         self.reader, self.epoch = store.reader, store.epoch
 
-    async def commit(self, unit: Any) -> Any:
+    async def commit(self, unit: Any, then: Any = None) -> Any:
         if self.full:
             self.full -= 1
             raise StorageFull("nothing was written")
-        return await self._store.commit(unit)
+        return await self._store.commit(unit, then)
 
 
 def test_a_full_disk_makes_nobody_hear_it_twice(tmp_path: Path) -> None:
@@ -394,7 +394,7 @@ def test_one_whose_try_cannot_be_written_for_a_bug_waits_for_the_next_start(
 ) -> None:
     async def play(scene: Scene) -> None:
         class Broken(Filling):
-            async def commit(self, unit: Any) -> Any:
+            async def commit(self, unit: Any, then: Any = None) -> Any:
                 if unit.delivery == 1:
                     raise ZeroDivisionError("a bug")
                 return await super().commit(unit)
@@ -414,7 +414,7 @@ def test_when_another_process_has_the_file_nothing_more_is_sent(tmp_path: Path) 
 
     async def play(scene: Scene) -> None:
         class Taken(Filling):
-            async def commit(self, unit: Any) -> Any:
+            async def commit(self, unit: Any, then: Any = None) -> Any:
                 return Clash("epoch")
 
         await scene.tell(note(1), note(2))
@@ -429,7 +429,7 @@ def test_when_nobody_knows_what_is_on_disk_nothing_more_is_sent(tmp_path: Path) 
 
     async def play(scene: Scene) -> None:
         class Failing(Filling):
-            async def commit(self, unit: Any) -> Any:
+            async def commit(self, unit: Any, then: Any = None) -> Any:
                 raise OutcomeUnknown("a disk I/O error")
 
         await scene.tell(note(1))

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import anyio
 import pytest
 
 from jobrunner.actors.requester import ADDRESS, REQUEST, asked
@@ -25,11 +24,9 @@ async def test_a_task_of_the_engine_begins_without_request_and_address() -> None
 
     REQUEST.set("01a")
     ADDRESS.set("198.51.100.7")
-    async with anyio.create_task_group() as group:
-        crew = Crew(group, SystemClock(), say, lambda error: None)
-        crew.start_soon(look)
-        await anyio.wait_all_tasks_blocked()
-        group.cancel_scope.cancel()
+    crew = Crew(SystemClock(), say, lambda error: None)
+    crew.start_soon(look)
+    await crew.gone()
     assert seen == [("", "")]
     assert asked(Cleared("a")) == Addressed(Cleared("a"), "198.51.100.7")
 

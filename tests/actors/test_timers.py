@@ -30,7 +30,7 @@ class Table:
     def reader(self) -> Any:
         return self
 
-    async def commit(self, unit: Any) -> Any:
+    async def commit(self, unit: Any, then: Any = None) -> Any:
         raise AssertionError("nobody writes here")
 
     async def due_timers(self, now: int, limit: int, names: Any) -> tuple[DueTimer, ...]:

@@ -36,13 +36,16 @@ def ack_before_commit(monkeypatch: pytest.MonkeyPatch) -> None:
         if not task.cancelled():
             task.exception()
 
-    async def commit(self: StoreWriter, unit: Unit) -> Written | Clash:
-        work = compiled(unit, self._fresh_rows, self._initial_credits)
+    honest = StoreWriter.commit
+
+    async def commit(self: StoreWriter, unit: Unit, then: Any = None) -> Written | Clash:
         if not isinstance(unit, Decision) or unit.before is not None:
-            return await self._write(work)
+            return await honest(self, unit, then)
+        work = compiled(unit, self._fresh_rows, self._initial_credits)
         task = asyncio.create_task(self._write(work))
         behind.add(task)
         task.add_done_callback(over)
+        then(work.snapshot)
         return Written(work.snapshot)
 
     monkeypatch.setattr(StoreWriter, "commit", commit)

@@ -84,16 +84,14 @@ async def open_sites(
 
 @asynccontextmanager
 async def _watched(door: HttpDoor) -> AsyncIterator[None]:
-    """Somebody looks how late everything is. Not on a stack with other things: a group of tasks
-    raises again what it was ended by, a stack then makes that the cause of itself, and whoever
-    walks along the causes never comes to an end."""
-    async with anyio.create_task_group() as group:
-        crew = Crew(group, door.clock, door.log, door.facade.loss.give_up)
-        crew.keep(door.limits.watch)
-        try:
-            yield
-        finally:
-            group.cancel_scope.cancel()
+    """Somebody looks how late everything is."""
+    crew = Crew(door.clock, door.log, door.facade.loss.give_up)
+    crew.keep(door.limits.watch)
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await crew.close()
 
 
 async def _sign(request: web.Request, response: web.StreamResponse) -> None:
