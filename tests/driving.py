@@ -78,6 +78,7 @@ class World:
         self.effects: list[tuple[str, Effect]] = []
         self.writes = 0
         self.logs: list[tuple[str, LogEvent]] = []
+        self.lent: frozenset[str] = frozenset()
 
     # ------------------------------------------------------------ asking
 
@@ -223,6 +224,7 @@ class World:
             event=self.events.get((job.id, wanted.event)) if wanted.event else None,
             balance=self.balance(job.user_id) if wanted.balance else None,
             verified=frozenset(files) if wanted.files else frozenset(),
+            lent=self.lent,
         )
 
     def _write(self, decision: Decision) -> None:

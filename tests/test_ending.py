@@ -160,7 +160,7 @@ async def test_a_caller_that_is_cancelled_leaves_the_turn_to_the_next(tmp_path: 
         asked = [asyncio.ensure_future(facade.ask(job["id"], Beat(WORKER))) for _ in range(4)]
         await read.wait()
         await anyio.wait_all_tasks_blocked()
-        del actor._read  # type: ignore[method-assign]
+        del actor._read
         asked[2].cancel()
         asked[0].cancel()
         said = await asyncio.gather(*asked, return_exceptions=True)

@@ -6,6 +6,7 @@ because the row is the truth. A caller that is cancelled while its letter is bei
 loses the answer: what follows from a commit is done by the commit.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -44,14 +45,16 @@ from jobrunner.stages.params import Stale, params_of
 
 TRIES = 4
 SNAPSHOT_BYTES = 4096
+Lend = Callable[[Snapshot, Definition], frozenset[str]]
 FROM_INSIDE = (Start, Ended, Fired, Recovered, SetAside, Advance, Supersede, Rebound)
 
 
 class JobActor:
     """``weight`` is roughly how many bytes its snapshot holds, 0 without one, and ``weighed`` how
-    many of them the supervisor has counted."""
+    many of them the supervisor has counted. ``lend`` names the stages that may begin in the slot
+    that the job has."""
 
-    def __init__(self, job_id: str, world: World, consequences: Consequences) -> None:
+    def __init__(self, job_id: str, world: World, consequences: Consequences, lend: Lend) -> None:
         self.job_id = job_id
         self.mailbox = Mailbox()
         self.weight = self.weighed = 0
@@ -59,6 +62,7 @@ class JobActor:
         self._payload_weight = 0
         self._world = world
         self._consequences = consequences
+        self._lend = lend
         self._job: Snapshot | None = None
 
     @property
@@ -160,6 +164,8 @@ class JobActor:
 
     async def _decide(self, definition: Definition, job: Snapshot, message: Message) -> Verdict:
         facts = self._world.pauses.known_to(await self._facts(definition, job, message), job)
+        if isinstance(message, Ended):
+            facts = replace(facts, lent=self._lend(job, definition))
         moment = self._world.moment()
         try:
             return decide(definition, job, message, facts, moment)

@@ -76,7 +76,7 @@ def _assembled(
     """Make each part, and tell it of what follows commits."""
     slots = Slots(terms.limits, terms.resources)
     dispatcher = Dispatcher(world, slots, supervisor.tell)
-    attempts = RunningAttempts(world, crew, stages, supervisor, dispatcher.ended)
+    attempts = RunningAttempts(world, crew, stages, supervisor, dispatcher)
     deliveries = Deliveries(world, world.surroundings.outlets.tell, terms.seals)
     listeners = Listeners(
         start=attempts.start,
@@ -89,7 +89,7 @@ def _assembled(
         reread=supervisor.reread,
     )
     consequences = Consequences(world, listeners)
-    supervisor.begin(crew, consequences)
+    supervisor.begin(crew, consequences, dispatcher.lend)
     submissions = Submissions(world, consequences, dispatcher, supervisor.keep)
     resumed = partial(_look_again, world, timers, dispatcher)
     deletions = Deletions(world, supervisor)

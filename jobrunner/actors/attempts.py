@@ -5,13 +5,14 @@ attempt was left is cancelled, and whatever it still says is late by its serial 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
 import anyio
 
 from jobrunner.actors.attempt_host import AttemptHost
+from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.features.leftovers import clear_leavings
 from jobrunner.actors.host_answers import Reach
 from jobrunner.actors.shared import World
@@ -73,8 +74,9 @@ class RunningAttempt:
 
 
 class RunningAttempts:
-    """``on_end`` is told of each job whose stage has really ended: its slot is free then. Each runs
-    as a task of ``stages``; what is done beside it, of ``crew``."""
+    """The dispatcher is told of each stage that begins, and of each job whose stage has really
+    ended: its slot is free then. Each runs as a task of ``stages``; what is done beside it, of
+    ``crew``."""
 
     def __init__(
         self,
@@ -82,13 +84,13 @@ class RunningAttempts:
         crew: Crew,
         stages: Crew,
         supervisor: Supervisor,
-        on_end: Callable[[str], None],
+        dispatcher: Dispatcher,
     ) -> None:
         self._world = world
         self._crew = crew
         self._stages = stages
         self._supervisor = supervisor
-        self._on_end = on_end
+        self._dispatcher = dispatcher
         self._running: dict[str, RunningAttempt] = {}
         self._empty = asyncio.Event()
 
@@ -98,7 +100,9 @@ class RunningAttempts:
     def start(self, job: Snapshot, attempt: Attempt) -> None:
         run = RunningAttempt(job, attempt, self._host(job, attempt))
         self._running[job.id] = run
-        self._world.roster.began(job.id, attempt, self._world.registry.stage(attempt.stage))
+        stage = self._world.registry.stage(attempt.stage)
+        self._world.roster.began(job.id, attempt, stage)
+        self._dispatcher.began(job.id, stage)
         self._stages.start_soon(self._perform, run)
 
     def stop(self, job_id: str, serial: int) -> None:
@@ -172,7 +176,7 @@ class RunningAttempts:
             del self._running[run.job.id]
             if not self._running:
                 self._empty.set()
-            self._on_end(run.job.id)
+            self._dispatcher.ended(run.job.id)
 
     async def _keep_lines(self, run: RunningAttempt) -> None:
         """An attempt that was left ended before its stage did: what that wrote, to the last line,

@@ -24,7 +24,9 @@ class Listeners(Struct, frozen=True, kw_only=True):
     stop: Callable[[str, int], None]  # the attempt of this job and serial was left
     abandoned: Callable[[Snapshot, Attempt], None]  # the job ended, and this attempt was not done
     sent_files: Callable[[Snapshot, Attempt], None]  # it ended, and a worker had sent files for it
-    line: Callable[[int, str], None]  # one job more (1) or less (-1) of this user waits for a slot
+    line: Callable[
+        [int, Snapshot], None
+    ]  # this job waits for a slot (1), or no more (-1)
     timer: Callable[[int], None]  # a timer was stored, due then
     outbox: Callable[[], None]  # there is something to tell
     reread: Callable[[str], None]  # this job was changed by the commit of another one
@@ -56,7 +58,7 @@ class Consequences:
         """Its row is marked stuck now, so it waits for a slot no more."""
         self._world.announce("job.unreadable", job, "error", detail=job.unreadable)
         if job.line_at is not None:
-            self._tell.line(-1, job.user_id)
+            self._tell.line(-1, job)
 
     def _perform(self, decision: Decision, job: Snapshot) -> None:
         for effect in decision.effects:
@@ -80,7 +82,7 @@ class Consequences:
         was = decision.before is not None and _stands_in_line(decision.before)
         stands = _stands_in_line(decision.after)
         if was != stands:
-            self._tell.line(1 if stands else -1, decision.after.user_id)
+            self._tell.line(1 if stands else -1, decision.after)
 
     def _timers_changed(self, decision: Decision) -> None:
         """While a job is stuck or paused its timers are not looked for, so those of one that is

@@ -1,10 +1,13 @@
 """Counts what is scarce, and which job holds it: slots of this service, a user's share of them,
-turns at a stage, named resources. A slot is free again when the stage's task has ended, not sooner:
-a stage that is deaf to being stopped keeps it.
+turns at a stage, named resources; and who waits for them. A slot is free again when the stage's
+task has ended, not sooner: a stage that is deaf to being stopped keeps it.
+
+A job may keep its slot for its next attempt. Before that is decided, nobody knows which stage it
+will need, so a turn and the resources of each that it may be are promised to it until it is known.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -25,9 +28,41 @@ class Slot(Struct, frozen=True):
     stage: Stage | None
 
 
+class InLine:
+    """How many jobs wait for a slot, by priority and user."""
+
+    def __init__(self, counted: Iterable[tuple[int, str, int]] = ()) -> None:
+        self._users: dict[int, Counter[str]] = {}
+        self.count = 0
+        for priority, user_id, count in counted:
+            self.change(count, priority, user_id)
+
+    def change(self, change: int, priority: int, user_id: str) -> None:
+        self.count += change
+        users = self._users.setdefault(priority, Counter())
+        users[user_id] += change
+        if users[user_id] <= 0:
+            del users[user_id]
+        if not users:
+            del self._users[priority]
+
+    def users(self) -> set[str]:
+        return {user_id for users in self._users.values() for user_id in users}
+
+    def somebody_before(self, priority: int, user_id: str, running: Mapping[str, int]) -> bool:
+        """Somebody has a better claim to a slot than this user's running job of this priority: by
+        priority, or as a user of whom fewer run."""
+        if self._users and max(self._users) > priority:
+            return True
+        most = running.get(user_id, 0)
+        peers = self._users.get(priority, ())
+        return any(running.get(peer, 0) < most for peer in peers if peer != user_id)
+
+
 class Slots:
     def __init__(self, limits: WorkLimits, resources: Mapping[str, int]) -> None:
         self.limits = limits
+        self._promised: dict[str, list[Stage]] = {}
         self._resources = resources
         self._held: dict[str, Slot] = {}
         self._users: Counter[str] = Counter()
@@ -50,14 +85,44 @@ class Slots:
         most = self.limits.per_user_active
         return tuple(sorted(user for user, count in self._users.items() if 0 < most <= count))
 
-    def of_user(self, user_id: str) -> int:
-        return self._users[user_id]
+    @property
+    def users(self) -> Mapping[str, int]:
+        """How many slots each user has."""
+        return self._users
 
     def take(self, job_id: str, user_id: str, stage: Stage | None) -> None:
         self._held[job_id] = Slot(user_id, stage)
         self._count(self._held[job_id], 1)
 
+    def lend(self, job_id: str, stages: Iterable[Stage]) -> frozenset[str]:
+        """Name those of these stages that this job may begin in its slot. They are promised to it,
+        until it begins one or gives its slot back."""
+        self._take_back(job_id)
+        if (slot := self._held.get(job_id)) is None:
+            return frozenset()
+        self._count(slot, -1)
+        fit = [stage for stage in stages if not self.short_of(stage)]
+        self._count(slot, 1)
+        if scarce := [stage for stage in fit if _is_scarce(stage) and stage != slot.stage]:
+            self._promised[job_id] = scarce
+            for stage in scarce:
+                self._count_stage(stage, 1)
+        return frozenset(stage.name for stage in fit)
+
+    def begin(self, job_id: str, stage: Stage | None) -> bool:
+        """The job begins this stage in the slot that it has. Say whether others may now begin what
+        they could not: a turn or a resource came free."""
+        promised = self._take_back(job_id)
+        slot = self._held.get(job_id)
+        if slot is None or slot.stage == stage:
+            return promised
+        self._count(slot, -1)
+        self._held[job_id] = Slot(slot.user_id, stage)
+        self._count(self._held[job_id], 1)
+        return promised or (slot.stage is not None and _is_scarce(slot.stage))
+
     def give_back(self, job_id: str) -> None:
+        self._take_back(job_id)
         slot = self._held.pop(job_id, None)
         if slot is not None:
             self._count(slot, -1)
@@ -94,6 +159,20 @@ class Slots:
         if not self._users[slot.user_id]:
             del self._users[slot.user_id]
         if slot.stage is not None:
-            self._stages[slot.stage.name] += change
-            for name, count in slot.stage.resources.items():
-                self._taken[name] += count * change
+            self._count_stage(slot.stage, change)
+
+    def _count_stage(self, stage: Stage, change: int) -> None:
+        self._stages[stage.name] += change
+        for name, count in stage.resources.items():
+            self._taken[name] += count * change
+
+    def _take_back(self, job_id: str) -> bool:
+        """It needs no longer what was promised to it."""
+        promised = self._promised.pop(job_id, ())
+        for stage in promised:
+            self._count_stage(stage, -1)
+        return bool(promised)
+
+
+def _is_scarce(stage: Stage) -> bool:
+    return stage.concurrency > 0 or bool(stage.resources)

@@ -8,8 +8,10 @@ costs nobody else anything.
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import partial
 
-from jobrunner.actors.actor import JobActor
+from jobrunner.actors.actor import JobActor, Lend
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.consequences import Consequences
 from jobrunner.actors.shared import World
@@ -49,12 +51,12 @@ class Supervisor:
         self._weight = 0
         self._crashes: dict[str, deque[float]] = {}
         self._crew: Crew | None = None
-        self._consequences: Consequences | None = None
+        self._make: Callable[[str], JobActor] | None = None
 
-    def begin(self, crew: Crew, consequences: Consequences) -> None:
+    def begin(self, crew: Crew, consequences: Consequences, lend: Lend) -> None:
         """From now on jobs may be told something, and commits have these consequences."""
         self._crew = crew
-        self._consequences = consequences
+        self._make = partial(JobActor, world=self._world, consequences=consequences, lend=lend)
 
     def __len__(self) -> int:
         """How many actors are at work."""
@@ -141,8 +143,8 @@ class Supervisor:
         return actor
 
     def _made(self, job_id: str) -> JobActor:
-        assert self._consequences is not None, "the supervisor has not begun"
-        return JobActor(job_id, self._world, self._consequences)
+        assert self._make is not None, "the supervisor has not begun"
+        return self._make(job_id)
 
     async def _send(
         self, job_id: str, message: Message, *, inside: bool, tick: Tick | None = None

@@ -25,7 +25,7 @@ class Crew:
     """``give_up`` is told when only a new start can tell what is on disk."""
 
     def __init__(self, clock: Clock, say: Say, give_up: GiveUp) -> None:
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks: dict[asyncio.Task[object], None] = {}
         self._clock = clock
         self._say = say
         self._give_up = give_up
@@ -56,8 +56,8 @@ class Crew:
         self, doing: Coroutine[Any, Any, object], function: object
     ) -> "asyncio.Task[object]":
         task = asyncio.create_task(doing, name=_name(function))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
     async def _again(self, serve: Serve) -> None:

@@ -81,6 +81,7 @@ def ended(case: Case[Ended]) -> Verdict:
     apply_report(draft, message.report)
     if refused := _OUTCOMES[message.outcome](draft, message) or go_on(draft, BY_STAGE):
         return aside(draft, refused)
+    _keep_the_slot(draft)
     return draft.tear_out()
 
 
@@ -219,6 +220,16 @@ def _make_stuck(draft: Draft, why: str) -> Decision:
 def _interrupt(draft: Draft) -> None:
     text = "the service stopped under this attempt"
     _afresh(draft, "interrupted", Failure("INTERRUPTED", text))
+
+
+def _keep_the_slot(draft: Draft) -> None:
+    """Begin the job's next attempt in the commit that ended this one, where the slot is lent on."""
+    job, facts = draft.job, draft.case.facts
+    attempt = job.attempt
+    if attempt is None or job.line_at is None or attempt.stage not in facts.lent:
+        return
+    if not job.stuck and halted_by(draft.definition, job, facts) is None:
+        hold(draft, OUR_STAGE)
 
 
 def _afresh(draft: Draft, outcome: str, failure: Failure | None) -> None:

@@ -353,7 +353,8 @@ class Facts(Struct, frozen=True):
 
     ``verified`` are the assets behind artifacts whose files are there and as recorded.
     ``halted`` is the pause of the job's workflow, ``halted_stages`` are the stages that are paused,
-    under whatever workflow they run."""
+    under whatever workflow they run. ``lent`` are the stages that may begin in the slot which this
+    job holds, in the commit that ends its attempt."""
 
     known: Known | None = None
     derived: Known | None = None
@@ -366,3 +367,4 @@ class Facts(Struct, frozen=True):
     webhook: WebhookFacts | None = None
     halted: Paused | None = None
     halted_stages: frozenset[str] = frozenset()
+    lent: frozenset[str] = frozenset()

@@ -317,13 +317,11 @@ class Reader(OutboxReader, Protocol):
         (workflow, status, job type) in ``not_at``."""
         ...
 
-    async def line_users(self) -> tuple[tuple[str, int], ...]:
-        """How many jobs of whom wait for a slot."""
+    async def line_users(self) -> tuple[tuple[int, str, int], ...]:
+        """Priority, user, and how many jobs of these wait for a slot."""
         ...
 
     async def place(self, job: Snapshot, workflows: tuple[str, ...]) -> Place: ...
-
-    async def line_length(self) -> int: ...
 
     async def claimable(
         self, workflow: str, statuses: tuple[str, ...], job_type: str | None, now: int, limit: int

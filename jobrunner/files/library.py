@@ -44,7 +44,7 @@ class Shelf:
     def __init__(
         self, root: str, folder: str, count: int = 0, room: Callable[[int], None] | None = None
     ) -> None:
-        self._root = Path(root)
+        self._root = root
         self._folder = folder
         self._count = count
         self._room = room or Room()
@@ -52,7 +52,7 @@ class Shelf:
     def put(self, name: str, content: bytes | str) -> Kept:
         """Bytes, or the path of a file that is moved here, under a name of its own."""
         checked_name(name)
-        folder = made(self._root / self._folder)
+        folder = made(Path(self._root, self._folder))
         self._room(len(content) if isinstance(content, bytes) else os.path.getsize(content))
         draft = folder / f"{name}{DRAFT}"
         try:
@@ -63,20 +63,20 @@ class Shelf:
         flush(folder)
         if isinstance(content, str):
             Path(content).unlink(missing_ok=True)
-        return Kept(place.relative_to(self._root).as_posix(), size, sha256)
+        return Kept(place.relative_to(Path(self._root)).as_posix(), size, sha256)
 
     def sound(self, artifact: str, kept: Kept | None) -> str:
         """The path of a file that is as it was recorded."""
         if kept is None:
             raise PermanentFailure("CORRUPT_INPUT", f"artifact {artifact!r} has no file here")
         try:
-            sound = is_sound(str(self._root), kept)
+            sound = is_sound(self._root, kept)
         except StorageError as error:
             raise RetryableFailure("STORAGE_FAILED", str(error)) from error
         if not sound:
             text = f"the file of {artifact!r} is missing, or is not what was recorded"
             raise PermanentFailure("CORRUPT_INPUT", text)
-        return str(self._root / kept.path)
+        return str(Path(self._root, kept.path))
 
     def _named(self, draft: Path, name: str) -> Path:
         """The first file of a job keeps its name, every other one gets a number."""
@@ -100,7 +100,7 @@ def checked_name(name: str) -> str:
 
 def scratch_path(root: str, name: str) -> str:
     """For what an attempt needs only while it runs; on the disk that its files go to."""
-    return str(Path(root, SCRATCH, name).absolute())
+    return os.path.abspath(os.path.join(root, SCRATCH, name))
 
 
 def made_empty(folder: str) -> None:

@@ -66,6 +66,7 @@ class Registry:
         self._current: dict[str, Definition] = {}
         self._pinned: dict[str, Definition] = {}
         self.stages: dict[str, Stage] = {}
+        self._stages_of: dict[str, tuple[Stage, ...]] = {}
         self.supplied: dict[str, int] = {}
         self.companions: dict[str, Companion] = {}
         self.sources: dict[str, Source] = {}
@@ -138,6 +139,22 @@ class Registry:
             status = definition.onward_of(status, job_type) or status
         return state.on_demand or definition.stage_of(status, job_type)
 
+    def is_of_today(self, definition: Definition) -> bool:
+        """Say whether new jobs are born under this declaration, so that nothing of it is absent."""
+        return self._current.get(definition.workflow.name) is definition
+
+    def stages_of(self, definition: Definition) -> tuple[Stage, ...]:
+        """List the stages that run here for jobs under this declaration."""
+        if (known := self._stages_of.get(definition.digest)) is None:
+            bound = {
+                definition.stage_of(state, job_type)
+                for state in definition.states
+                for job_type in definition.job_types
+            }
+            known = tuple(self.stages[name] for name in sorted(bound & self.stages.keys()))
+            self._stages_of[definition.digest] = known
+        return known
+
     def places(self, stages: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
         """Workflow, status, job type: everywhere that one of these stages is waited for."""
         return tuple(
@@ -169,6 +186,7 @@ class Registry:
             self._refuse("workflows", name, *faults)
             return
         self._current[name] = effective
+        self._stages_of.clear()
         self._pinned[effective.digest] = effective
 
     def _add_stage(self, stage: Stage, called: str) -> None:

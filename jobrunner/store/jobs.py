@@ -251,11 +251,12 @@ def line(
     return WAITING.all(db, LINE, **asked, not_at=rows.text(not_at), limit=limit)
 
 
-def line_users(db: Db) -> tuple[tuple[str, int], ...]:
+def line_users(db: Db) -> tuple[tuple[int, str, int], ...]:
+    """Priority, user, and how many jobs of these wait for a slot."""
     found = db.execute(
-        "SELECT user_id, count(*) FROM jobs "
+        "SELECT priority, user_id, count(*) FROM jobs "
         "WHERE line_at IS NOT NULL AND stuck IS NULL AND paused = 0 "
-        "GROUP BY user_id"
+        "GROUP BY priority, user_id"
     )
     return tuple(found)
 

@@ -148,7 +148,6 @@ class StoreReader:
     line = asks(answers.line)
     line_users = asks(answers.line_users)
     place = asks(answers.place)
-    line_length = asks(answers.line_length)
     claimable = asks(answers.claimable)
     open_attempts = asks(answers.open_attempts)
     last_life = asks(answers.last_life)

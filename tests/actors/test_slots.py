@@ -7,10 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner import Context, Done, Stage, app
-from jobrunner.actors.slots import Slots, WorkLimits
+from jobrunner import (
+    Context,
+    Definition,
+    Done,
+    Edge,
+    JobType,
+    Lock,
+    Retry,
+    Stage,
+    State,
+    Workflow,
+    app,
+)
+from jobrunner.actors.slots import InLine, Slots, WorkLimits
 from jobrunner.config.settings import Config, ServerSection, StoreSection
 from jobrunner.config.settings import LimitsSection as LimitSettings
 from jobrunner.core.job import Actor
@@ -21,6 +34,11 @@ from tests.stages.unruly import definition_of
 
 pytestmark = pytest.mark.anyio
 
+
+class NoParams(Struct, frozen=True):
+    pass
+
+
 WORKFLOWS = {
     "plain": Stage("s.plain", lambda ctx: None, "loop"),
     "bench": Stage(
@@ -29,6 +47,38 @@ WORKFLOWS = {
     "gpu": Stage("s.gpu", lambda ctx: None, "loop", resources={"gpu": 1}),
     "single": Stage("s.single", lambda ctx: None, "loop", concurrency=1),
 }
+
+
+def relay() -> Definition:
+    """Three stages, one after the other."""
+    legs = (("one", "two"), ("two", "three"), ("three", "done"))
+    retry = Retry("inside", failed=("failed",))
+    return Definition(
+        Workflow(
+            name="relay",
+            version="1",
+            initial="queued",
+            states=(
+                State("queued", "queued", onward={"*": "one"}),
+                *(
+                    State(
+                        name, "active", stage={"*": "s.plain"}, done=done, limit_s=60, retry=retry
+                    )
+                    for name, done in legs
+                ),
+                State("done", "final", ends="completed"),
+                State("failed", "final", ends="failed"),
+            ),
+            edges=(
+                Edge("queued", "one", by=("engine",)),
+                *(Edge(name, done, by=("stage",)) for name, done in legs),
+                *(Edge(name, "failed", by=("stage", "timer", "engine")) for name, _ in legs),
+            ),
+            job_types=(JobType("any", params="params"),),
+            locks=(Lock("job", guarded=("one", "two", "three")),),
+        ),
+        structs={"params": NoParams},
+    )
 
 
 class Stand:
@@ -62,6 +112,12 @@ class Stand:
         self.going[job_id].set()
         await until(lambda: job_id not in self.going)
 
+    async def end_stage(self, job_id: str) -> None:
+        """The next one may begin at once."""
+        going = self.going[job_id]
+        going.set()
+        await until(lambda: self.going.get(job_id) is not going)
+
     async def waits_for(self, job_id: str) -> str:
         job = await self.service.store.reader.job(job_id)
         return str((await self.service.facade.explain(job))["waits_for"])
@@ -73,6 +129,7 @@ async def standing(folder: Path, benches: int | None = None, **limits: int) -> A
     for name, stage in WORKFLOWS.items():
         registry.add(replace(stage, run=stand.work))
         registry.add(definition_of(name, stage.name, limit_s=60))
+    registry.add(relay())
     assert not registry.refused["workflows"], registry.refused["workflows"]
     config = Config(
         server=ServerSection(port=0, drain_seconds=0),
@@ -175,3 +232,91 @@ def test_what_is_given_back_is_there_again() -> None:
     slots.give_back("a")
     assert (slots.free, slots.crowded(), len(slots)) == (2, (), 0)
     assert slots.lack("a", "ada", stage) == ""
+
+
+def test_a_slot_goes_over_to_the_next_stage() -> None:
+    """Its turn and its resources are free for others as soon as the next stage has begun."""
+    slots = Slots(WorkLimits(active_jobs=2), {"gpu": 1})
+    gpu, single, plain = (WORKFLOWS[name] for name in ("gpu", "single", "plain"))
+    slots.take("a", "ada", gpu)
+    assert slots.lend("a", (gpu, single, plain)) == {"s.gpu", "s.single", "s.plain"}
+    assert "gpu" in slots.short_of(gpu), "it is still at work"
+    assert "s.single" in slots.short_of(single), "it is promised"
+    assert slots.begin("a", single)
+    assert (slots.short_of(gpu), slots.free) == ("", 1)
+    assert "s.single" in slots.short_of(single)
+    slots.give_back("a")
+    assert (slots.short_of(single), slots.free) == ("", 2)
+
+
+def test_a_promise_that_is_not_taken_goes_with_the_slot() -> None:
+    slots = Slots(WorkLimits(), {"gpu": 1})
+    gpu, single, plain = (WORKFLOWS[name] for name in ("gpu", "single", "plain"))
+    slots.take("a", "ada", plain)
+    for _ in range(3):
+        assert slots.lend("a", (single, gpu)) == {"s.single", "s.gpu"}
+    assert slots.short_of(single)
+    assert slots.begin("a", plain), "what was promised came free"
+    assert not slots.short_of(single)
+    assert not slots.begin("a", plain)
+    slots.lend("a", (gpu,))
+    slots.give_back("a")
+    assert not slots.short_of(gpu)
+
+
+def test_nothing_is_lent_that_others_have() -> None:
+    slots = Slots(WorkLimits(), {"gpu": 1})
+    gpu, single, plain = (WORKFLOWS[name] for name in ("gpu", "single", "plain"))
+    slots.take("a", "ada", plain)
+    slots.take("b", "ada", single)
+    assert slots.lend("a", (single, gpu, plain)) == {"s.gpu", "s.plain"}
+    slots.take("c", "ada", plain)
+    assert slots.lend("c", (gpu, plain)) == {"s.plain"}, "the only one is promised to another"
+    assert slots.lend("nobody", (plain,)) == frozenset()
+
+
+def test_a_better_claim_is_one_of_priority_or_of_a_user_with_less() -> None:
+    line = InLine([(0, "ada", 3), (0, "eve", 1), (-5, "bob", 1)])
+    running = {"ada": 2, "eve": 2}
+    assert line.count == 5
+    assert not line.somebody_before(0, "ada", running)
+    assert not line.somebody_before(0, "eve", running)
+    assert line.somebody_before(-5, "bob", {"bob": 1})
+    assert line.somebody_before(0, "ada", {"ada": 2, "eve": 1})
+    line.change(1, 0, "kim")
+    assert line.somebody_before(0, "ada", running), "kim has none yet"
+    line.change(-1, 0, "kim")
+    assert not line.somebody_before(0, "ada", running)
+    line.change(1, 7, "ada")
+    assert line.somebody_before(0, "ada", running), "her own, and more urgent"
+    assert line.users() == {"ada", "eve", "bob"}
+
+
+async def test_somebody_with_a_better_claim_is_next_between_two_stages(tmp_path: Path) -> None:
+    """One slot, and jobs of three stages: one keeps it from ada's others, until eve waits too. Then
+    everybody gets in line, and the oldest is next."""
+    async with standing(tmp_path, active_jobs=1) as stand:
+        first = await stand.submit("relay", "ada", 0)
+        await until(lambda: first in stand.going)
+        second = await stand.submit("relay", "ada", 1)
+        await stand.end_stage(first)
+        await until(lambda: stand.began == [first, first] and first in stand.going)
+        await stand.submit("relay", "eve", 0)
+        await stand.end_stage(first)
+        await until(lambda: second in stand.going)
+        assert stand.began == [first, first, second]
+        history = await stand.service.store.reader.history(first, 100, (0, 0))
+        versions = {row.to_status: row.version for row in history}
+        assert versions["two"] == versions["one"] + 1, "ended and begun in one commit"
+
+
+async def test_one_whose_slot_is_wanted_nowhere_keeps_it_to_its_end(tmp_path: Path) -> None:
+    async with standing(tmp_path, active_jobs=2) as stand:
+        job = await stand.submit("relay", "ada", 0)
+        for _ in range(3):
+            await until(lambda: job in stand.going)
+            await stand.end_stage(job)
+        await until(lambda: not stand.service.facade.dispatcher.running)
+        history = await stand.service.store.reader.history(job, 100, (0, 0))
+        assert [row.to_status for row in history] == ["queued", "one", "two", "three", "done"]
+        assert [row.version for row in history] == [1, 2, 3, 4, 5]

@@ -25,7 +25,7 @@ async def test_a_paused_job_is_not_called_and_only_clocks_of_held_work_are_told(
         born = await stored(store, priced(1, line_at=5, paused=TEA, timers=CLOCKS))
         names = (born.workflow,)
         assert await store.reader.line(9, names) == ()
-        assert await store.reader.line_length() == 0
+        assert (await store.reader.counts()).in_line == 0
         assert [one.purpose for one in await store.reader.due_timers(9, 9, names)] == ["lease"]
         found = await store.reader.job(born.id)
         assert found is not None

@@ -572,10 +572,10 @@ async def test_an_error_for_a_whole_round_reaches_everybody_who_still_listens(
 
 async def test_close_answers_the_questions_that_wait(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
-        asked = [asyncio.ensure_future(store.reader.line_length()) for _ in range(300)]
+        asked = [asyncio.ensure_future(store.reader.line_users()) for _ in range(300)]
         await anyio.lowlevel.checkpoint()
         await store.close()
-        assert await asyncio.gather(*asked) == [0] * 300
+        assert await asyncio.gather(*asked) == [()] * 300
 
 
 async def test_close_serves_what_waits_and_takes_no_more(tmp_path: Path) -> None:

@@ -190,9 +190,9 @@ async def test_a_read_that_the_disk_fails_is_a_storage_error(tmp_path: Path) -> 
         db = read.connection
         assert isinstance(db, Planted)
         db.plant("SELECT coalesce(sum", sqlite3.SQLITE_IOERR_READ, gone=False)
-        with pytest.raises(StorageError, match="line_length"):
-            await store.reader.line_length()
-        assert await store.reader.line_length() == 0
+        with pytest.raises(StorageError, match="counts"):
+            await store.reader.counts()
+        assert (await store.reader.counts()).in_line == 0
     db.close()
 
 

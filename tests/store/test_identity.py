@@ -99,8 +99,8 @@ async def test_questions_that_failed_are_a_fault_for_one_look(tmp_path: Path) ->
         assert isinstance(db, Planted)
         db.plant("SELECT coalesce(sum", sqlite3.SQLITE_IOERR_READ, gone=False)
         with pytest.raises(StorageError):
-            await store.reader.line_length()
-        assert "line_length" in (await store.condition()).damaged
+            await store.reader.counts()
+        assert "counts" in (await store.condition()).damaged
         assert (await store.condition()).fault == ""
     db.close()
 

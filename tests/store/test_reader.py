@@ -179,7 +179,7 @@ async def test_the_line(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first.user_id, first.workflow, first.status, first.job_type, first.line_at) == (
         "ada", "other", "queued", "plain", NOON,
     )  # fmt: skip
-    assert await read.line_length() == 5
+    assert (await read.counts()).in_line == 5
     counts = await read.counts()
     assert counts.by_status == (("other", "queued", 1), ("toy", "queued", 6))
     assert (counts.in_line, counts.timers) == (5, 0)
