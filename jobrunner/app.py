@@ -237,6 +237,7 @@ def _terms(config: Config, registry: Registry, ports: Ports) -> Terms:
         resources={**registry.supplied, **config.resources},
         drain_s=config.server.drain_seconds,
         keys_s=config.retention.keys,
+        kept_bytes=config.limits.kept_jobs,
         seals=_seals(config, registry, ports),
     )
 

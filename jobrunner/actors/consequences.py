@@ -24,9 +24,7 @@ class Listeners(Struct, frozen=True, kw_only=True):
     stop: Callable[[str, int], None]  # the attempt of this job and serial was left
     abandoned: Callable[[Snapshot, Attempt], None]  # the job ended, and this attempt was not done
     sent_files: Callable[[Snapshot, Attempt], None]  # it ended, and a worker had sent files for it
-    line: Callable[
-        [int, Snapshot], None
-    ]  # this job waits for a slot (1), or no more (-1)
+    line: Callable[[int, Snapshot], None]  # this job waits for a slot (1), or no more (-1)
     timer: Callable[[int], None]  # a timer was stored, due then
     outbox: Callable[[], None]  # there is something to tell
     reread: Callable[[str], None]  # this job was changed by the commit of another one

@@ -124,7 +124,7 @@ class Supervisor:
             self._weigh(actor)
 
     async def _room(self, job_id: str) -> None:
-        """Whoever asks a job whose mailbox is full waits a moment for room in it.
+        """Wait a moment for room in the mailbox of this job.
 
         Raises: Refused
         """

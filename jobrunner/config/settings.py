@@ -72,7 +72,7 @@ class AuthSection(Struct, frozen=True):
 
 class LimitsSection(Struct, frozen=True):
     """0 of a rate, of ``submissions``, of ``pending_writes``, of ``lag`` and of ``free_disk`` is
-    no limit; of ``patience`` it is none."""
+    no limit; of ``patience`` it is none, and of ``kept_jobs`` no job is."""
 
     active_jobs: Count = 64
     queued_jobs: Count = 100_000
@@ -89,6 +89,7 @@ class LimitsSection(Struct, frozen=True):
     lag: Duration = 1
     free_disk: Space = 64 * 1024**2
     bulk_per_second: Amount = 200
+    kept_jobs: Space = 32 * 1024**2
 
 
 class CreditsSection(Struct, frozen=True):

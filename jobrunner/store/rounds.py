@@ -41,7 +41,7 @@ class Asked(Struct, Generic[Q, A]):
     then: Callable[[A], None] | None
 
     def settle(self, answer: A) -> None:
-        """What fails in ``then`` is told to whoever asked."""
+        """Answer after ``then`` was called; its failure is told to whoever asked."""
         try:
             if self.then is not None:
                 self.then(answer)
@@ -56,7 +56,7 @@ class Asked(Struct, Generic[Q, A]):
             self.answer.set_exception(error)
 
     def give_up(self, error: Exception) -> None:
-        """Whoever waited may be gone as well, which is no fault to report."""
+        """Fail without a report: whoever waited may be gone as well."""
         if not self.answer.done():
             self.answer.set_exception(error)
             self.answer.exception()

@@ -1,0 +1,118 @@
+"""Jobs that were heard of lately are kept as they were committed, up to so many bytes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from jobrunner.actors.actor import SNAPSHOT_BYTES
+from jobrunner.config.settings import LimitsSection
+from jobrunner.core.job import Actor
+from jobrunner.core.messages import Beat, Do
+from jobrunner.errors import Refused
+from tests.http.serving import House, opened
+
+pytestmark = pytest.mark.anyio
+
+ADA, WORKER = Actor("ada", "user"), Actor("worker", "workflow")
+ROOM = 12 * SNAPSHOT_BYTES
+
+
+@asynccontextmanager
+async def keeping(folder: Path, size: int) -> AsyncIterator[House]:
+    async with opened(folder, limits=LimitsSection(lag=0, kept_jobs=size)) as house:
+        yield house
+
+
+async def submitted(house: House, count: int) -> list[str]:
+    return [(await house.ada.submit("howera"))["id"] for _ in range(count)]
+
+
+async def test_those_that_were_asked_last_stay(tmp_path: Path) -> None:
+    async with keeping(tmp_path, ROOM) as house:
+        supervisor = house.service.facade.supervisor
+        first, *others = await submitted(house, 8)
+        for _ in range(2):
+            await house.service.facade.ask(first, Beat(WORKER))
+            others += await submitted(house, 8)
+        kept = [job_id for job_id in (first, *others) if supervisor.kept(job_id)]
+        assert kept[0] == first
+        assert kept[1:] == others[-len(kept) + 1 :]
+        assert 5 < len(kept) < 12
+        assert len(supervisor._actors) == len(kept)
+        assert supervisor._weight <= ROOM
+
+
+async def test_a_large_job_takes_the_room_of_many(tmp_path: Path) -> None:
+    async with keeping(tmp_path, ROOM) as house:
+        supervisor = house.service.facade.supervisor
+        small = await submitted(house, 8)
+        for number in range(4):
+            prompt = f"{number}" + "x" * 1500
+            large = await house.ada.submit("image-generation", params={"prompt": prompt})
+        kept = supervisor.kept(large["id"])
+        assert kept is not None
+        assert kept.params["prompt"] == prompt
+        assert not supervisor.kept(small[0])
+
+
+async def test_without_room_everything_is_read(tmp_path: Path) -> None:
+    async with keeping(tmp_path, 0) as house:
+        supervisor = house.service.facade.supervisor
+        (job_id,) = await submitted(house, 1)
+        assert supervisor.kept(job_id) is None
+        said = await house.ada.post(f"/jobs/{job_id}/cancel")
+        assert said.json["status"] == "CANCELLED"
+        assert (len(supervisor), len(supervisor._actors)) == (0, 0)
+
+
+async def test_what_is_kept_is_what_the_file_has(tmp_path: Path) -> None:
+    async with keeping(tmp_path, ROOM) as house:
+        facade, reader = house.service.facade, house.service.store.reader
+        (job_id,) = await submitted(house, 1)
+        for ask in (Do(ADA, "start-upload", {}), Beat(WORKER), Do(ADA, "cancel", {})):
+            assert facade.supervisor.kept(job_id) == await reader.job(job_id)
+            await facade.ask(job_id, ask)
+        assert facade.supervisor.kept(job_id) == await reader.job(job_id)
+
+
+async def test_a_deleted_job_is_not_remembered(tmp_path: Path) -> None:
+    async with keeping(tmp_path, ROOM) as house:
+        facade = house.service.facade
+        (job_id,) = await submitted(house, 1)
+        await house.ada.post(f"/jobs/{job_id}/cancel")
+        assert (await house.ada.delete(f"/jobs/{job_id}")).status == 204
+        assert facade.supervisor.kept(job_id) is None
+        with pytest.raises(Refused) as refused:
+            await facade.ask(job_id, Do(ADA, "cancel", {}))
+        assert refused.value.code == "NOT_FOUND"
+
+
+async def test_a_commit_whose_caller_is_gone_is_remembered(tmp_path: Path) -> None:
+    """And what follows from it is done: whoever waits for the end is told."""
+    async with keeping(tmp_path, ROOM) as house, anyio.create_task_group() as group:
+        facade, store = house.service.facade, house.service.store
+        (job_id,) = await submitted(house, 1)
+        job = await store.reader.job(job_id)
+        assert job is not None
+        ended: list[Any] = []
+
+        async def wait() -> None:
+            ended.append(await facade.ended(job, 30))
+
+        async def cancel() -> None:
+            with scope:
+                await facade.ask(job_id, Do(ADA, "cancel", {}))
+                ended.append("never")
+
+        group.start_soon(wait)
+        scope = anyio.CancelScope()
+        group.start_soon(cancel)
+        while not store.waiting():
+            await anyio.lowlevel.checkpoint()
+        scope.cancel()
+    assert [one.status for one in ended] == ["CANCELLED"]
