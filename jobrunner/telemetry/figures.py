@@ -29,7 +29,7 @@ GAUGES = (
     ("attempts_parked", "Attempts that await a callback", "parked"),
     ("queue_oldest_seconds", "How long the job waits that waits longest", "oldest_in_line_s"),
     ("timer_overdue_seconds", "How long the earliest timer has been due", "overdue_timers_s"),
-    ("actors", "Jobs that have an actor in memory", "actors"),
+    ("actors", "Jobs that are told something just now", "actors"),
     ("letters", "Messages in the mailboxes of all actors", "letters"),
     ("writes_waiting", "Units of writing that wait for their turn", "writes_waiting"),
     ("submissions_inside", "Submissions that are worked on", "submissions_inside"),
