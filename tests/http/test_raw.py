@@ -152,6 +152,17 @@ async def test_a_chunk_extension_of_20_kb_costs_nothing(house: House) -> None:
     assert said.count(b"HTTP/1.1 ") == 1
 
 
+@pytest.mark.parametrize("line", [b"POST /jobs", b"GET /jobs", b"HEAD /jobs"])
+async def test_an_expectation_that_nobody_knows_changes_nothing(house: House, line: bytes) -> None:
+    """Neither the words nor the headers of an answer come from the server underneath."""
+    length, body = (LENGTH, BODY) if line.startswith(b"POST") else (b"", b"")
+    closing = b"Connection: close\r\n"
+    plain = await said_to(house, request(house, length + closing, body, line))
+    odd = await said_to(house, request(house, b"Expect: 999\r\n" + length + closing, body, line))
+    assert odd.partition(b"\r\n")[0] == plain.partition(b"\r\n")[0]
+    assert re.search(rb"X-Request-Id: \S", odd)
+
+
 async def test_headers_have_a_bound_in_all(house: House) -> None:
     """R11: who never ends them is refused before they fill the memory, in one piece or in many."""
     lines = [b"X-%d: %s\r\n" % (number, b"a" * 8000) for number in range(9)]

@@ -22,7 +22,7 @@ from jobrunner.http.frame.origins import CLIENT, check_page, client_of, is_local
 from jobrunner.http.frame.problems import internal, invalid, problem, refusal_of
 from jobrunner.http.frame.refusals import Refusals
 from jobrunner.http.frame.sockets import FIXED, REQUEST_ID, SUBMISSIONS, open_site
-from jobrunner.http.frame.streaming import Stream, is_gone, pour_events, say_nothing_yet
+from jobrunner.http.frame.streaming import Stream, invite, is_gone, pour_events, say_nothing_yet
 from jobrunner.http.front.waiting import Front
 from jobrunner.ports import raise_open_files
 
@@ -48,12 +48,12 @@ def make_app(door: HttpDoor, table: Table, *, operators: bool = True) -> web.App
         if endpoint.for_operators and not operators:
             continue
         handler = _serve(door, endpoint)
-        expect = say_nothing_yet if endpoint.streams else None
+        expect = say_nothing_yet if endpoint.streams else invite
         app.router.add_route(endpoint.method, endpoint.path, handler, expect_handler=expect)
         if endpoint.weight == "making" and "{" not in endpoint.path:
             submissions[" ".join(endpoint.door).encode()] = endpoint.door
         if endpoint.method == "GET":
-            app.router.add_route("HEAD", endpoint.path, handler)
+            app.router.add_route("HEAD", endpoint.path, handler, expect_handler=expect)
     app[SUBMISSIONS] = submissions
     return app
 

@@ -51,7 +51,7 @@ class Stream:
         """At most ``limit`` bytes in all.
 
         Raises: Refused BODY_TOO_LARGE, BODY_TIMEOUT, and VALIDATION_ERROR when it broke off."""
-        await self._invite()
+        await invite(self._request)
         began, got = self._clock.monotonic(), 0
         held = bytearray()
         while True:
@@ -71,13 +71,6 @@ class Stream:
                 held = bytearray()
             if not chunk:
                 return
-
-    async def _invite(self) -> None:
-        """Answer ``Expect: 100-continue``, now that the body is wanted."""
-        asked = self._request.headers.get("Expect", "").lower() == "100-continue"
-        if asked and self._request.version >= (1, 1):
-            await self._request.writer.write(CONTINUE)
-            self._request.writer.output_size = 0
 
     async def _next(self) -> bytes:
         with anyio.move_on_after(self._settings.upload_idle_s):
@@ -146,6 +139,15 @@ def _unsent(request: web.Request) -> bool:
         raise ConnectionResetError("the client has gone")
     assert request.transport is not None
     return request.transport.get_write_buffer_size() > 0
+
+
+async def invite(request: web.Request) -> None:
+    """Answer ``Expect: 100-continue``, now that the body is wanted. Ignore other expectations, as
+    HTTP allows: the server underneath would refuse them in words that are not ours."""
+    asked = request.headers.get("Expect", "").lower() == "100-continue"
+    if asked and request.version >= (1, 1):
+        await request.writer.write(CONTINUE)
+        request.writer.output_size = 0
 
 
 async def say_nothing_yet(_: web.Request) -> None:
