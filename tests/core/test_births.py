@@ -7,11 +7,13 @@ from jobrunner_cutx import definition as cutx
 from jobrunner_howera import definition as howera
 from msgspec.structs import replace
 
+from jobrunner.check.checking import check
 from jobrunner.core.births import needs_facts
-from jobrunner.core.decision import KeyRow
-from jobrunner.core.declaration.workflow import Call, Definition, Guard, Quota
+from jobrunner.core.decision import Decision, KeyRow
+from jobrunner.core.declaration.workflow import Call, Definition, Guard, Quota, Recipe
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Submit
+from tests.driving import ADMIN, World, code, outside
 
 KEY = KeyRow("digest", "body", "key")
 
@@ -51,3 +53,20 @@ def test_a_guard_may_look_at_anything() -> None:
     birth = replace(howera.workflow.birth, guards=(Guard(Call("stranger.guard")),))
     guarded = declared(howera, birth=birth)
     assert needs_facts(guarded, submit(next(iter(howera.job_types))), (None, None))
+
+
+def test_a_key_whose_job_has_ended_for_good_is_simply_free() -> None:
+    """Nothing is left to do for that job, so the recipe needs to say no way to its end."""
+    once = declared(outside(howera), recipe=Recipe(client="only", freed=("CANCELLED",)))
+    assert check(once) == ()
+    world = World(once)
+    first = world.born(key="k")
+    assert code(world.submit(key="k")) == "replayed"
+    assert code(world.move(first, "CANCELLED", ADMIN)) == "moved"
+    before = world.jobs[first]
+    said = world.submit(key="k")
+    assert isinstance(said, Decision)
+    assert said.after.id != first
+    assert said.also == ()
+    assert world.jobs[first] is before
+    assert code(world.submit(key="k")) == "replayed"

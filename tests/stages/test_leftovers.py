@@ -104,3 +104,19 @@ async def test_a_file_that_is_just_coming_in_is_let_be(tmp_path: Path) -> None:
         part.unlink()
         await clear_leavings(world, job, 1, interrupted=False)
         assert not coming.exists()
+
+
+async def test_what_another_try_saves_meanwhile_is_let_be(tmp_path: Path) -> None:
+    """What an attempt left is cleared when the next may already be at work in the same folder."""
+    gate = tmp_path / "gate"
+    async with serving(tmp_path) as here:
+        job_id = await submitted(here, "litter", mark="wait", gate=str(gate))
+        await until(lambda: len(lying(tmp_path, job_id)) == 3)
+        world = here.service.facade.world
+        job = await world.reader.job(job_id)
+        assert job is not None
+        assert job.attempt is not None
+        await clear_leavings(world, job, job.attempt.serial - 1, interrupted=False)
+        assert len(lying(tmp_path, job_id)) == 3
+        gate.touch()
+        assert (await over(here, job_id))["status"] == "done"

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from jobrunner.core.decision import Forget
 from jobrunner.errors import Misconfigured
-from jobrunner.store.fsck import check_file
+from jobrunner.store.fsck import check_alone, check_file
 from tests.store.factory import (
     attempt,
     everything,
@@ -182,6 +182,13 @@ async def test_a_check_of_something_else(tmp_path: Path) -> None:
         db.execute("CREATE TABLE t (x)")
     db.close()
     assert "another program" in check_file(str(tmp_path / "other.db"))[0]
+
+
+def test_a_check_of_a_file_that_is_not_there_makes_nothing(tmp_path: Path) -> None:
+    """Neither the file nor a lock beside it, which a later start would find."""
+    with pytest.raises(Misconfigured, match="does not exist"):
+        check_alone(str(tmp_path / "jobs.db"))
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_check_while_the_service_writes(tmp_path: Path) -> None:

@@ -35,6 +35,22 @@ def test_a_column_is_what_its_values_are(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("names", "called"),
+    [
+        ("column 2,,x", ["column 2", "column 2'", "x"]),
+        (",column 1,", ["column 1'", "column 1", "column 3"]),
+        (",,column 2,column 2'", ["column 1", "column 2''", "column 2", "column 2'"]),
+    ],
+)
+def test_a_column_without_a_name_gets_one_that_no_other_has(
+    tmp_path: Path, names: str, called: list[str]
+) -> None:
+    row = ",".join(map(str, range(len(called))))
+    path = kept(tmp_path, f"{names}\n{row}\n{row}\n")
+    assert list(table.read(path).columns) == called
+
+
 def test_holes_are_counted_and_not_filled(tmp_path: Path) -> None:
     path = kept(tmp_path, "a,b\n1,x\n,y\n3,\n-,x\n\n")
     first, second = table.described(table.read(path))
