@@ -75,6 +75,13 @@ async def test_a_name_that_is_not_ours_is_refused(house: House, host: str) -> No
     await refused(house, {"Host": host})
 
 
+async def test_what_is_no_name_is_not_ours_where_we_have_none(tmp_path: Path) -> None:
+    async with opened(tmp_path, mode="none", registry=definitions(names=("howera",))) as house:
+        for host in ("localhost@attacker.example", "a b", "[::1", "a:123456", ""):
+            said = await house.nobody.ask("GET", "/jobs", None, headers={"Host": host})
+            assert (said.status, said.code) == (403, "FORBIDDEN"), host
+
+
 @pytest.mark.parametrize(
     "host",
     [

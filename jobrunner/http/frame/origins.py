@@ -63,7 +63,7 @@ def check_page(request: web.Request, public_url: str, *, of_a_page: bool) -> Non
     """Raises: Refused FORBIDDEN, for names that are not ours and pages that are not either."""
     headers = request.headers
     host = headers.get("Host", "")
-    if not is_this_machine(host) and _name_in(host) != _name_in(urlsplit(public_url).netloc):
+    if not is_this_machine(host) and not _is_named_so(host, public_url):
         detail = "use localhost or 127.0.0.1, or set server.public_url to the name of this service"
         raise _refused(f"Host is {host[:80]!r}: {detail}")
     if of_a_page and request.method == "GET" and headers.get("Sec-Fetch-Mode") == "navigate":
@@ -73,6 +73,12 @@ def check_page(request: web.Request, public_url: str, *, of_a_page: bool) -> Non
         raise _refused(f"Origin is {foreign[0][:80]!r}: pages of elsewhere may ask nothing here")
     if "cross-site" in headers.getall("Sec-Fetch-Site", ()):
         raise _refused("Sec-Fetch-Site is 'cross-site': pages of elsewhere may ask nothing here")
+
+
+def _is_named_so(host: str, public_url: str) -> bool:
+    """Nothing that is no name is one, also where no name was given to us."""
+    name = _name_in(host)
+    return bool(name) and name == _name_in(urlsplit(public_url).netloc)
 
 
 def _refused(detail: str) -> Refused:
