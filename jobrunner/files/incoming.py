@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.core.job import JOB_ID
-from jobrunner.errors import Refused, StorageFull
+from jobrunner.errors import Misconfigured, Refused, StorageFull
 from jobrunner.files.folders import made
 from jobrunner.ports import Children, Clock, Files
 
@@ -87,8 +87,14 @@ class Arrivals:
         self.orders: dict[str, AnnouncedFile] = {}
 
     async def open(self) -> None:
-        """Before anything arrives: what was left is taken up or removed."""
-        await self._on_disk(self._take_up)
+        """Before anything arrives: what was left is taken up or removed.
+
+        Raises: Misconfigured, where the folder cannot be had."""
+        try:
+            await self._on_disk(self._take_up)
+        except OSError as error:
+            reason = f"store.assets: {self._folder} cannot be used: {error.strerror}"
+            raise Misconfigured(f"{reason}; name a folder that this user may write") from error
 
     @property
     def under_way(self) -> int:

@@ -186,6 +186,15 @@ async def test_folders_that_cannot_be_had_are_all_named(home: Place) -> None:
     assert "store.assets" in said
 
 
+async def test_a_folder_that_cannot_be_made_is_said_in_one_sentence(home: Place) -> None:
+    """Whatever the system has against it: nobody can look at all of that beforehand."""
+    home.configure(home.config.replace('"data/assets"', f'"data/{"x" * 300}"'))
+    said = await refused(home)
+    assert "store.assets" in said
+    assert "too long" in said
+    assert "Traceback" not in said
+
+
 async def test_an_empty_secret_of_notifications_is_said_at_the_start(home: Place) -> None:
     home.database.parent.mkdir()
     home.database.with_name("notify.secret").touch()
