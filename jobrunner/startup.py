@@ -19,6 +19,7 @@ from jobrunner.core.features.redaction import Redaction
 from jobrunner.core.questions import Token
 from jobrunner.ports import Clock, Files, Ids, digest
 from jobrunner.stages import Registry
+from jobrunner.stages.distributions import offered
 from jobrunner.stages.secret_settings import secrets_of_settings
 from jobrunner.store.store import Store
 
@@ -45,7 +46,8 @@ def introduce(config: Config, store: Store, registry: Registry, log: Log, versio
         log("companion.refused", level="error", companion=name, reason="; ".join(reasons))
     for name, reasons in refused["workflows"].items():
         log("workflow.refused", level="error", workflow=name, reasons=list(reasons))
-    for fault in overrides.unknown_workflows(config, registry.known()):
+    unknown = overrides.unknown_plugins(config, offered())
+    for fault in unknown + overrides.unknown_workflows(config, registry.known()):
         log("config.ignored", level="warning", detail=fault)
 
 

@@ -20,12 +20,13 @@ app = App(name="config", help="What the service would start with.")
 def check(*, where: Where = Where()) -> int:
     """Say everything that is wrong with the settings, also with those of workflows, and what they
     name and this machine lacks: secrets, sources of webhooks, folders that can be written."""
-    from jobrunner.config.overrides import unknown_workflows
+    from jobrunner.config.overrides import unknown_plugins, unknown_workflows
     from jobrunner.preflight import lacking
+    from jobrunner.stages.distributions import offered
 
     config = where.load()
     registry = installed(config)
-    faults = [*unknown_workflows(config, registry.known())]
+    faults = [*unknown_plugins(config, offered()), *unknown_workflows(config, registry.known())]
     refused = registry.refused["workflows"]
     faults += [fault for name in sorted(refused) for fault in refused[name]]
     faults += lacking(config, registry, os.environ)

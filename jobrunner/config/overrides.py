@@ -68,6 +68,16 @@ def unknown_workflows(config: Config, names: Iterable[str]) -> tuple[str, ...]:
     )
 
 
+def unknown_plugins(config: Config, names: Iterable[str]) -> tuple[str, ...]:
+    """Names that are to be enabled and that no distribution brings."""
+    known = sorted(names)
+    return tuple(
+        f"plugins.enabled = {name!r}: no plugin brings this name; {nearest(name, known)}"
+        for name in config.plugins.enabled
+        if name != ANY and name not in known
+    )
+
+
 @dataclass
 class Names:
     """The names in the declaration, and the faults found on the way."""

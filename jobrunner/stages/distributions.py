@@ -56,6 +56,12 @@ def entries(group: str, enabled: Iterable[str] = ("*",)) -> list[EntryPoint]:
     return [entry for one, entry in every if may_load(one, entry, enabled)]
 
 
+def offered() -> list[str]:
+    """Name every entry point that ``plugins.enabled`` may name."""
+    usable = (one for one in brought() if not one.fault)
+    return sorted({entry.name for one in usable for kind in KINDS for entry in one.of(kind)})
+
+
 def may_load(one: Brought, entry: EntryPoint, enabled: Iterable[str]) -> bool:
     """A workflow that may load brings along what its distribution has beside it: without its
     stages it would be no use."""

@@ -69,13 +69,14 @@ def test_config_check_tells_what_this_machine_lacks(
         "[notify]\nsecrets_env = ['NONE_OF_THIS_NAME', 'TOO_SHORT']\n"
         "[webhooks.replicate]\nsecrets_env = ['NO_SUCH_SECRET']\n"
         "[webhooks.replicat]\nsecrets_env = []\n"
+        "[plugins]\nenabled = ['*', 'helo']\n"
         "[workflows.hello.notify]\nurl = 'https://ops.invalid/'\nsecret_env = 'NOR_THIS'\n"
     )
     monkeypatch.setenv("TOO_SHORT", "x")
     code, out, _ = command("config", "check")
     assert code == 1
     told = out.splitlines()
-    assert len(told) == 7, told
+    assert len(told) == 8, told
     for hint in (
         f"store.path: {Path('data').resolve()} cannot be written: ",
         f"store.assets: {Path('data').resolve()}/assets cannot be written: ",
@@ -83,6 +84,7 @@ def test_config_check_tells_what_this_machine_lacks(
         "the variable TOO_SHORT, named in the settings of notifications",
         "the variable NOR_THIS, named in the settings of notifications",
         "webhooks.replicate.secrets_env: the variable NO_SUCH_SECRET is not there",
+        "plugins.enabled = 'helo': no plugin brings this name; did you mean 'hello'?",
         "webhooks.replicat: no plugin brings a source of this name; did you mean 'replicate'?",
     ):
         assert [line for line in told if line.startswith(hint)], (hint, told)

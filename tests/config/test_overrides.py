@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from jobrunner.config.overrides import laid_over, unknown_workflows
+from jobrunner.config.overrides import laid_over, unknown_plugins, unknown_workflows
 from jobrunner.config.settings import (
     Config,
     NotifySettings,
+    PluginsSection,
     QuotaSettings,
     RetrySettings,
     WorkflowSettings,
@@ -157,6 +158,13 @@ def test_sections_for_workflows_that_nobody_declares_are_named() -> None:
     config = Config(workflows={"parcl": WorkflowSettings(), "PARCEL": WorkflowSettings()})
     assert unknown_workflows(config, ["parcel"]) == (
         "workflows.parcl: no such workflow; did you mean 'parcel'?",
+    )
+
+
+def test_plugins_that_nobody_brings_are_named() -> None:
+    config = Config(plugins=PluginsSection(enabled=("*", "parcel", "parcl")))
+    assert unknown_plugins(config, ["parcel"]) == (
+        "plugins.enabled = 'parcl': no plugin brings this name; did you mean 'parcel'?",
     )
 
 
