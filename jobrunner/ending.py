@@ -95,7 +95,7 @@ class Ending:
             raise
 
     def _overdue(self) -> None:
-        """What was acknowledged is on disk, and what was interrupted goes on at the next start."""
+        """End it: acknowledged work is on disk, and interrupted work goes on at the next start."""
         self._cut(LATE, f"it did not come to its end in time: {self._reason}")
 
     def _hung(self) -> None:

@@ -210,7 +210,7 @@ def _own_words(bug: BaseException) -> str:
 
 
 def _chain(bug: BaseException) -> list[BaseException]:
-    """What it came from, first, and what is in it; each once."""
+    """List its causes, first, and the errors in it; each once."""
     found: list[BaseException] = []
     ahead = [bug]
     while ahead and len(found) < CHAIN_MAX:

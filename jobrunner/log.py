@@ -70,7 +70,7 @@ class Log:
             self._arm()
 
     def clean_with(self, clean: Callable[[str], str]) -> None:
-        """What libraries, plugins and strangers say goes through this."""
+        """Clean the words of libraries, plugins and strangers with this."""
         self._clean = clean
 
     def flush(self) -> None:
@@ -88,8 +88,8 @@ class Log:
         self.flush()
 
     def last(self, event: str, **fields: Any) -> bytes:
-        """What was not written yet and one line more, for somebody who can wait for nothing and
-        writes it without us."""
+        """Return what was not written yet and one line more, for somebody who can wait for nothing
+        and writes it without us."""
         self._lines.append(self._line(event, "error", fields))
         waiting = [self._lines.popleft() for _ in range(len(self._lines))]
         return b"\n".join([*waiting, b""])
@@ -126,7 +126,7 @@ class Log:
 
 
 class Bridge(logging.Handler):
-    """What the libraries below us warn about, as lines of the same log."""
+    """Writes what the libraries below us warn about as lines of the same log."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)

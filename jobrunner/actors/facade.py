@@ -1,4 +1,5 @@
-"""What callers may ask of this room: HTTP, the application and the simulator come in here.
+"""The questions that callers may ask of this room: HTTP, the application and the simulator come in
+here.
 
 The single features stand here under their names; what is about every job is a method.
 """

@@ -1,5 +1,5 @@
-"""Whether a listed artifact or a declared result can be meant: forms that some value can have, and
-writers and places that exist."""
+"""Checks that a listed artifact or a declared result can be meant: forms that some value can have,
+and writers and places that exist."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Whether money is settled exactly once, whatever happens to a job.
+"""Checks that money is settled exactly once, whatever happens to a job.
 
 All that can happen is tried: from birth on, every way out of every state is followed in every
 standing that the money can have there, with what moved already in the current run. There are few

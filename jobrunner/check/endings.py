@@ -1,4 +1,4 @@
-"""Whether every job comes to an end without a person, where none is waited for.
+"""Checks that every job comes to an end without a person, where none is waited for.
 
 Three questions. Can each state be reached, and left for good in the end? Where nobody is waited
 for, is there a way out that happens by itself? And do the ways that happen by themselves lead

@@ -1,4 +1,4 @@
-"""Whether what is declared can be meant: fields that contradict each other or their state's kind,
+"""Checks that a declaration can be meant: fields that contradict each other or their state's kind,
 repeats, commands. A field that the engine would never look at is a fault,
 since whoever wrote it counts on it.
 """
@@ -181,7 +181,7 @@ def _folder(workflow: Workflow) -> Iterator[Fault]:
 
 
 def _freed(chart: Chart) -> Iterator[Fault]:
-    """Whoever loses its key to a newer job ends with it; who has ended for good need not walk."""
+    """Find states whose jobs may lose their key to a newer one and have no way to their end."""
     recipe = chart.workflow.recipe
     for name in recipe.freed if not recipe.supersede else ():
         if chart.states[name].kind != "final":

@@ -1,4 +1,4 @@
-"""Whether every active state is locked against a second worker, and every lock is let go.
+"""Checks that every active state is locked against a second worker, and every lock is let go.
 
 A scope is freed by leaving its states, so it cannot be forgotten on the way out. What can go wrong
 is a state that is never left: there the scope would be held for good.

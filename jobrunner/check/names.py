@@ -1,5 +1,6 @@
-"""Whether everything that a declaration names is there: states, pairs, types, functions, structs,
-codes, routes. Found here, a slip of the pen is told as one; later rules would tell its echoes.
+"""Checks that everything that a declaration names is there: states, pairs, types, functions,
+structs, codes, routes. Found here, a slip of the pen is told as one; later rules would tell its
+echoes.
 """
 
 from collections import Counter
@@ -205,7 +206,7 @@ def _of_job_types(workflow: Workflow) -> Iterator[tuple[str, Iterable[str]]]:
 
 
 def _unbound(definition: Definition, state: State) -> Iterator[Fault]:
-    """Whoever wants an outside worker says so: a type that was forgotten would wait for one."""
+    """Find job types that nobody is bound to: they would wait for an outside worker for ever."""
     if state.kind != "active" or ANY in state.stage:
         return
     for name in definition.job_types:

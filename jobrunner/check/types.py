@@ -1,4 +1,4 @@
-"""Whether a declaration is what its types say, in every field, down to the last one.
+"""Checks that a declaration is what its types say, in every field, down to the last one.
 
 Declarations are written by strangers, and python builds a struct of whatever it is given. So this
 is looked at before anything else reads a declaration: the rules of ``check`` may then take types

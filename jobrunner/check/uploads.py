@@ -1,5 +1,5 @@
-"""Whether a declared upload can be meant: a file that begins somewhere can also end there, and what
-it is to become has a name."""
+"""Checks that a declared upload can be meant: a file that begins somewhere can also end there, and
+what it is to become has a name."""
 
 import re
 from collections.abc import Iterator

@@ -108,7 +108,7 @@ class Chart:
         return f"{source} -> {target} by {' or '.join(way.by)}{why}{money}"
 
     def external_for(self, state: State) -> list[str]:
-        """The types of job for which nobody in the house works on this active state."""
+        """The types of job for which no stage of ours works on this active state."""
         return [
             job_type
             for job_type in self.job_types

@@ -20,7 +20,7 @@ CLAIM_LEASE_S = 60
 
 
 def open_attempt(draft: Draft, state: str, not_before: int = 0) -> Attempt:
-    """The next attempt, due now or after its backoff; in the house it gets in line."""
+    """The next attempt, due now or after its backoff; in-process it gets in line."""
     job = draft.job
     stage = draft.definition.stage_of(state, job.job_type) if state == job.status else ""
     stage = draft.definition.states[state].on_demand or stage or EXTERNAL
@@ -145,7 +145,7 @@ def end(draft: Draft, outcome: str, failure: Failure | None = None) -> None:
 
 
 def quit_attempt(draft: Draft, cause: Cause, target: str = "") -> None:
-    """The state is being left under an attempt: whoever runs it in the house must stop."""
+    """The state is being left under an attempt: a stage of ours that runs it must stop."""
     attempt = draft.job.attempt
     if attempt is None:
         return
@@ -165,7 +165,7 @@ def _word(draft: Draft, cause: Cause, target: str) -> str:
 
 
 def _at_work(draft: Draft, attempt: Attempt) -> bool:
-    """Somebody in the house is on it, and is not the one who just said that it is over."""
+    """A stage of ours is on it, and is not the one who just said that it is over."""
     over = isinstance(draft.case.message, Ended | Recovered)
     return attempt.holder == OUR_STAGE and attempt.status == "running" and not over
 
@@ -228,7 +228,7 @@ def _hand_over(draft: Draft, attempt: Attempt) -> None:
 
 
 def _external_deadline(draft: Draft, start: int) -> None:
-    """Nobody in the house watches: the state's own deadline does, from when work may begin."""
+    """Let the state's own deadline watch, from when work may begin: no stage of ours does."""
     deadline = draft.definition.states[draft.job.status].deadline
     if deadline is not None and deadline.after_s:
         _set_deadline(draft, start, deadline.after_s)

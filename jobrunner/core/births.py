@@ -45,7 +45,7 @@ def born(
 
 
 def needs_facts(definition: Definition, submit: Submit, keys: tuple[KeyRow | None, ...]) -> bool:
-    """Whether what the store knows may decide it; a guard may look at anything."""
+    """Say whether what the store knows may decide it; a guard may look at anything."""
     workflow = definition.workflow
     price = definition.job_types[submit.job_type].price
     return bool(any(keys) or price or workflow.birth.guards or _quota_assert(workflow.quota))

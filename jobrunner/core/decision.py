@@ -100,7 +100,7 @@ class StartStage(Struct, frozen=True, tag=True):
 
 
 class StopStage(Struct, frozen=True, tag=True):
-    """Whoever runs this attempt in the house must stop; its result will be discarded."""
+    """The stage that runs this attempt in-process must stop; its result will be discarded."""
 
     serial: int
 
@@ -330,7 +330,7 @@ class ForgetWebhooks(Struct, frozen=True, tag=True):
 
 
 class LogLines(Struct, frozen=True, tag=True):
-    """What the stage of an attempt wrote that was ended before it; all its lines."""
+    """All lines that a stage wrote whose attempt was ended before it."""
 
     job_id: str
     serial: int

@@ -179,7 +179,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     """The whole of a job. ``row`` is its integer key inside the store (0: not stored yet).
 
     ``version`` counts decided changes, ``beat`` the reports of progress since the last of them.
-    ``line_at`` is set while the job waits for a slot in the house, since when.
+    ``line_at`` is set while the job waits for a slot of this process, since when.
     ``tries`` counts, by active state and within the run, executions and failures that a retry
     answers to; ``worked`` is the active state that was entered last.
     ``paused`` stands beside the status: no attempt starts while it is set.
@@ -187,7 +187,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     ``forked_from`` is the job that this one does again, from a later place on.
     ``traceparent`` is where in a trace its submission hangs, when that said so.
     ``asset_url`` is where the newest asset is; at a good end it becomes the ``result_url``.
-    ``unreadable`` says what of its row could not be read; the rest of it is there all the same.
+    ``unreadable`` says what of its row could not be read; the rest of it is there.
     ``credits`` is how the money of the current run stands.
     """
 

@@ -171,7 +171,7 @@ class Start(Struct, frozen=True, tag=True):
 
 
 class Ended(Struct, frozen=True, tag=True):
-    """An attempt in the house is over. ``outcome`` is ``done``, ``partial``, ``failed`` (see
+    """An in-process attempt is over. ``outcome`` is ``done``, ``partial``, ``failed`` (see
     ``failure``), ``rejected``, ``parked`` (see ``awaits``, and ``source`` for whose webhook may
     bring it) or ``interrupted``. ``log`` are the lines that its stage wrote."""
 
@@ -186,7 +186,7 @@ class Ended(Struct, frozen=True, tag=True):
 
 
 class Keep(Struct, frozen=True, tag=True):
-    """The stage of an attempt in the house worked something out that it need not do again."""
+    """The stage of an in-process attempt worked something out that it need not do again."""
 
     serial: int
     name: str
@@ -194,7 +194,7 @@ class Keep(Struct, frozen=True, tag=True):
 
 
 class Checkpoint(Struct, frozen=True, tag=True):
-    """What the stage of an attempt in the house has made so far is the job's from now on, whatever
+    """The results so far of an in-process stage are the job's from now on, whatever
     becomes of the attempt: artifacts and files."""
 
     serial: int
@@ -202,7 +202,7 @@ class Checkpoint(Struct, frozen=True, tag=True):
 
 
 class Answered(Struct, frozen=True, tag=True):
-    """What the stage of an attempt in the house awaits under ``key`` has come, or comes early."""
+    """The answer that an in-process stage awaits under ``key`` has come, or comes early."""
 
     actor: Actor
     key: str
@@ -327,7 +327,8 @@ class Known(Struct, frozen=True):
 
 
 class Awaited(Struct, frozen=True):
-    """Who awaits, or once awaited, webhooks of this name; ``job_id`` is None when it is deleted."""
+    """The job that awaits, or once awaited, webhooks of this name; ``job_id`` is None when it is
+    deleted."""
 
     job_id: str | None
     open: bool

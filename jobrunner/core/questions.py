@@ -19,8 +19,8 @@ PAGE = 1_000
 
 
 class Token(Struct, frozen=True):
-    """Who a bearer token stands for; ``id`` is public, the token itself is never stored.
-    ``replaced`` are the tokens that it succeeded, directly or not."""
+    """The caller that a bearer token stands for; ``id`` is public, the token itself is never
+    stored. ``replaced`` are the tokens that it succeeded, directly or not."""
 
     id: str
     name: str
@@ -33,7 +33,7 @@ class Token(Struct, frozen=True):
 
 
 class Tombstone(Struct, frozen=True):
-    """What stays of a deleted job."""
+    """The traces that stay of a deleted job."""
 
     job_id: str
     user_id: str
@@ -142,7 +142,7 @@ class DueTimer(Struct, frozen=True):
 
 
 class Waiting(Struct, frozen=True):
-    """A job in line for a slot in the house."""
+    """A job in line for a slot of this process."""
 
     job_id: str
     user_id: str
@@ -154,7 +154,7 @@ class Waiting(Struct, frozen=True):
 
 
 class OpenAttempt(Struct, frozen=True):
-    """An attempt that ran in the house when its process died, and since when it did."""
+    """An attempt that ran in-process when that process died, and since when it did."""
 
     job_id: str
     serial: int
@@ -166,7 +166,7 @@ KnownKey = Known
 
 
 class DoorFacts(Struct, frozen=True):
-    """What a submission's guards may want to know, read in one go."""
+    """The facts that a submission's guards may want to know, read in one go."""
 
     known: KnownKey | None
     derived: KnownKey | None
@@ -261,7 +261,7 @@ class Reader(OutboxReader, Protocol):
     async def asset(self, asset_id: str) -> AssetRow | None: ...
 
     async def named_by(self, row: AssetRow, workflows: tuple[str, ...]) -> bool:
-        """Whether a job of the file's owner, of one of these workflows, names it."""
+        """Say whether a job of the file's owner, of one of these workflows, names it."""
         ...
 
     async def artifact(
@@ -275,7 +275,7 @@ class Reader(OutboxReader, Protocol):
         ...
 
     async def old_webhooks(self, kept_before: int, before: int | None) -> bool:
-        """Whether there is anything to forget."""
+        """Say whether there is anything to forget."""
         ...
 
     async def door(self, question: DoorQuestion) -> DoorFacts: ...
@@ -313,8 +313,8 @@ class Reader(OutboxReader, Protocol):
         but_not: tuple[str, ...] = (),
         not_at: tuple[tuple[str, str, str], ...] = (),
     ) -> tuple[Waiting, ...]:
-        """Who waits for a slot, in order; without the users in ``but_not``, and without the places
-        (workflow, status, job type) in ``not_at``."""
+        """The jobs that wait for a slot, in order; without the users in ``but_not``, and without
+        the places (workflow, status, job type) in ``not_at``."""
         ...
 
     async def line_users(self) -> tuple[tuple[int, str, int], ...]:

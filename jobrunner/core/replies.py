@@ -1,4 +1,4 @@
-"""What the requests from outside have in common: how a draft begins, the refusals that several
+"""The common part of all requests from outside: how a draft begins, the refusals that several
 of them may give, and how a finished one is answered."""
 
 from typing import Any

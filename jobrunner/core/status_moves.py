@@ -115,8 +115,8 @@ def _known_event(case: Case[Move]) -> NoOp | Refused | None:
 
 
 def _latest_event_at(job: Snapshot, now: int) -> int | None:
-    """What the next event may not have happened before. An event further ahead than any may be was
-    accepted while this machine's clock stood ahead; it orders nothing."""
+    """Find the moment that the next event may not precede. An event further ahead than any may be
+    was accepted while this machine's clock stood ahead; it orders nothing."""
     latest = job.last_event_at
     return None if latest is None or latest > now + AHEAD_MAX_MS else latest
 

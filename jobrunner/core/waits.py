@@ -1,4 +1,4 @@
-"""The waits of a stage in the house: what it keeps and is told between its start and its end.
+"""The waits of an in-process stage: what it keeps and is told between its start and its end.
 
 A stage that awaits a callback unwinds and is run again from the top when it has come. Both what it
 had worked out before (``kept``) and what it was told (``answers``) belong to the attempt, so that

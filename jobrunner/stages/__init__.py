@@ -1,7 +1,7 @@
 """The plugin host: what a stage is, where stages and workflows come from, how one attempt is run.
 
 The rules of this room: nothing here knows the store or the actors; a stage gets a context and gives
-back an outcome, and whatever else happens in it (an exception, nonsense, silence, its death)
+back an outcome, and whatever else happens in it (an exception, a wrong answer, silence, its death)
 becomes an outcome too, in ``verdict`` and nowhere else. The fate of a job is never decided here.
 
 The idea: a plugin is a stranger's distribution. It is found by its entry points, refused by name

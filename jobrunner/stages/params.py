@@ -26,7 +26,7 @@ def params_of(definition: Definition, job: Snapshot) -> Any:
 
 
 def decoded(given: Any, kind: type[Struct]) -> Any:
-    """Leniently: what the struct does not know any more is passed over, and a number that was
+    """Leniently: what the struct does not know any more is ignored, and a number that was
     stored as text is one. Raises: Stale."""
     known = set(kind.__struct_encode_fields__)
     if isinstance(given, dict):

@@ -97,7 +97,7 @@ def compiled(unit: Unit, fresh_rows: Iterator[int], initial_credits: int) -> Wor
 
 
 def _decided(decision: Decision, fresh_rows: Iterator[int], initial_credits: int) -> Work:
-    """What it says about other jobs goes first: a superseded job lets go of its money and its key
+    """Compile a decision, other jobs first: a superseded job lets go of its money and its key
     before the new one takes them."""
     rows: list[Row] = []
     for other in decision.also:

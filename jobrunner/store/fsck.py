@@ -20,7 +20,7 @@ FAULTS_MAX = 100
 
 
 def check_alone(path: str) -> tuple[str, ...]:
-    """What is wrong with the file, while nobody else has it.
+    """Say what is wrong with the file, while nobody else has it.
 
     Raises: Misconfigured, where the file is not there, or is in use.
     """
@@ -81,7 +81,7 @@ def _foreign(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _structure(connection: sqlite3.Connection) -> Iterator[str]:
-    """What SQLite itself can tell; where the structure is broken, meaning is not asked for."""
+    """Find what SQLite itself can tell; where the structure is broken, meaning is not asked for."""
     for (text,) in connection.execute(f"PRAGMA integrity_check({FAULTS_MAX})"):
         if text != "ok":
             yield f"structure: {text}"

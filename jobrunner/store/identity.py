@@ -1,4 +1,4 @@
-"""Whether the files of the store are still the ones that were opened.
+"""Finds out whether the files of the store are still the ones that were opened.
 
 A program goes on writing to a file that was deleted or replaced, and everything looks well until
 the restart, which finds nothing of it. So each commit looks, before anybody is told of it, whether
@@ -36,8 +36,8 @@ class Whereabouts:
             os.close(self._held.popitem()[1])
 
     def spoilt(self) -> str:
-        """What no handle of SQLite would notice, since each of them knows its way about already: a
-        start begins at the beginning of the files."""
+        """Find what no handle of SQLite would notice, since each of them knows its way about
+        already: a start begins at the beginning of the files."""
         for path, handle in self._held.items():
             try:
                 begin = os.pread(handle, 16, 0)
@@ -48,8 +48,8 @@ class Whereabouts:
         return ""
 
     def lost(self) -> str:
-        """What is wrong, as a sentence; nothing when each stands where it stood. A file that cannot
-        be looked at now (no rights, a failing disk) is not taken for gone."""
+        """Say what is wrong, in a sentence; nothing when each stands where it stood. A file that
+        cannot be looked at now (no rights, a failing disk) is not taken for gone."""
         for path, identity in self._opened.items():
             try:
                 now = _identity(path)

@@ -206,7 +206,7 @@ RULES = (
         BOUND + """stage = 'external' AND line_at IS NOT NULL AND began IS NULL""",
     ),
     Rule(
-        "job {0} is {1} and in no line, but is bound to {2}, which is in the house",
+        "job {0} is {1} and in no line, but is bound to {2}, which runs in-process",
         BOUND
         + """stage <> 'external' AND line_at IS NULL AND CASE
             WHEN attempt IS NULL
@@ -218,13 +218,13 @@ RULES = (
         BOUND + "attempt = 'due' AND began IS NULL AND works <> stage",
     ),
     Rule(
-        "job {0} is {1}, which is bound to {2} in the house: somebody outside holds it unclaimed",
+        "job {0} is {1}, which is bound to {2} in-process: somebody outside holds it unclaimed",
         BOUND
         + """stage <> 'external' AND attempt = 'running' AND holder <> 'stage'
             AND instr(coalesce(purposes, ''), 'lease') = 0""",
     ),
     Rule(
-        "job {0} rests in {1}, though its run is live and {2} behind it is in the house",
+        "job {0} rests in {1}, though its run is live and {2} behind it runs in-process",
         BOUND
         + """stage <> 'external' AND kind = 'waiting' AND attempt IS NULL AND goes
             AND instr(coalesce(purposes, ''), 'run_at') = 0""",

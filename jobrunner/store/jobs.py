@@ -161,7 +161,7 @@ CREDITS = Columns(Credits, "accounts t")
 
 
 def credits_of(db: Db, user_id: str, initial_credits: int) -> Credits:
-    """Who has no account yet has what an account starts with."""
+    """Read an account; one that is not there yet has what an account starts with."""
     found = CREDITS.one(db, "WHERE t.user_id = :user_id", user_id=user_id)
     return found or Credits(user_id, initial_credits, 0)
 

@@ -1,5 +1,5 @@
 """Pages of jobs. A page looks at a bounded number of rows, whatever is asked for; so it may hold
-fewer jobs than it could and still say where to go on. A job that cannot be read is passed over."""
+fewer jobs than it could and still say where to go on. A job that cannot be read is left out."""
 
 import sqlite3
 from typing import Any

@@ -109,7 +109,7 @@ def brief_job(row: tuple[Any, ...]) -> Snapshot:
 
 def whole_job(row: tuple[Any, ...], artifacts: Iterable[tuple[Any, ...]]) -> Snapshot:
     """``artifacts`` are the rows of the current ones. A job of which a part cannot be read is
-    stuck: it has an owner all the same."""
+    stuck: it still has an owner."""
     faults: list[str] = []
     said = dict(zip(HOT, row, strict=False))
     stored_rest, *payload = row[len(HOT) :]
@@ -165,7 +165,7 @@ DEAD_LETTER = Columns(DeadLetterRow, "dead_letters t", read={"hidden": bool})
 
 
 def _audited(stored: str) -> dict[str, Any]:
-    """Who did what is told even where the rest of it cannot be read."""
+    """Tell actor and act even where the rest of the record cannot be read."""
     faults: list[str] = []
     fields = _tried("fields", _fields_decoder.decode, stored, faults)
     return {"unreadable": faults[0]} if fields is None else fields

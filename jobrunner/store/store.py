@@ -98,7 +98,7 @@ class Store:
             await handle.close()
 
     async def close(self) -> None:
-        """What waits is served; the reader closes, then the writer; the lock goes last."""
+        """Serve what waits, close the reader, then the writer, and let the lock go last."""
         await self._reader.close()
         await self._writer.close(self._clock.now())
         await self._handles.aclose()

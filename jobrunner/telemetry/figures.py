@@ -24,7 +24,7 @@ CLASSES = ("0xx", "1xx", "2xx", "3xx", "4xx", "5xx")
 
 # One line each: name, what it says, and which of the readings it is.
 GAUGES = (
-    ("attempts_running", "Attempts that somebody works on, in the house or outside", "running"),
+    ("attempts_running", "Attempts that somebody works on, in-process or outside", "running"),
     ("attempts_in_line", "Jobs in line for a slot", "in_line"),
     ("attempts_parked", "Attempts that await a callback", "parked"),
     ("queue_oldest_seconds", "How long the job waits that waits longest", "oldest_in_line_s"),

@@ -35,7 +35,7 @@ class Wish(Struct, frozen=True):
 
 
 class RerunPlan(Struct, frozen=True):
-    """What the new job would be born of; ``pairs`` says which path gets which second one, ``ids``
+    """The new job as it would be born; ``pairs`` says which path gets which second one, ``ids``
     which file is known by which second id."""
 
     definition: Definition

@@ -1,4 +1,4 @@
-"""A stored declaration as a workflow of today: what is not known any more is passed over."""
+"""A stored declaration as a workflow of today: what is not known any more is ignored."""
 
 from types import NoneType
 from typing import Any, get_args, get_origin

@@ -82,7 +82,7 @@ class Retry(Declared, frozen=True):
 class Deadline(Declared, frozen=True):
     """The time that a state may last before the engine leaves it.
 
-    In an active state it counts from the start of the attempt, while nobody in the house works on
+    In an active state it counts from the start of the attempt, while no stage of ours works on
     it (external, or parked). An empty ``path`` means: the attempt fails, retryably, STAGE_TIMEOUT.
     """
 
@@ -99,7 +99,7 @@ class State(Declared, frozen=True):
     onward_if    a setting without which ``onward`` is not taken (empty: it always is)
     done         where an active state leads when its stage is done; likewise ``partial`` and
                  ``rejected`` (empty: such an outcome is a permanent failure)
-    limit_s      the time limit of one attempt in the house; heartbeat_s the silence it may keep
+    limit_s      the time limit of one in-process attempt; heartbeat_s the silence it may keep
     same         what a repeat means: refused, no write, a report of progress, or a new try
     entry        where a job's progress stands on entering (None: as it was)
     ends         how logs and clients name the end that this state is

@@ -19,7 +19,7 @@ Status = Literal["gathering", "running", "done", "aborted"]
 
 
 class Orders(Struct, frozen=True, omit_defaults=True):
-    """What is to be done, for whom to see; ``fields`` are the command's, ``which`` how the jobs
+    """The orders of a bulk, as it is shown; ``fields`` are the command's, ``which`` how the jobs
     were chosen (None: by their ids), ``address`` is from where it was ordered."""
 
     command: str

@@ -128,7 +128,7 @@ class OutboxReader(Protocol):
 
 
 class TryAnswer(Struct, frozen=True):
-    """What came back of one try. ``status`` None: nobody answered. ``hopeless``: the address is
+    """The answer to one try. ``status`` None: nobody answered. ``hopeless``: the address is
     one that may not be asked, and asking again would not change that."""
 
     status: int | None = None

@@ -62,8 +62,8 @@ def first_of(definition: Definition, job: Snapshot) -> list[str]:
 def carried(
     definition: Definition, job: Snapshot, place: str, sound: Collection[str]
 ) -> list[Artifact]:
-    """What stages before the place have made, as far as its files are sound, each with what goes
-    along with it."""
+    """Collect what stages before the place have made, as far as its files are sound, each with what
+    goes along with it."""
     made: list[Artifact] = []
     for state in definition.workflow.states:
         found = job.artifacts.get(state.produces) if state.produces else None

@@ -1,4 +1,5 @@
-"""Who belongs together in a trace (W3C Trace Context), worked out from ids that are there anyway.
+"""The spans that belong together in a trace (W3C Trace Context), worked out from ids that are there
+anyway.
 
 A job is one trace. Its id is the one that the submission came with, else the job's own id without
 its dashes; the ids of spans follow from what they are about. So nothing is stored but what a caller
@@ -53,8 +54,8 @@ def submission_of(job_id: str, traceparent: str | None) -> Parent:
 
 
 def attempt_of(job: Snapshot, attempt: Attempt) -> Parent:
-    """What the calls of an attempt's stage hang under. One that goes on after a callback does so as
-    a span of its own: in between nobody worked."""
+    """Name the span that the calls of an attempt's stage hang under. One that goes on after a
+    callback does so as a span of its own: in between nobody worked."""
     first = submission_of(job.id, job.traceparent)
     leg = f"{job.id}/{attempt.serial}/{len(attempt.answers)}"
     return Parent(first.trace_id, _span_id("attempt", leg), first.sampled)

@@ -92,8 +92,8 @@ def arrived(case: Case[Arrived]) -> Verdict:
 
 
 def safe_name(given: str, fallback: str) -> str:
-    """What a file may be called here, as near as can be to what its sender calls it: one plain
-    name without a path, that hides nothing and is no device anywhere."""
+    """Name a file as it may be called here, as near as can be to what its sender calls it: one
+    plain name without a path, that hides nothing and is no device anywhere."""
     flat = unicodedata.normalize("NFKD", given).encode("ascii", "ignore").decode()
     last = re.split(r"[/\\]", flat.rstrip("/\\ ."))[-1]
     plain = UNSAFE.sub("_", last).lstrip("._-").rstrip("._-")

@@ -30,7 +30,7 @@ class Money(View, frozen=True, kw_only=True):
 
 
 class Allowed(View, frozen=True, kw_only=True):
-    """What the caller may ask for next."""
+    """The moves and commands that the caller may ask for next."""
 
     statuses: list[str]
     commands: list[str]
@@ -44,7 +44,7 @@ class Stuck(View, frozen=True, kw_only=True):
 
 
 class HeldBack(View, frozen=True, kw_only=True):
-    """Who paused the job, why, and since when."""
+    """The pause of a job: by whom, why, and since when."""
 
     by: str
     reason: str | None

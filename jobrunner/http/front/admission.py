@@ -114,7 +114,8 @@ class Admission:
             self._later(0 if at_once else self._patience_s / LOOKS, self._look)
 
     def _turn_away(self, now: float) -> bool:
-        """Whether more have waited too long than are told so in one go: others want their turn."""
+        """Say whether more have waited too long than are told so in one go: others want their
+        turn."""
         patience_s = self._patience_s
         if now - self._short_at <= STRETCH * patience_s:
             patience_s *= STRETCH

@@ -31,7 +31,7 @@ class Framed(NamedTuple):
 
 
 def framed(data: bytes) -> Framed | None:
-    """What ``data`` begins with; None when it is not as plain as that."""
+    """Read the request that ``data`` begins with; None when it is not as plain as that."""
     found = PLAIN.match(data)
     if found is None:
         return _begun(data)

@@ -34,8 +34,8 @@ NO_PLACE, PROMISED, TAKEN = range(3)
 
 
 class Desk:
-    """What all connections of a listener share. ``submissions`` are the calls that are held back,
-    as they stand on the first line of a request, with their route."""
+    """The state that all connections of a listener share. ``submissions`` are the calls that are
+    held back, as they stand on the first line of a request, with their route."""
 
     def __init__(
         self, door: HttpDoor, submissions: Mapping[bytes, tuple[str, str]], fixed: Mapping[str, str]
@@ -234,7 +234,7 @@ class Turn:
 
 
 async def _turn(admission: Admission) -> bool:
-    """Whether there is a place, which then is taken."""
+    """Take a place, if there is one."""
     if admission.enter():
         return True
     turn = Turn(admission)

@@ -1,4 +1,4 @@
-"""Who did what, as rows: the one place where a record of the audit gets its form."""
+"""The audit as rows: the one place where a record of the audit gets its form."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""What each place of a declaration was bound to at the last start, and which jobs may have to be
+"""The binding of each place of a declaration at the last start, and which jobs may have to be
 brought to another binding."""
 
 import sqlite3
@@ -61,7 +61,7 @@ def resting(db: Db, places: tuple[Spot, ...], after: int, limit: int) -> tuple[R
 
 
 class Stored(Struct, frozen=True):
-    """What a file says of declarations (name, digest, data) and of their bindings; ``jobs`` counts
+    """The declarations of a file (name, digest, data) and of their bindings; ``jobs`` counts
     those that rest where a binding matters."""
 
     declarations: tuple[tuple[str, str, bytes], ...] = ()

@@ -48,7 +48,7 @@ def rows_of(unit: Tried | Redeliver | EnableEndpoint) -> Iterator[Row]:
 
 
 def touches_others(unit: Tried | Redeliver | EnableEndpoint) -> bool:
-    """Whether it changes deliveries that another unit of the batch may be about."""
+    """Say whether it changes deliveries that another unit of the batch may be about."""
     return not isinstance(unit, Tried) or unit.outcome == "disabled"
 
 

@@ -1,4 +1,4 @@
-"""What befell jobs, for those who follow them: of one job, or of all in the order of commits.
+"""The news of jobs, for those who follow them: of one job, or of all in the order of commits.
 
 There is one writer, so a sequence number that can be seen has no smaller one still to come.
 """

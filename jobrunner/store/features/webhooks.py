@@ -21,7 +21,7 @@ FORGOTTEN_AT_ONCE = 1_000
 
 
 def heard_rows(decision: Decision, after: Snapshot) -> Iterator[Row]:
-    """What a job has been told, and what it awaits from now on, or no more."""
+    """Make the rows of what a job has been told, and of what it awaits from now on, or no more."""
     if decision.webhook is not None:
         yield sql.WEBHOOK_TOLD.row(**structs.asdict(decision.webhook), job=after.row)
     if decision.handed is not None:
@@ -41,7 +41,7 @@ def heard_rows(decision: Decision, after: Snapshot) -> Iterator[Row]:
 
 
 def names_in(decision: Decision) -> Iterator[str]:
-    """What keeps this out of a set with others that speak of the same name."""
+    """Name what it speaks of: two that speak of one name do not share a set."""
     if decision.handed is not None:
         yield decision.handed.name
     for awaited in (_awaited(decision.before), _awaited(decision.after)):

@@ -10,7 +10,7 @@ and calls back. Both are async context managers, and the fixtures ``openai_like`
         provider.never_twice("images")
 
 A provider remembers what it did (an idempotency key is answered as it was the first time) in memory
-only: after ``restart()``, on the same port, it knows nothing any more. What it was asked stays in
+only: after ``restart()``, on the same port, it has forgotten everything. What it was asked stays in
 ``calls``, for that is the test's memory and not its own.
 
 Deliberately absent: any address but loopback, for itself and for whom it calls.

@@ -278,7 +278,7 @@ class Callers:
         job_id: str = "",
         message: object = None,
     ) -> Answer | Refused | None:
-        """What was heard; None when that is nothing, or that nothing could be stored."""
+        """Return what was heard; None when that is nothing, or that nothing could be stored."""
         heard: Answer | Refused | None = await self._listen(what, ask, job_id, message)
         if isinstance(heard, Answer):
             self._witness.show(heard.job)
@@ -339,7 +339,7 @@ class Callers:
         return retry.failed[0] if retry is not None and retry.failed else job.status
 
     def _some_report(self, job: Snapshot, to: str, sound: bool) -> Report:
-        """What a report to this state has to say, or just anything."""
+        """Make a report as this state wants it, or just anything."""
         definition, state = self._definition, self._definition.states[to]
         names = needed(definition, job.status, to) if sound else []
         names += [name for name in self._artifacts if self._draw.random() < 0.1]
@@ -364,7 +364,7 @@ class Callers:
         return Move(OLGA, to, report, event=event)
 
     def _wanted(self, job: Snapshot, command: Command) -> bool:
-        """What is possible here; and what ends a job more seldom than what takes it on."""
+        """Choose what is possible here; and what ends a job more seldom than what takes it on."""
         path = way(command, job.status)
         if path is None:
             return False

@@ -1,4 +1,4 @@
-"""What a declaration tells a stranger about how to use it: which artifacts its guards ask for, what
+"""Reads out of a declaration how to use it: which artifacts its guards ask for, what
 a report to a state must say, how much money is needed."""
 
 import random
@@ -99,7 +99,7 @@ def _bound(state: State, outside: bool) -> State:
 
 
 def declared(definition: Definition, source: str | None, target: str) -> bool:
-    """Whether a job may go from here to there; from nowhere it is born."""
+    """Say whether a job may go from here to there; from nowhere it is born."""
     if source is None:
         return target == definition.workflow.initial
     return target in definition.table[source]

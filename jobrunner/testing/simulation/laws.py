@@ -1,4 +1,4 @@
-"""What must be true of the file, whatever happened: asked of the file itself, from beside the
+"""The laws that hold of the file, whatever happened: asked of the file itself, from beside the
 service, with selects of its own."""
 
 import sqlite3

@@ -78,7 +78,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._idle_steps = 0
 
     def mark(self, text: str) -> None:
-        """What happened is part of the trace, as who did it is."""
+        """Note what happened, and who did it, in the trace."""
         self._hash.update(text.encode())
 
     def create_task(self, coro: Any, **options: Any) -> Any:

@@ -192,7 +192,7 @@ async def _kills(scene: Scene, ctx: Context[Any]) -> Done:
 
 
 async def _made(scene: Scene, ctx: Context[Any]) -> dict[str, Any]:
-    """What the way out asks for, mostly: as values, or with a file behind them."""
+    """Make what the way out asks for, mostly: as values, or with a file behind them."""
     state = scene.definition.states[ctx.state]
     if scene.draw.random() < 0.5:
         await ctx.save("one.txt", b"one", asset_type="image")

@@ -100,7 +100,7 @@ class Kit:
 
     @cached_property
     def otherwise(self) -> tuple[Registry, ...]:
-        """The same declaration as operators may bind it: all in the house, all outside, and every
+        """The same declaration as operators may bind it: all in-process, all outside, and every
         other state here or there. What the check refuses nobody could start with."""
         names = [state.name for state in self.definition.workflow.states if is_place(state)]
         aways = (set[str](), set(names), set(names[::2]), set(names[1::2]))
@@ -235,7 +235,7 @@ class Simulation:
             self._process.broken.set()
 
     def broken(self) -> Broken:
-        """What did not hold, and the story of it."""
+        """Tell what did not hold, and the story of it."""
         story = Narrative(self._noted, self.witness.faults)
         return Broken(self._trace(story.faults, story.lines), *story.about())
 

@@ -1,4 +1,4 @@
-"""Who saw what: everything that callers were told, stages did and providers got. At the end it is
+"""The witness: everything that callers were told, stages did and providers got. At the end it is
 held against the file, and whatever does not fit is a fault, as a sentence."""
 
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ class Seen(Struct, frozen=True):
 
 
 class SubmissionKey(Struct, frozen=True):
-    """What makes two submissions one: a client's own key. Without ``body``: the key that a job was
-    made under, whatever was submitted."""
+    """The mark that makes two submissions one: a client's own key. Without ``body``: the key that a
+    job was made under, whatever was submitted."""
 
     user_id: str
     key: str

@@ -81,7 +81,7 @@ class Fate:
 
     @property
     def kills(self) -> bool:
-        """Whether a stage may still take the service down."""
+        """Say whether a stage may still take the service down."""
         return self._crashes > 0
 
     def killed(self) -> None:
@@ -154,7 +154,7 @@ class SimFiles:
 
 
 class SimChildren:
-    """What would run in a thread runs at a later step; what would be one, or a process, cannot."""
+    """Runs the work of threads at a later step; a real thread, or a process, cannot be had."""
 
     strays = 0
 

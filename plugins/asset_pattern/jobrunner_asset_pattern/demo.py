@@ -1,4 +1,4 @@
-"""What ``make demo`` shows of this plugin: pictures made smaller, then all in one bundle."""
+"""The part of this plugin in ``make demo``: pictures made smaller, then all in one bundle."""
 
 from PIL import Image, ImageDraw
 

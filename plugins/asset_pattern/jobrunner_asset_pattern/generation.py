@@ -28,7 +28,7 @@ Ctx = PlainContext[Generation]
 
 
 class Made(Struct, frozen=True):
-    """What became of one input: the ids of its files, or why there are none."""
+    """The outcome of one input: the ids of its files, or why there are none."""
 
     source: str
     assets: list[str] = []
@@ -107,7 +107,7 @@ def _drawn(ctx: Ctx, number: int, path: str) -> list[tuple[str, str]]:
 
 
 def _known(ctx: Ctx) -> list[Made]:
-    """What earlier attempts of this run have finished."""
+    """Find what earlier attempts of this run have finished."""
     made: list[Made] = []
     while len(made) % PAGE == 0:
         kept = ctx.artifacts.get(_page(len(made)))

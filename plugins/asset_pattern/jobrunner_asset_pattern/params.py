@@ -1,4 +1,5 @@
-"""What the two types of work take. Everything has a default: no parameters at all is a submission.
+"""The parameters of the two types of work. Everything has a default: no parameters at all is a
+submission.
 
 ``extra`` is for what an operator's own stage wants to know; it is handed on untouched. The JSON
 Schemas that the service publishes are made of these.

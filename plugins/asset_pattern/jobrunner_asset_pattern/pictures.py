@@ -76,7 +76,7 @@ def _plain(picture: Image.Image) -> Image.Image:
 
 
 def _in_usual_colours(picture: Image.Image) -> Image.Image:
-    """By the profile that came with it, if that is one; a broken one is passed over."""
+    """By the profile that came with it, if that is one; a broken one is ignored."""
     profile = picture.info.get("icc_profile")
     if not profile or picture.mode not in ("RGB", "RGBA", "CMYK"):
         return picture

@@ -1,4 +1,4 @@
-"""What an operator may set under ``[workflows.asset-pattern.settings]``."""
+"""The settings of an operator under ``[workflows.asset-pattern.settings]``."""
 
 from typing import Annotated
 

@@ -56,7 +56,7 @@ class Variant(Struct, frozen=True):
 
 
 class Draft(Struct, frozen=True):
-    """What one angle has to say, best first: headlines, of which one is taken, and sentences, of
+    """The words of one angle, best first: headlines, of which one is taken, and sentences, of
     which as many as fit. The last of each is short enough for every platform."""
 
     headlines: tuple[str, ...]
@@ -128,7 +128,7 @@ def _joined(sentences: Iterable[str], longest: int) -> str:
 
 
 def _benefit(known: Known) -> Draft:
-    """What it does, and for whom."""
+    """Say what it does, and for whom."""
     facts = known.facts or known.told
     first = _clause(facts[0]) if facts else ""
     headlines = (f"{known.name}: {first}",) if first else ()
@@ -170,7 +170,7 @@ def _proof(known: Known) -> Draft:
 
 
 def _detail(known: Known) -> Draft:
-    """What is told of it in peace."""
+    """Tell of it in peace."""
     told = known.told or known.facts[1:]
     return Draft(
         (f"Look closer at {known.name}", f"A closer look: {known.name}", "Look closer"),

@@ -1,4 +1,5 @@
-"""What ``make demo`` shows of this plugin: an advertisement, ordered from the built-in provider."""
+"""The part of this plugin in ``make demo``: an advertisement, ordered from the built-in
+provider."""
 
 from jobrunner.testing import Show
 

@@ -1,4 +1,4 @@
-"""What an order may say, one struct per type. The published JSON Schemas are made of these.
+"""The orders, one struct per type. The published JSON Schemas are made of these.
 
 A field that is left out (null) is the stage's to choose.
 """
@@ -28,7 +28,7 @@ Address = Annotated[
 
 
 class Product(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known of the product, when the caller wants to say it rather than have it read."""
+    """The facts of the product, when the caller wants to say it rather than have it read."""
 
     name: Name | None = None
     brand: Name | None = None
@@ -44,7 +44,7 @@ class Product(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Order(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What every order about a product says."""
+    """The common part of every order about a product."""
 
     product_id: ProductId
     project_id: ProjectId | None = None
@@ -80,7 +80,7 @@ class UgcVideo(Order, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Scrape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a page says about a product."""
+    """An order to read what a page says about a product."""
 
     url: Annotated[Address, Meta(description="The page to read, http or https.")]
     product_id: ProductId | None = None

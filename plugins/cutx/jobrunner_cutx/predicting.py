@@ -91,7 +91,7 @@ async def _ordered(ctx: Context[Any]) -> str:
 
 
 def given(job_type: str, params: dict[str, Any], built_in: bool) -> dict[str, Any]:
-    """What is ordered: the parameters that were given. Models want a prompt, so one without gets
+    """Make the order: the parameters that were given. Models want a prompt, so one without gets
     what there is to say of the product; the built-in provider draws from the rest."""
     known = {name: value for name, value in params.items() if value is not None}
     if not built_in and job_type in ASKS and "prompt" not in known:

@@ -54,8 +54,8 @@ Shape = Annotated[Text, _one_of(Ratio)]
 
 
 class OrderBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What every order says: ``product_id`` always, in one of its spellings. ``rules`` are what the
-    published schema says beyond the fields one by one."""
+    """The common part of every order: ``product_id`` always, in one of its spellings. ``rules`` are
+    what the published schema says beyond the fields one by one."""
 
     rules: ClassVar[Rules] = (
         _says("product_id", "productId"),
@@ -103,7 +103,7 @@ BODIES: dict[str, type[Struct]] = {
 
 
 class Said(Protocol):
-    """What the service has to say beside the job."""
+    """The words of the service beside the job."""
 
     replayed: bool
     fields: dict[str, Any]

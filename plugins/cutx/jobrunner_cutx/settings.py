@@ -1,4 +1,4 @@
-"""What an operator may set under ``[workflows.cutx.settings]``."""
+"""The settings of an operator under ``[workflows.cutx.settings]``."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""What the provider of pictures and films says by webhook about an order of ours, a prediction."""
+"""Reads the webhooks of the provider of pictures and films about an order of ours, a prediction."""
 
 from collections.abc import Mapping
 from typing import Any

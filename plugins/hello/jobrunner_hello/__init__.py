@@ -1,4 +1,4 @@
-"""The smallest workflow there is: a queue, one stage in the house, two ways to end."""
+"""The smallest workflow there is: a queue, one stage, two ways to end."""
 
 from msgspec import Struct
 

@@ -41,7 +41,7 @@ def video_of(ctx: PlainContext) -> str:
         return ctx.download(address, "video", types=FILMS).path
     scheme = address.partition(":")[0][:20]
     text = (
-        f"a stage in the house opens uploaded files and https addresses, not {scheme!r}: upload "
+        f"a built-in stage opens uploaded files and https addresses, not {scheme!r}: upload "
         'the video, or bind the stage to "external"'
     )
     raise PermanentFailure("VIDEO_UNREACHABLE", text)

@@ -1,4 +1,4 @@
-"""What the commands' fields mean, and how a command knows that it was met before.
+"""The meaning of the commands' fields, and how a command knows that it was met before.
 
 What a worker must know of a request is stored as an artifact (``regenerate_request``,
 ``export_request``), so that it finds it wherever it runs. What only recognises a repeat is a mark.
@@ -87,8 +87,8 @@ def renew_draft(ask: Ask) -> Act:
 
 
 def still_based(ask: Ask) -> Report:
-    """What a regenerate brings: its draft counts only if nobody saved another one meanwhile. People
-    are not overwritten by a machine that worked on an older text."""
+    """Take what a regenerate brings: its draft counts only if nobody saved another one meanwhile.
+    People are not overwritten by a machine that worked on an older text."""
     artifacts, job = dict(ask.report.artifacts), ask.snapshot
     if "draft" not in artifacts:
         return ask.report

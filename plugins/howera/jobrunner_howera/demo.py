@@ -1,4 +1,4 @@
-"""What ``make demo`` shows of this plugin: a film with speech becomes an illustrated document."""
+"""The part of this plugin in ``make demo``: a film with speech becomes an illustrated document."""
 
 from jobrunner.testing import Show
 from jobrunner_howera.clip import make

@@ -34,7 +34,7 @@ FULL = re.compile(r"No space left|Disk quota", re.IGNORECASE)
 
 
 class Film(Struct, frozen=True):
-    """What is known of a film before it is worked on. ``seconds`` is 0 where the file does not say:
+    """The facts of a film before it is worked on. ``seconds`` is 0 where the file does not say:
     what a browser records has no length in it."""
 
     seconds: float
@@ -57,7 +57,8 @@ def program() -> str:
 
 
 def surroundings() -> dict[str, str]:
-    """What ffmpeg sees of the environment: not the key of a provider that this attempt may have."""
+    """Return what ffmpeg sees of the environment: not the key of a provider that this attempt may
+    have."""
     return lent_environment("HOME", "TMPDIR")
 
 

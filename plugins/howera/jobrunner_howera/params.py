@@ -1,4 +1,4 @@
-"""What the commands may say. The published JSON Schemas are made of these."""
+"""The fields of the commands. The published JSON Schemas are made of these."""
 
 from typing import Annotated, Any, Literal
 
@@ -52,7 +52,7 @@ class Regenerate(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Export(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the instruction is to be exported as."""
+    """The form that the instruction is exported in."""
 
     format: Annotated[
         Literal["PDF", "MD_ZIP"], Meta(description="A document, or Markdown with its pictures.")

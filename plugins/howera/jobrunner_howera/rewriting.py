@@ -1,4 +1,4 @@
-"""What can be done to the text of a step without understanding it: a title, shorter, a list, as
+"""Changes to the text of a step that need no understanding: a title, shorter, a list, as
 orders, or tidier. No sentence is ever left out; what one says while thinking is.
 """
 
@@ -44,7 +44,7 @@ IDLE = re.compile(
 
 
 def understands(wish: str) -> bool:
-    """Whether there is a word in it that means something here; no wish means: tidier."""
+    """Say whether there is a word in it that means something here; no wish means: tidier."""
     words = wish.lower()
     return not wish.strip() or bool(TITLE.search(wish)) or any(one in words for one in WORDS)
 
@@ -78,7 +78,7 @@ def _shorter(sentence: str) -> str:
 
 
 def _ordered(sentence: str) -> str:
-    """What one is told to do, without being told that one is told."""
+    """Say what to do, without the words that one is told to do it."""
     return _capital(TOLD.sub("", sentence))
 
 

@@ -1,4 +1,4 @@
-"""What an operator may set under ``[workflows.howera.settings]``."""
+"""The settings of an operator under ``[workflows.howera.settings]``."""
 
 from typing import Annotated, Literal
 

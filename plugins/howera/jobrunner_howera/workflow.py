@@ -126,7 +126,7 @@ def _stored(artifact: str) -> Guard:
 
 
 def _sound(artifact: str) -> Guard:
-    """Whoever takes the job on, a stage of ours does not begin on what is not whole."""
+    """Keep a stage of ours from beginning on what is not whole, whoever takes the job on."""
     return Guard(Call("sound", {"artifact": artifact}), otherwise=("FAILED",), code="CORRUPT_INPUT")
 
 

@@ -1,4 +1,4 @@
-"""What ``make demo`` shows of this plugin."""
+"""The part of this plugin in ``make demo``."""
 
 from jobrunner.testing import Show
 

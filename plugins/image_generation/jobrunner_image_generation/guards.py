@@ -1,4 +1,4 @@
-"""What a prompt may not contain, and how many pictures a job has.
+"""The guards of prompts, and of the number of pictures.
 
 A prompt may not contain the words that the operator lists under ``blocked_words``.
 

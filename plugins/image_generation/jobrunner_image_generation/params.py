@@ -1,4 +1,4 @@
-"""What a submission may say. The JSON Schema that the service publishes is made of this."""
+"""The parameters of a submission. The JSON Schema that the service publishes is made of this."""
 
 from typing import Annotated
 
@@ -57,7 +57,7 @@ class ImageParams(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Note(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a reviewer has to say about a job."""
+    """The words of a reviewer about a job."""
 
     note: Annotated[
         str,

@@ -1,4 +1,4 @@
-"""What came as a picture, looked at before it is kept: a kind that is known, a size that can be
+"""Looks at what came as a picture before it is kept: a kind that is known, a size that can be
 unpacked, and whole to the last line. Whose word for it this is does not count.
 """
 

@@ -1,4 +1,4 @@
-"""What an operator may set under ``[workflows.image-generation.settings]``."""
+"""The settings of an operator under ``[workflows.image-generation.settings]``."""
 
 from typing import Annotated, Literal
 

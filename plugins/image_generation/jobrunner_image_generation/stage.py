@@ -35,7 +35,7 @@ Ctx = PlainContext[ImageParams]
 
 @stage("image.generate")
 def generate(ctx: Ctx) -> Done:
-    """Who draws is ``provider`` in the settings: ``sketch``, ``openai`` or ``replicate``."""
+    """Draw with the ``provider`` of the settings: ``sketch``, ``openai`` or ``replicate``."""
     made = _noted(ctx)
     if "picture" in made and "original" in ctx.artifacts:
         ctx.file("original")
@@ -92,7 +92,7 @@ def _openai(ctx: Ctx) -> dict[str, Any]:
 
 
 def _image_wanted(ctx: Ctx) -> Any:
-    """What the submission says of its own cannot be said once more by its options."""
+    """Put the order together; options cannot say again what the submission says itself."""
     own = {"account", "prompt", "n", "model", "size", "repeat_key", "seed"}
     options = {name: value for name, value in ctx.params.options.items() if name not in own}
     if ctx.params.seed is not None:
@@ -204,7 +204,7 @@ def _note(ctx: Ctx, **known: Any) -> None:
 
 
 def _noted(ctx: Ctx) -> dict[str, Any]:
-    """What an earlier attempt of this run had from the provider."""
+    """Find what an earlier attempt of this run had from the provider."""
     found = ctx.artifacts.get("provider_result")
     return found if isinstance(found, dict) and found.get("run_id") == ctx.run_id else {}
 

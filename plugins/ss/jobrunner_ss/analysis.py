@@ -1,4 +1,4 @@
-"""What is computed: descriptions always, and a model when the plan has one. Tables come out as
+"""The computations: descriptions always, and a model when the plan has one. Tables come out as
 tables, and every number says how many rows stand behind it.
 """
 

@@ -1,4 +1,4 @@
-"""What the commands' fields mean, and how a command knows that it was met before.
+"""The meaning of the commands' fields, and how a command knows that it was met before.
 
 A stale version always speaks first: every function that answers ahead of the engine's own check
 lets it pass when the caller's version is not the job's.

@@ -1,4 +1,4 @@
-"""What ``make demo`` shows of this plugin: a small table, a question, and the agreed analysis."""
+"""The part of this plugin in ``make demo``: a small table, a question, and the agreed analysis."""
 
 import math
 

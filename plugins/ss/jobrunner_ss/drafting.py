@@ -82,7 +82,7 @@ def _named(columns: list[Column], words: Words) -> list[Column]:
 
 
 def _outcome(named: list[Column], words: Words) -> Column | None:
-    """What stands after "explain", or after the "on" of "the effect of x on y"; else what is
+    """Find the column after "explain", or after the "on" of "the effect of x on y"; else what is
     mentioned first and can be an outcome."""
     fitting = [one for one in named if one["kind"] in ("numeric", "binary")]
     for column in fitting:

@@ -1,4 +1,5 @@
-"""What a submission and the commands may say. The published JSON Schemas are made of these."""
+"""The parameters of a submission, and the fields of the commands. The published JSON Schemas are
+made of these."""
 
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ Answers = Annotated[
 
 
 class Inputs(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the work is to be done on."""
+    """The data that the work is done on."""
 
     fingerprint: Annotated[
         Annotated[str, Meta(max_length=256)] | None,
@@ -53,7 +54,7 @@ class Draft(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Freeze(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the plan is to be frozen with, beside what is known."""
+    """The input that a plan is frozen with, beside what is known."""
 
     answers: Answers | None = None
 

@@ -135,7 +135,7 @@ def _effects(plt: Any, fitted: Fitted) -> Any:
 
 
 def _drawable(rows: pd.DataFrame) -> pd.DataFrame:
-    """What is beyond all measure has no place on an axis; it stands in the tables."""
+    """Leave out what is beyond all measure: it has no place on an axis and stands in the tables."""
     values = rows[["estimate", "low_95", "high_95"]].to_numpy(float)
     return rows[(np.abs(values) < DRAWN_MAX).all(axis=1)]
 
@@ -175,8 +175,8 @@ def _distributions(plt: Any, frame: pd.DataFrame) -> Any:
 
 
 def _apart(column: pd.Series) -> bool:
-    """Whether an axis can tell its values apart. It cannot with values that are nearly equal, as
-    those of long numbers that name things, nor with values beyond all measure."""
+    """Say whether an axis can tell its values apart. It cannot with values that are nearly equal,
+    as those of long numbers that name things, nor with values beyond all measure."""
     low, high = float(column.min()), float(column.max())
     largest = max(abs(low), abs(high))
     return largest < DRAWN_MAX and high - low > largest * APART

@@ -1,4 +1,4 @@
-"""What an operator may set under ``[workflows.ss.settings]``."""
+"""The settings of an operator under ``[workflows.ss.settings]``."""
 
 from msgspec import Struct
 

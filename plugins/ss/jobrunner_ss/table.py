@@ -39,7 +39,7 @@ def read(path: str) -> pd.DataFrame:
 
 
 def notes(frame: pd.DataFrame) -> list[str]:
-    """What was guessed at when the file was read."""
+    """Tell what was guessed at when the file was read."""
     return list(frame.attrs.get("notes", ()))
 
 

@@ -159,7 +159,8 @@ async def _pour(
     last: int,
     idle_s: float,
 ) -> web.StreamResponse:
-    """What has begun cannot become another answer: a fault from here on breaks the connection."""
+    """Send the bytes. An answer that has begun cannot become another one: a fault from here on
+    breaks the connection."""
     file = await anyio.to_thread.run_sync(_opened, path, first)
     response = web.StreamResponse(status=status, headers=headers)
     try:

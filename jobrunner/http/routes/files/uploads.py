@@ -279,7 +279,7 @@ def empty() -> Refused:
 
 
 def expected_digest(call: HttpCall) -> str | None:
-    """What the caller says the file's SHA-256 is: ``Content-Digest`` or ``Repr-Digest`` as in
+    """Read the SHA-256 that the caller announces: ``Content-Digest`` or ``Repr-Digest`` as in
     RFC 9530, or ``X-Content-SHA256`` in hex.
 
     Raises: Refused VALIDATION_ERROR."""

@@ -116,8 +116,8 @@ class ForeseenJob(View, frozen=True, kw_only=True):
 
 
 class ForeseenBulk(View, frozen=True, kw_only=True):
-    """What would happen to the first ``examined`` of ``total`` jobs: how many by outcome
-    (``done``, ``satisfied`` or an error code), and the first of them one by one."""
+    """The outcome that a bulk would have for the first ``examined`` of ``total`` jobs: how many by
+    outcome (``done``, ``satisfied`` or an error code), and the first of them one by one."""
 
     dry_run: bool
     command: str

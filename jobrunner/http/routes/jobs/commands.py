@@ -15,7 +15,7 @@ from jobrunner.http.frame.views import Job, reply_answer
 
 
 class AnyCommand(Reasoned, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every command may be given with; its own fields stand with the declared ones."""
+    """The fields that every command takes; its own fields stand with the declared ones."""
 
     expected_version: Version | None = None
 

@@ -43,7 +43,7 @@ class ReportedAsset(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Reported(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What may accompany a move: results, files, progress, or why it failed. ``run_id``,
+    """The report that may accompany a move: results, files, progress, or why it failed. ``run_id``,
     ``attempt`` and ``claim`` say which work it is of, as the claim was answered."""
 
     artifact_updates: dict[ArtifactName, Any] | None = None

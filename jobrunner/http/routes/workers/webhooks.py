@@ -24,7 +24,7 @@ NOT_UNDERSTOOD = "not_understood"
 
 
 class WebhookHeard(View, frozen=True, kw_only=True):
-    """What became of a webhook. ``reason``, when it was not applied: ``replayed`` (its id came
+    """The effect of a webhook. ``reason``, when it was not applied: ``replayed`` (its id came
     before), ``kept`` (nobody awaits it yet), ``over`` (who awaited it does so no more), ``gone``
     (the job was deleted), ``nothing_to_say``, ``not_understood``."""
 
@@ -89,7 +89,7 @@ def _verified(call: HttpCall, source: Source) -> str:
 
 
 def _read(call: HttpCall, source: Source, webhook_id: str) -> Heard | str:
-    """What it says, or why it says nothing. Its reader is a stranger's code, and what it reads has
+    """Read it, or say why it says nothing. Its reader is a stranger's code, and what it reads has
     been written by another stranger."""
     try:
         heard = source.read(call.raw, call.headers)

@@ -157,7 +157,7 @@ class Desk:
         self._changed(order.id, told=True)
 
     def _changed(self, order_id: str, **changes: Any) -> Order:
-        """What cannot be written down counts until the next start, where it is done again."""
+        """Write it down; if that fails it counts until the next start, where it is done again."""
         try:
             return self._book.change(order_id, **changes)
         except OSError as fault:
@@ -176,8 +176,8 @@ class Desk:
 
 
 async def _worked(place: str, order: Order, cancelled: asyncio.Event) -> tuple[bytes, bytes]:
-    """What a process group of its own said when it was done. It has its stdin for as long as it is
-    wanted, and ends with us."""
+    """Return what a process group of its own said when it was done. It has its stdin for as long as
+    it is wanted, and ends with us."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "jobrunner_cutx.studio.workbench", place,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,

@@ -28,7 +28,8 @@ def font(size: float) -> Any:
 
 
 def drawable(text: object, otherwise: str = "") -> str:
-    """What can be drawn of it: a letter that the font lacks goes without its accent, or goes."""
+    """Keep what can be drawn of it: a letter that the font lacks goes without its accent, or
+    goes."""
     said = "".join(map(_drawable, " ".join(str(text).split())))
     return " ".join(said.split()) or otherwise
 

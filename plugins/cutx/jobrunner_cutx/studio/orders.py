@@ -106,7 +106,7 @@ class Book:
                 shutil.rmtree(self._folder / order.id, ignore_errors=True)
 
     def _sweep(self) -> None:
-        """What belongs to no order, from a life that ended in the middle of something."""
+        """Remove what belongs to no order, from a life that ended in the middle of something."""
         for path in self._folder.iterdir():
             if path.suffix == ".json" and path.stem in self._orders:
                 continue
