@@ -1,17 +1,40 @@
 """Whatever a list can be asked for is looked at."""
 
+import sqlite3
+
 from msgspec.structs import fields
 
 from jobrunner.core.questions import JobFilter
+from jobrunner.http.routes.jobs.jobs import JobsQuery
+from jobrunner.store import rows
 from jobrunner.store.listing import NARROW
+from jobrunner.store.migrations import migrate
 
 ELSEWHERE = {
     *("user_id", "after", "oldest_first"),  # the walk along an index
     *("statuses", "labels"),  # as many conditions as there are values
     *("limit", "offset"),
 }
+ASKED_AS = {"statuses": "status", "labels": "label", "oldest_first": "order", "after": "cursor"}
+NOT_ASKED_FOR = {"workflows"}  # what a token is bound to
+APART = {"id", "uid", "definition", "quota"}  # given at birth by the statement itself
 
 
 def test_every_field_of_a_filter_narrows_the_list() -> None:
     """A field that the store forgot would be taken at the door and change nothing."""
     assert {field.name for field in fields(JobFilter)} == NARROW.keys() | ELSEWHERE
+
+
+def test_every_field_of_a_filter_can_be_asked_for() -> None:
+    """One that no query leads to would be a column that nobody can select by."""
+    asked = {field.name for field in fields(JobsQuery)}
+    wanted = {field.name for field in fields(JobFilter)} - NOT_ASKED_FOR
+    assert {ASKED_AS.get(name, name) for name in wanted} <= asked
+
+
+def test_every_column_of_a_job_is_written() -> None:
+    """One that no list names would keep its default for good, beside the true value in ``rest``."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(connection)
+    columns = {name for _, name, *_ in connection.execute("PRAGMA table_info(jobs)")}
+    assert columns - APART == {*rows.FIXED, *rows.PLACE, *rows.MOVING}

@@ -6,6 +6,8 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from jobrunner.core.features.meter import Meter
+from jobrunner.telemetry.figures import Figures
 from jobrunner.telemetry.tallies import Spread, Tally
 
 BOUNDS = (0.001, 0.5, 1, 2.5)
@@ -60,3 +62,9 @@ def test_a_tally_counts() -> None:
         ("jobrunner_z_total", (("a", "p"),)): 2,
         ("jobrunner_z_total", (("a", 'quo"te\n'),)): 1,
     }
+
+
+def test_whatever_is_told_is_counted() -> None:
+    """A word that nobody takes up would be said for nothing, and be no figure."""
+    told = {name for name in vars(Meter) if not name.startswith("_")}
+    assert told <= vars(Figures).keys()
