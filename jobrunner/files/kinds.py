@@ -9,10 +9,6 @@ import re
 HEAD_SIZE = 512
 UNKNOWN = "application/octet-stream"
 
-IMAGES = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
-AUDIO = frozenset({"audio/wav", "audio/mpeg", "audio/mp4", "audio/ogg", "audio/flac", "audio/aac"})
-VIDEO = frozenset({"video/mp4", "video/quicktime", "video/webm", "video/x-matroska"})
-
 BEGINNINGS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),

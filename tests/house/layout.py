@@ -233,21 +233,36 @@ def namesakes(tree: Tree) -> list[str]:
 
 
 def for_tests_only(tree: Tree) -> list[str]:
-    """Public functions that the product itself never names again, but for the hooks that pytest
-    calls in its plugins."""
+    """Public functions, methods and constants that the product itself never names again, but for
+    the hooks that pytest calls in its plugins."""
     words = Counter(
         word for path in _of(tree, "jobrunner", "plugins") for word in _words(path, tree)
     )
     return sorted(
-        f"{_dotted(path)}.{node.name}"
+        f"{_dotted(path)}.{name}"
         for path in modules(tree)
-        for node in _parsed(path, tree).body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and not node.name.startswith("_")
-        and not node.decorator_list
-        and words[node.name] == 0
-        and not (node.name.startswith("pytest_") and _dotted(path) in PYTEST_PLUGINS)
+        for name in _offered(_parsed(path, tree))
+        if words[name.rpartition(".")[2]] == 0
+        and not (name.startswith("pytest_") and _dotted(path) in PYTEST_PLUGINS)
     )
+
+
+def _offered(tree: ast.Module) -> Iterator[str]:
+    """Public functions, methods and constants; whatever has a decorator may be found by that, and
+    methods of a class that stands on another one may be that one's."""
+    for node in tree.body:
+        yield from _callable(node)
+        if isinstance(node, ast.ClassDef) and not node.bases:
+            for inner in node.body:
+                yield from (f"{node.name}.{name}" for name in _callable(inner))
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            constant = node.targets[0].id
+            yield from [constant] if constant.isupper() and constant[0] != "_" else []
+
+
+def _callable(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.decorator_list:
+        yield from [node.name] if node.name[0] != "_" else []
 
 
 def _words(path: PurePosixPath, tree: Tree) -> Iterator[str]:
@@ -255,7 +270,7 @@ def _words(path: PurePosixPath, tree: Tree) -> Iterator[str]:
     if path.suffix != ".py":
         return
     for node in ast.walk(_parsed(path, tree)):
-        if isinstance(node, ast.Name):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield node.id
         elif isinstance(node, ast.Attribute):
             yield node.attr

@@ -65,6 +65,8 @@ PLANTED: list[tuple[str, dict[str, str]]] = [
     ("namesakes", {"core/door.py": "", "http/door.py": ""}),
     ("for_tests_only", {"core/a.py": "def nobody_needs_this(): ..."}),
     ("for_tests_only", {"core/a.py": "def pytest_addoption(): ..."}),
+    ("for_tests_only", {"core/a.py": "class A:\n    def nobody_needs_this(self): ..."}),
+    ("for_tests_only", {"core/a.py": "NOBODY_NEEDS_THIS = 1"}),
     ("for_tests_only", {"testing/kit/fixture.py": "def nobody_needs_this(): ..."}),
     ("private", {"core/a.py": "from jobrunner.core.b import _x"}),
     ("private", {"core/a.py": "other._secret()"}),
@@ -126,6 +128,8 @@ FINE: list[tuple[str, dict[str, str]]] = [
     ("private", {"core/a.py": "class A:\n    def f(self, other):\n        self._x = other._x"}),
     ("for_tests_only", {"core/a.py": "def f(): ...", "core/b.py": "f()"}),
     ("for_tests_only", {"testing/kit/fixture.py": "def pytest_addoption(): ..."}),
+    ("for_tests_only", {"core/a.py": "class A(B):\n    def emit(self): ..."}),
+    ("for_tests_only", {"core/a.py": "MOST = 1\nprint(MOST)"}),
     ("voice", {"core/a.py": 'def f():\n    """Say what was asked, and who asked."""'}),
 ]
 
