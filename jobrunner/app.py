@@ -144,7 +144,7 @@ async def working(
 ) -> AsyncIterator[tuple[Facade, str | None]]:
     """The rooms behind the door: jobs move, and nobody listens yet. With the first token, if it
     was made just now."""
-    introduce(config, store, definitions, log, version())
+    introduce(config, store, definitions, ports.files, log, version())
     await remember(store, definitions, ports.clock, log)
     first = await first_token(config, store, ports.clock, ports.ids, ports.files)
     around = around or surroundings(config, ports)

@@ -7,6 +7,7 @@ import gc
 import os
 from collections import Counter
 from collections.abc import Callable
+from statistics import median
 
 import msgspec
 
@@ -25,16 +26,20 @@ from jobrunner.store.store import Store
 
 Log = Callable[..., None]
 LOCAL = "local"
+FLUSHES = 9
 COLLECTING = 50_000, 20, 50
 
 
-def introduce(config: Config, store: Store, registry: Registry, log: Log, version: str) -> None:
-    """Log what starts here, and what does not."""
+def introduce(
+    config: Config, store: Store, registry: Registry, files: Files, log: Log, version: str
+) -> None:
+    """Log what starts here, on how quick a disk, and what does not start."""
     log(
         "service.starting",
         version=version,
         sqlite=store.sqlite_version,
         path=config.store.path,
+        flush_ms=flush_ms(config, files),
         workflows=registry.names(),
     )
     refused = registry.refused
@@ -119,6 +124,13 @@ def _remembered(definition: Definition, now: int) -> Remember:
     return Remember(
         definition.digest, workflow.name, workflow.version, definition.encoded, states, now
     )
+
+
+def flush_ms(config: Config, files: Files) -> float | None:
+    """The price of a flush to the disk of the database, which every commit waits for."""
+    folder = os.path.dirname(os.path.abspath(config.store.path))
+    found = files.flushes_s(folder, FLUSHES)
+    return round(1000 * median(found), 3) if found else None
 
 
 async def first_token(

@@ -56,6 +56,11 @@ class Files(Protocol):
         """Count the bytes that the disk of this path has left for us; the path need not exist."""
         ...
 
+    def flushes_s(self, folder: str, times: int) -> list[float]:
+        """Time some small flushes to its disk; the folder need not exist. There are none where
+        nothing can be written."""
+        ...
+
 
 class Children(Protocol):
     """Threads and processes of ours."""

@@ -152,6 +152,9 @@ class SimFiles:
     def free(self, path: str) -> int:
         return 1024**4
 
+    def flushes_s(self, folder: str, times: int) -> list[float]:
+        return [0.0] * times
+
 
 class SimChildren:
     """Runs the work of threads at a later step; a real thread, or a process, cannot be had."""
