@@ -18,7 +18,7 @@ help:
 	@echo "make test    lint, types, tests"
 	@echo "make check   lint and types only"
 	@echo "make demo    one job of each kind, results in demo-out/"
-	@echo "make bench   measure this machine"
+	@echo "make bench   measure this machine (WITH=options, as in WITH='--only W2')"
 	@echo "make overload  measure it under ever more clients (needs a C compiler)"
 	@echo "make prove   the long proofs"
 	@echo "make setup   only what the others need"
@@ -51,7 +51,7 @@ demo: $(STAMP)
 	$(PY) -m jobrunner.bench.demo --into demo-out
 
 bench: $(STAMP)
-	$(PY) -m jobrunner.bench.compare
+	$(VENV)/bin/jobrunner bench $(WITH)
 
 overload: $(STAMP)
 	$(PY) -m jobrunner.bench.overload

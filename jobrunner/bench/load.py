@@ -1,110 +1,178 @@
-"""A client that costs little: requests prepared in advance, over connections that stay open."""
+"""A client that costs little: requests prepared in advance, over connections that stay open.
+
+``load`` runs in this process. As a process of its own, ``python -m jobrunner.bench.load`` is asked
+on stdin and answers on stdout, in msgpack.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterator
+import re
+import sys
+import time
+from collections import Counter
 from itertools import count
 from urllib.parse import urlsplit
 
-import anyio
+import msgspec
 from msgspec import Struct
 
-from jobrunner.ports import Clock
+MARK = b"000000NUMBER"
+STATUS = re.compile(rb"HTTP/1\.1 (\d{3})")
+LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+LOCATION = re.compile(rb"\r\nlocation: *(\S+)", re.IGNORECASE)
+RETRY_AFTER = re.compile(rb"\r\nretry-after: *([\d.]+)", re.IGNORECASE)
 
-RAMP_S = 0.5
-Body = Callable[[int], bytes]
-Path = Callable[[int], str]
+
+class LoadOrder(Struct, frozen=True):
+    """Whole requests, to be sent over so many connections. With ``seconds`` each connection sends
+    one of them again and again, as soon as it was answered or when a refusal said to come again,
+    with a number of its own in the place of ``MARK``; without, each request is sent once.
+    ``rest_s`` is how long a connection rests between two requests."""
+
+    url: str
+    requests: list[bytes]
+    clients: int
+    seconds: float = 0
+    first: int = 0
+    rest_s: float = 0
 
 
 class Measured(Struct, frozen=True):
     """How many answers of which status within the time, and their delays in ms, sorted: of those
-    that did what was asked, and of refusals. ``made`` is where what was made can be found."""
+    that did what was asked, and of refusals. ``made`` is where what was made can be found, ``busy``
+    the share of a core that asking took."""
 
     seconds: float
     answers: dict[int, int]
     delays_ms: list[float]
     refusals_ms: list[float] = []
     made: list[str] = []
+    busy: float = 0.0
 
     @property
     def per_s(self) -> float:
         return len(self.delays_ms) / self.seconds
 
     def delay_ms(self, share: float) -> float:
-        return _at(self.delays_ms, share)
+        return at_share(self.delays_ms, share)
 
     def refusal_ms(self, share: float) -> float:
-        return _at(self.refusals_ms, share)
+        return at_share(self.refusals_ms, share)
 
 
-async def load(
-    clock: Clock,
-    url: str,
-    token: str,
-    path: Path,
-    body: Body,
-    clients: int,
-    seconds: float,
-    first: int = 0,
-    rest_s: float = 0,
-) -> Measured:
-    """``clients`` connections, each sending its next request as soon as the last was answered, or
-    when a refusal said to come again. They come one after the other, within a moment. ``first``
-    is the number of the first body; ``rest_s`` is how long each rests between two requests."""
-    place = urlsplit(url)
-    numbers = count(first)
-    answers: dict[int, int] = {}
-    delays: list[float] = []
-    refusals: list[float] = []
-    made: list[str] = []
-    started = clock.monotonic()
+class LoadRun:
+    """Shared by all connections of one load: its requests, and what came of them."""
 
-    async def rest(wanted_s: float) -> None:
-        left_s = seconds - (clock.monotonic() - started)
-        await clock.sleep(max(min(wanted_s, left_s), 0))
+    def __init__(self, asked: LoadOrder) -> None:
+        self.asked = asked
+        self.numbers = count(asked.first)
+        self.left = iter(asked.requests)
+        self.answers: Counter[int] = Counter()
+        self.delays: list[float] = []
+        self.refusals: list[float] = []
+        self.made: list[str] = []
+        self.started = time.perf_counter()
 
-    async def client(number: int) -> None:
-        await clock.sleep(number / clients * RAMP_S)
-        reader, writer = await asyncio.open_connection(place.hostname, place.port)
-        try:
-            while clock.monotonic() - started < seconds:
-                before = clock.monotonic()
-                writer.write(_request(path(number), token, body(next(numbers))))
-                status, headers = await _answer(reader)
-                delay = (clock.monotonic() - before) * 1000
-                answers[status] = answers.get(status, 0) + 1
-                (delays if status < 400 else refusals).append(delay)
-                if status < 400:
-                    made.append(headers.get("location", ""))
-                    await rest(rest_s)
-                else:
-                    await rest(float(headers.get("retry-after", 0)))
-        finally:
-            writer.close()
+    def request(self, line: int) -> bytes | None:
+        """The next one, or None when there is no more to do."""
+        asked = self.asked
+        if not asked.seconds:
+            return next(self.left, None)
+        if self.left_s() <= 0:
+            return None
+        template = asked.requests[line % len(asked.requests)]
+        return template.replace(MARK, b"%012d" % next(self.numbers))
 
-    async with anyio.create_task_group() as group:
-        for number in range(clients):
-            group.start_soon(client, number)
-    took_s = clock.monotonic() - started
-    return Measured(took_s, answers, sorted(delays), sorted(refusals), made)
+    def left_s(self) -> float:
+        return self.started + self.asked.seconds - time.perf_counter()
+
+    def answered(self, status: int, head: bytes, delay_s: float) -> None:
+        self.answers[status] += 1
+        (self.delays if status < 400 else self.refusals).append(delay_s * 1000)
+        if status < 400 and (place := LOCATION.search(head)):
+            self.made.append(place[1].decode())
 
 
-def _at(ordered: list[float], share: float) -> float:
+class LoadLine(asyncio.Protocol):
+    """Sends, waits for the whole answer, and sends again."""
+
+    def __init__(self, run: LoadRun, number: int) -> None:
+        self.run = run
+        self.number = number
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._got = b""
+        self._sent_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._wire = transport
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        self._got += data
+        head, found, rest = self._got.partition(b"\r\n\r\n")
+        length = LENGTH.search(head)
+        if not found or len(rest) < (int(length[1]) if length else 0):
+            return
+        self._got = b""
+        status = STATUS.match(head)
+        assert status is not None, head
+        self.run.answered(int(status[1]), head, time.perf_counter() - self._sent_at)
+        self._rest(head if int(status[1]) >= 400 else b"")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.over.done():
+            self.over.set_exception(error or ConnectionError("the server closed a connection"))
+
+    def _rest(self, refusal: bytes) -> None:
+        again = RETRY_AFTER.search(refusal)
+        rest_s = float(again[1]) if again else self.run.asked.rest_s
+        if rest_s:
+            wait_s = max(min(rest_s, self.run.left_s()), 0)
+            asyncio.get_running_loop().call_later(wait_s, self._send)
+        else:
+            self._send()
+
+    def _send(self) -> None:
+        request = self.run.request(self.number)
+        if request is None:
+            self.over.set_result(None)
+            self._wire.close()
+            return
+        self._sent_at = time.perf_counter()
+        self._wire.write(request)
+
+
+async def load(asked: LoadOrder) -> Measured:
+    """Raises: ConnectionError, where the server closes a connection."""
+    place, loop = urlsplit(asked.url), asyncio.get_running_loop()
+    worked_s, run = time.process_time(), LoadRun(asked)
+    lines = []
+    for number in range(asked.clients):
+        made = await loop.create_connection(
+            lambda number=number: LoadLine(run, number),  # type: ignore[misc]
+            place.hostname or "", place.port or 0,
+        )  # fmt: skip
+        lines.append(made[1].over)
+    await asyncio.gather(*lines)
+    took_s = time.perf_counter() - run.started
+    busy = (time.process_time() - worked_s) / took_s
+    answers, delays_ms, refusals_ms = dict(run.answers), sorted(run.delays), sorted(run.refusals)
+    return Measured(took_s, answers, delays_ms, refusals_ms, run.made, busy)
+
+
+def at_share(ordered: list[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else 0.0
 
 
-def _request(path: str, token: str, body: bytes) -> bytes:
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+def request(method: str, path: str, token: str = "", body: bytes = b"", **headers: str) -> bytes:
+    """A whole one. An underscore in the name of a header is a dash."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: bench"]
+    lines += [f"Authorization: Bearer {token}"] if token else []
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"] if body else []
+    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
-    head = await reader.readuntil(b"\r\n\r\n")
-    lines: Iterator[str] = iter(head.decode("latin-1").split("\r\n"))
-    status = int(next(lines).split()[1])
-    pairs = (line.partition(":") for line in lines)
-    headers = {name.lower(): value.strip() for name, _, value in pairs}
-    await reader.readexactly(int(headers.get("content-length", 0)))
-    return status, headers
+if __name__ == "__main__":
+    wanted = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=LoadOrder)
+    sys.stdout.buffer.write(msgspec.msgpack.encode(asyncio.run(load(wanted))))

@@ -11,7 +11,6 @@ are answered. What a service does that nobody asks anything is no refusal's cost
 """
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -23,10 +22,10 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.bench.aims import aims
-from jobrunner.bench.compare import Address, running_job, server
+from jobrunner.bench.cost import used
 from jobrunner.bench.crowd import Crowd, NoCompiler, built, crowd
-from jobrunner.bench.load import Measured, load
-from jobrunner.ports import SystemClock
+from jobrunner.bench.load import MARK, LoadOrder, Measured, load, request
+from jobrunner.bench.target import Address, server
 
 N = TypeVar("N")
 
@@ -40,6 +39,8 @@ IDLE_S = 5.0
 REPORTERS = 4
 REST_S = 0.1
 BODY = msgspec.json.encode({"workflow": "howera"})
+JSON = {"Content-Type": "application/json"}
+WAY = ("UPLOADED", "AUDIO_EXTRACTING", "AUDIO_READY", "TRANSCRIBING")
 HEAD = (
     "conns   load  asked/s  made/s  % of peak  refused  p99 ms  callbacks  p50 ms  p99 ms  "
     "cpu ms/job  broken"
@@ -118,38 +119,47 @@ async def _run(
     program: Path, at: Address, seconds: float, connections: int, times: float, rate: float,
     peak: float,
 ) -> Row:  # fmt: skip
-    jobs = [await running_job(at, number) for number in range(REPORTERS)]
+    jobs = [await _running_job(at) for _ in range(REPORTERS)]
     beside: list[Measured] = []
 
     async def report() -> None:
         beside.append(await _reports(at, jobs, seconds))
 
-    before_s = _cpu_s(at.pid)
+    before_s = used(at.pid).all_s
     async with anyio.create_task_group() as group:
         group.start_soon(report)
         many = await crowd(program, at.url, at.token, rate, seconds, connections, BODY)
-    used_s = _cpu_s(at.pid) - before_s
+    used_s = used(at.pid).all_s - before_s
     return Row(connections, times, rate, seconds, peak, used_s, many, beside[0])
+
+
+async def _running_job(at: Address) -> str:
+    """Report a new job into the stage that it is then reported to enter again and again."""
+    import aiohttp
+
+    headers = {"Authorization": f"Bearer {at.token}"}
+    async with aiohttp.ClientSession(at.url, headers=headers) as session:
+        async with session.post("/jobs", data=BODY, headers=JSON) as made:
+            job_id = str((await made.json())["id"])
+        for status in WAY:
+            event = _event(f"way-{status}", status)
+            path = f"/internal/jobs/{job_id}/status"
+            async with session.post(path, data=event, headers=JSON) as moved:
+                assert moved.status == 204, await moved.text()
+    return job_id
+
+
+def _event(name: str, status: str) -> bytes:
+    said = {"event_id": name, "status": status, "occurred_at": "2026-01-01T00:00:00Z"}
+    return msgspec.json.encode(said)
 
 
 async def _reports(at: Address, jobs: list[str], seconds: float) -> Measured:
     """Of each job somebody says again and again where it is, and rests in between."""
-
-    def body(number: int) -> bytes:
-        event = {"event_id": f"event-{number}", "status": "TRANSCRIBING"}
-        return msgspec.json.encode(event | {"occurred_at": "2026-01-01T00:00:00Z"})
-
-    def path(client: int) -> str:
-        return f"/internal/jobs/{jobs[client]}/status"
-
-    clock = SystemClock()
-    return await load(clock, at.url, at.token, path, body, len(jobs), seconds, rest_s=REST_S)
-
-
-def _cpu_s(pid: int) -> float:
-    """Of the whole process, in its own words and the system's."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    event = _event(f"event-{MARK.decode()}", WAY[-1])
+    paths = [f"/internal/jobs/{job_id}/status" for job_id in jobs]
+    requests = [request("POST", path, at.token, event) for path in paths]
+    return await load(LoadOrder(at.url, requests, len(jobs), seconds, rest_s=REST_S))
 
 
 def _said(row: Row) -> Row:
@@ -166,12 +176,12 @@ async def cost_s(kind: str, seconds: float, connections: int) -> float:
         program = await built(Path(folder))
         async with server(kind) as at:
             await crowd(program, at.url, at.token, PEAK_RATE, WARM_UP_S, connections, BODY)
-            before_s = _cpu_s(at.pid)
+            before_s = used(at.pid).all_s
             await anyio.sleep(IDLE_S)
-            idle = (_cpu_s(at.pid) - before_s) / IDLE_S
-            before_s = _cpu_s(at.pid)
+            idle = (used(at.pid).all_s - before_s) / IDLE_S
+            before_s = used(at.pid).all_s
             many = await crowd(program, at.url, at.token, PEAK_RATE, seconds, connections, BODY)
-            return (_cpu_s(at.pid) - before_s - idle * seconds) / (many.made + many.refused)
+            return (used(at.pid).all_s - before_s - idle * seconds) / (many.made + many.refused)
 
 
 def main() -> int:

@@ -49,6 +49,7 @@ app = App(
 )
 app.command("jobrunner.cli.serve:serve", help="Run the service until told to stop.")
 app.command("jobrunner.cli.serve:openapi", help="Print what the running service offers.")
+app.command("jobrunner.cli.bench:bench", help="Measure what this machine can do.")
 for noun, module, help_text in (
     ("job", "jobs", "Jobs of the running service."),
     ("asset", "assets", "Files that lie with the service."),

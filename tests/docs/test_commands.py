@@ -11,7 +11,9 @@ import pytest
 from jobrunner import cli
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("plugins/*/README.md")])
+TEXTS = sorted(
+    [path for kind in ("*.md", "docs/*.md", "plugins/*/README.md") for path in ROOT.glob(kind)]
+)
 SHELL = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 INLINE = re.compile(r"`(jobrunner [^`]+)`")
 

@@ -21,7 +21,9 @@ from jobrunner.http.routes.table import CORE
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-TEXTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("plugins/*/README.md")])
+TEXTS = sorted(
+    [path for kind in ("*.md", "docs/*.md", "plugins/*/README.md") for path in ROOT.glob(kind)]
+)
 
 
 def table(heading: str) -> list[list[str]]:

@@ -19,6 +19,7 @@ MODULES_MAX = 24
 TEST_LINES_MAX = 600
 SHIPPED = {
     ".c": "jobrunner/bench",
+    ".mjs": "jobrunner/bench",
     ".css": "jobrunner/http/routes/pages/static",
     ".html": "jobrunner/http/routes/pages/static",
     ".js": "jobrunner/http/routes/pages/static",

@@ -11,8 +11,7 @@ import anyio
 import msgspec
 import pytest
 
-from jobrunner.bench.load import Measured, load
-from jobrunner.ports import SystemClock
+from jobrunner.bench.load import MARK, LoadOrder, Measured, load, request
 from tests.whole.process import PATIENCE_S, Place, place, until
 
 pytestmark = pytest.mark.anyio
@@ -122,14 +121,9 @@ async def test_a_thousand_streams_that_nobody_reads(home: Place) -> None:
 
 
 async def submitting(home: Place, clients: int, seconds: float, first: int) -> Measured:
-    def body(number: int) -> bytes:
-        return msgspec.json.encode({"workflow": "howera", "idempotency_key": f"key-{number}"})
-
-    def path(client: int) -> str:
-        return "/jobs"
-
-    token = home.tokens["ada"]
-    return await load(SystemClock(), home.url, token, path, body, clients, seconds, first)
+    body = msgspec.json.encode({"workflow": "howera", "idempotency_key": f"key-{MARK.decode()}"})
+    asked = request("POST", "/jobs", home.tokens["ada"], body)
+    return await load(LoadOrder(home.url, [asked], clients, seconds, first))
 
 
 async def is_all_there(home: Place, made: list[str]) -> None:

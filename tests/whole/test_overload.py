@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from jobrunner.bench.crowd import Crowd, NoCompiler, built, crowd
-from jobrunner.bench.load import Measured, load
-from jobrunner.ports import SystemClock
+from jobrunner.bench.load import MARK, LoadOrder, Measured, load, request
 from tests.whole.process import Place, event, place
 
 pytestmark = pytest.mark.anyio
@@ -41,14 +40,10 @@ async def program(tmp_path: Path, anyio_backend: str) -> Path:
 
 
 async def reports(home: Place, jobs: list[str]) -> Measured:
-    def body(number: int) -> bytes:
-        return msgspec.json.encode(event(f"again-{number}", WAY[-1], len(WAY) + number))
-
-    def path(client: int) -> str:
-        return f"/internal/jobs/{jobs[client]}/status"
-
-    token, clock = home.tokens["admin"], SystemClock()
-    return await load(clock, home.url, token, path, body, len(jobs), SECONDS, rest_s=0.01)
+    body = msgspec.json.encode(event(f"again-{MARK.decode()}", WAY[-1], len(WAY)))
+    paths = [f"/internal/jobs/{job_id}/status" for job_id in jobs]
+    requests = [request("POST", path, home.tokens["admin"], body) for path in paths]
+    return await load(LoadOrder(home.url, requests, len(jobs), SECONDS, rest_s=0.01))
 
 
 async def test_a_crowd_that_does_not_listen(home: Place, program: Path) -> None:
