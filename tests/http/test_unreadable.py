@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from jobrunner.config.settings import LimitsSection
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Do
 from jobrunner.errors import Refused
@@ -27,7 +28,9 @@ SPOILED = {
 
 @pytest.fixture
 async def house(tmp_path: Path, anyio_backend: str) -> AsyncIterator[House]:
-    async with opened(tmp_path, registry=fickle()) as house:
+    """Each job is read whenever it is told something, so that what became of its row is seen."""
+    limits = LimitsSection(lag=0, kept_jobs=0)
+    async with opened(tmp_path, registry=fickle(), limits=limits) as house:
         yield house
 
 

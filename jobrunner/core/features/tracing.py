@@ -47,22 +47,25 @@ def parent_in(text: str | None) -> Parent | None:
 
 def submission_of(job_id: str, traceparent: str | None) -> Parent:
     """The first span of a job, under which all others hang."""
-    caller = parent_in(traceparent)
-    if caller is None:
-        return Parent(job_id.replace("-", ""), _span_id("submission", job_id))
-    return Parent(caller.trace_id, _span_id("submission", job_id), caller.sampled)
+    trace_id, sampled = _trace_of(job_id, traceparent)
+    return Parent(trace_id, _span_id("submission", job_id), sampled)
 
 
 def attempt_of(job: Snapshot, attempt: Attempt) -> Parent:
     """Name the span that the calls of an attempt's stage hang under. One that goes on after a
     callback does so as a span of its own: in between nobody worked."""
-    first = submission_of(job.id, job.traceparent)
+    trace_id, sampled = _trace_of(job.id, job.traceparent)
     leg = f"{job.id}/{attempt.serial}/{len(attempt.answers)}"
-    return Parent(first.trace_id, _span_id("attempt", leg), first.sampled)
+    return Parent(trace_id, _span_id("attempt", leg), sampled)
 
 
 def delivery_of(first: Parent, delivery_id: str, number: int) -> Parent:
     return Parent(first.trace_id, _span_id("delivery", f"{delivery_id}/{number}"), first.sampled)
+
+
+def _trace_of(job_id: str, traceparent: str | None) -> tuple[str, bool]:
+    caller = parent_in(traceparent)
+    return (job_id.replace("-", ""), True) if caller is None else (caller.trace_id, caller.sampled)
 
 
 def _span_id(kind: str, name: str) -> str:
