@@ -10,7 +10,7 @@ from jobrunner.cli.frame.options import Asking, Listing, not_negative, seconds
 from jobrunner.cli.frame.system import clock, ids
 from jobrunner.core.decision import Grant, NewToken, RevokeToken
 from jobrunner.core.declaration.spelling import USER
-from jobrunner.core.declaration.workflow import Role
+from jobrunner.core.declaration.states import TokenRole
 from jobrunner.core.features.tokens import replaced
 from jobrunner.core.instants import text_or_none
 from jobrunner.core.questions import Token
@@ -35,7 +35,7 @@ async def create(
     name: Annotated[str, Parameter(validator=_user_id)],
     /,
     *,
-    role: Role = "user",
+    role: TokenRole = "user",
     credits: Annotated[int | None, Parameter(validator=not_negative)] = None,
     expires: str | None = None,
     workflow: Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)] = None,

@@ -5,7 +5,7 @@ from jobrunner.core.declaration.workflow import Definition, End
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.errors import Refused
 
-INSIDERS = frozenset({"admin", "workflow", "engine", "timer", "stage"})
+INSIDERS = frozenset({"admin", "reader", "workflow", "engine", "timer", "stage"})
 
 
 def unknown(job_id: str) -> Refused:

@@ -147,7 +147,7 @@ def _proceed(draft: Draft, declared: Command, act: Act, cause: Cause) -> Refused
 
 def _as(draft: Draft, declared: Command) -> Trigger:
     roles = draft.actor.roles(draft.job)
-    return "user" if "user" in roles and "user" in declared.roles else draft.actor.role
+    return "user" if "user" in roles and "user" in declared.roles else draft.actor.trigger
 
 
 def _is_demanded(job: Snapshot, declared: Command) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.declaration.states import ENDED, Kind, Trigger
+from jobrunner.core.declaration.states import ENDED, Kind, TokenRole, Trigger
 
 JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -22,7 +22,7 @@ class Actor(Struct, frozen=True):
     the only ones that it is for (none named: all)."""
 
     name: str
-    role: Trigger
+    role: Trigger | TokenRole
     token: str = ""
     replaced: tuple[str, ...] = ()
     workflows: tuple[str, ...] = ()
@@ -40,9 +40,23 @@ class Actor(Struct, frozen=True):
         """This token itself, or one that took the place of that one."""
         return badge == self.badge or badge in self.replaced
 
+    @property
+    def oversees(self) -> bool:
+        """Say whether everything may be read, whoever owns it."""
+        return self.role in ("admin", "reader")
+
+    @property
+    def trigger(self) -> Trigger:
+        """Name this actor's steps, as the history does."""
+        assert self.role != "reader", "a reader takes no step"
+        return self.role
+
     def roles(self, job: "Snapshot") -> frozenset[str]:
-        """Everything this actor counts as here: an owner is a user whatever the token says, and a
-        user's token is nothing at all on a stranger's job."""
+        """Everything this actor counts as here: an owner is a user whatever the token says, unless
+        it says that nothing is to be done with it, and a user's token is nothing at all on a
+        stranger's job."""
+        if self.role == "reader":
+            return frozenset()
         owner = self.name == job.user_id
         if self.role == "user":
             return frozenset({"user"} if owner else ())

@@ -5,7 +5,7 @@ from typing import Any
 
 from jobrunner.core.attempts import OUR_STAGE, pulse, renew
 from jobrunner.core.decision import AuditRecord, Decision, NoOp
-from jobrunner.core.declaration.workflow import EXTERNAL, Trigger
+from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.draft import Case, Draft
 from jobrunner.core.failed_stage import named, unnamed
 from jobrunner.core.job import Failure, Snapshot
@@ -34,7 +34,7 @@ def stale_version(job: Snapshot, expected: int | None) -> Refused | None:
     )
 
 
-def working_here(draft: Draft, role: Trigger) -> Refused | None:
+def working_here(draft: Draft, role: str) -> Refused | None:
     attempt = draft.job.attempt
     if role != "workflow" or attempt is None or attempt.stage == EXTERNAL:
         return None

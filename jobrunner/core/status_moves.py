@@ -59,7 +59,7 @@ def _read(draft: Draft, message: Move) -> Cause | Refused:
     report = delivered(draft, message.report)
     if isinstance(report, Refused):
         return report
-    return Cause(message.actor.role, message.reason, replies.read_report(draft, report))
+    return Cause(message.actor.trigger, message.reason, replies.read_report(draft, report))
 
 
 def _opener(message: Move) -> str:

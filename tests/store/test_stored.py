@@ -60,9 +60,9 @@ async def test_it_becomes_what_a_new_file_is(stored: Path, tmp_path: Path) -> No
     assert shape(tmp_path) == shape(tmp_path / "new")
 
 
-@pytest.mark.parametrize("stored", STORED, ids=lambda path: path.name)
+@pytest.mark.parametrize("stored", STORED[:2], ids=lambda path: path.name)
 async def test_files_without_a_time_get_that_of_their_id(stored: Path, tmp_path: Path) -> None:
-    """Files that stages had made were kept as of 1970."""
+    """Files that stages had made were kept as of 1970, until the third schema."""
     unpacked(stored, tmp_path)
     rows = [
         ("019b76da-a800-7abc-8def-0123456789ab", 0, 1767225600000),

@@ -9,6 +9,7 @@ Kind = Literal["waiting", "queued", "active", "settled", "final"]
 ENDED: tuple[Kind, ...] = ("settled", "final")
 Trigger = Literal["user", "admin", "workflow", "stage", "timer", "engine"]
 Role = Literal["user", "workflow", "admin"]
+TokenRole = Literal[Role, "reader"]
 End = Literal["completed", "partial", "failed", "canceled", "rejected", "expired"]
 Money = Literal["hold", "capture", "release", "charge", "refund"]
 

@@ -4,8 +4,9 @@ What was found is remembered for a while, in a small table that is emptied whene
 or revoked: a revoked token is refused by the very next request.
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
+from jobrunner.core.declaration.states import TokenRole
 from jobrunner.core.job import Actor
 from jobrunner.core.questions import Reader, Token
 from jobrunner.errors import Refused
@@ -68,7 +69,7 @@ def _accepted(token: Token | None) -> tuple[Actor, int | None]:
         raise _unauthorized("the token is not known here")
     if token.revoked_at is not None:
         raise _unauthorized("the token was revoked; ask an admin for a new one")
-    if token.role not in ("user", "workflow", "admin"):
+    if token.role not in get_args(TokenRole):
         raise _unauthorized(f"the token has a role this version does not know: {token.role!r}")
     bound = token.workflows if token.role == "workflow" else ()
     actor = Actor(token.name, token.role, token.id, token.replaced, bound)  # type: ignore[arg-type]

@@ -32,6 +32,7 @@ ANYBODY = frozenset({"user", "workflow", "admin"})
 OWNERS = frozenset({"user", "admin"})
 WORKERS = frozenset({"workflow", "admin"})
 ADMINS = frozenset({"admin"})
+READERS = frozenset({"reader"})
 
 # What may befall any call, any call with a token, any with a body, any that names a job.
 ALWAYS = ("VALIDATION_ERROR", "INTERNAL", "RATE_LIMITED", "OVERLOADED", "FORBIDDEN")
@@ -207,6 +208,13 @@ class Endpoint(Struct, frozen=True):
     @property
     def door(self) -> tuple[str, str]:
         return self.method, self.path
+
+    @property
+    def callers(self) -> frozenset[str] | None:
+        """The roles that come in. A reader sees what everybody or an admin may see, and does
+        nothing; what is an owner's own, secrets above all, is not for it either."""
+        seen = self.method == "GET" and self.roles in (ANYBODY, ADMINS)
+        return self.roles | READERS if seen and self.roles is not None else self.roles
 
     @property
     def for_operators(self) -> bool:

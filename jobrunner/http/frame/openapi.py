@@ -185,11 +185,11 @@ def _operation(endpoint: Endpoint, names: _Names) -> dict[str, Any]:
         "parameters": _parameters(endpoint),
         "responses": _responses(endpoint, names),
     }
-    if endpoint.roles is None:
+    if endpoint.callers is None:
         operation["security"] = []
     else:
         operation |= {"security": [{}, {"bearer": []}]} if endpoint.local else {}
-        operation["x-roles"] = sorted(endpoint.roles)
+        operation["x-roles"] = sorted(endpoint.callers or ())
     if endpoint.body is not None:
         operation["requestBody"] = _body(endpoint, names)
     if endpoint.streams:

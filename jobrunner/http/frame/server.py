@@ -224,8 +224,9 @@ async def _actor(door: HttpDoor, endpoint: Endpoint, request: web.Request, addre
         door.limits.take_anonymous(address)
         raise
     door.limits.take(token)
-    if actor.role not in endpoint.roles:
-        wanted = " or ".join(sorted(endpoint.roles))
+    callers = endpoint.callers or endpoint.roles
+    if actor.role not in callers:
+        wanted = " or ".join(sorted(callers))
         raise Refused("FORBIDDEN", f"this needs the role {wanted}; yours is {actor.role}")
     return actor
 

@@ -417,15 +417,16 @@ CREATE TABLE timers (
 
 CREATE INDEX timers_due ON timers (due_at)
 
-CREATE TABLE tokens (
+CREATE TABLE "tokens" (
     id         TEXT PRIMARY KEY,
     name       TEXT NOT NULL,
-    role       TEXT NOT NULL CHECK (role IN ('user', 'workflow', 'admin')),
+    role       TEXT NOT NULL CHECK (role IN ('user', 'workflow', 'admin', 'reader')),
     digest     BLOB NOT NULL UNIQUE,
     created_at INTEGER NOT NULL,
     expires_at INTEGER,
-    revoked_at INTEGER
-, workflows TEXT NOT NULL DEFAULT '[]') STRICT
+    revoked_at INTEGER,
+    workflows  TEXT NOT NULL DEFAULT '[]'
+) STRICT
 
 CREATE TABLE tombstones (
     id         INTEGER PRIMARY KEY,

@@ -109,7 +109,7 @@ async def get_deliveries(call: HttpCall) -> HttpReply:
     An owner sees deliveries to its own endpoint; an admin also sees the workflow's."""
     job = await visible_job(call)
     query: DeliveriesQuery = call.query
-    owner = None if call.actor.role == "admin" else job.user_id
+    owner = None if call.actor.oversees else job.user_id
     which = DeliveryFilter(query.limit, key_of(query.cursor), job.id, owner, query.status)
     return await _page(call, which)
 

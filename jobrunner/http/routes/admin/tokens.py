@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import UNSET, Meta, UnsetType
 
 from jobrunner.core.decision import Grant, NewToken, RevokeToken
-from jobrunner.core.declaration.workflow import Role
+from jobrunner.core.declaration.states import TokenRole
 from jobrunner.core.features.tokens import replaced
 from jobrunner.core.instants import instant_of
 from jobrunner.core.questions import Token
@@ -35,7 +35,7 @@ class TokenOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
         },
     )
     name: UserId
-    role: Role
+    role: TokenRole
     expires_at: Instant | None = None
     expires_in: Lifetime | None = None
     credits: Annotated[int, Meta(ge=0, le=10**9)] | None = None

@@ -37,7 +37,7 @@ async def list_assets(call: HttpCall) -> HttpReply:
 
     A worker sees those of whose job it holds, where the stage that it stands in for would."""
     query: inputs.OwnedPageQuery = call.query
-    everybody = call.actor.role == "admin" and query.user_id is None
+    everybody = call.actor.oversees and query.user_id is None
     if query.user_id is not None and await works_with_library(call, query.user_id):
         owner: str | None = query.user_id
     else:

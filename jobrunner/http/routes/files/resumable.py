@@ -127,7 +127,7 @@ async def get_upload(call: HttpCall) -> HttpReply:
     """Show how far an upload has come; HEAD has the same in headers."""
     order = _own(call)
     offset = await _offset(call, order)
-    if offset == order.length and not order.asset_id:
+    if offset == order.length and not order.asset_id and call.actor.role != "reader":
         with call.door.arrivals.alone(order.id):
             order = _own(call)
             order = order if order.asset_id else await _finished(call, order)
@@ -312,7 +312,7 @@ def _own(call: HttpCall) -> AnnouncedFile:
     order = call.door.arrivals.orders.get(call.path["id"])
     if order is None or not JOB_ID.fullmatch(order.id):
         raise Refused("NOT_FOUND", f"there is no upload {call.path['id']}")
-    mine = call.actor.role == "admin" or order.user_id == call.actor.name
+    mine = call.actor.oversees or order.user_id == call.actor.name
     if not mine or order.expires_at <= call.door.clock.now():
         raise Refused("NOT_FOUND", f"there is no upload {call.path['id']}")
     return order
