@@ -273,6 +273,8 @@ def _door(
         upload_expires_s=config.server.upload_expires,
         initial_credits=config.credits.initial,
         public_url=config.server.public_url,
+        cors=config.server.cors,
+        gzip=config.server.gzip,
         trusted_proxies=tuple(
             ip_network(text, strict=False) for text in config.server.trusted_proxies
         ),

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobrunner.config.settings import PUBLIC_URL, Config
+from jobrunner.config.settings import ORIGIN, PUBLIC_URL, Config
 
 
 def contradictions(config: Config) -> list[str]:
@@ -35,6 +35,13 @@ def _of_server(config: Config) -> Iterator[str]:
             f"server.public_url = {config.server.public_url!r}: must be where others reach this "
             'service, like "https://jobs.example.com", or empty'
         )
+    for origin in config.server.cors:
+        if not _is_origin(origin):
+            yield (
+                f"server.cors = {origin!r}: must be an origin as browsers write it, like "
+                '"https://app.example.com": in small letters, with a port where it is not the '
+                "usual one, without a path; no wildcard"
+            )
     for network in config.server.trusted_proxies:
         if not _is_network(network):
             yield (
@@ -71,6 +78,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def _is_origin(text: str) -> bool:
+    usual = re.fullmatch(r"http://.*:80|https://.*:443", text)
+    return bool(re.fullmatch(ORIGIN, text)) and not usual
 
 
 def _is_network(text: str) -> bool:

@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from jobrunner.config.environment import fold
 from jobrunner.core.declaration.happenings import NAMES, Happening
 
+ORIGIN = r"https?://[a-z0-9._-]+(:\d{1,5})?|https?://\[[0-9a-f:.]+\](:\d{1,5})?"
 PUBLIC_URL = r"https?://[^\s/?#@]+(/[^\s?#]*)?"
 
 Size = Annotated[int, Meta(ge=1, le=2**53, description='a size: bytes, or text like "256KiB"')]
@@ -55,6 +56,8 @@ class ServerSection(Struct, frozen=True):
     admin_port: Port = 8081
     public_url: Address = ""
     trusted_proxies: Texts = ()
+    cors: Texts = ()
+    gzip: Space = 16 * 1024
 
 
 class StoreSection(Struct, frozen=True):

@@ -27,7 +27,7 @@ The idea, in one line: *translate at the door, and nowhere else.* ``frame.bodies
 ``frame.inputs`` turn bytes into values, ``frame.views`` turns values into bytes; between them there
 is only the core's language.
 
-Deliberately absent: sessions, cookies, forms, CORS, templates, and TLS (a reverse proxy has that).
+Deliberately absent: sessions, cookies, forms, templates, and TLS (a reverse proxy has that).
 """
 
 from jobrunner.http.frame.endpoint import HttpDoor, Settings

@@ -125,6 +125,9 @@ KEYS: list[tuple[str, str, Any]] = [
     ("server.upload_expires", '"2h"', 7200),
     ("server.drain_seconds", '"500ms"', 0.5),
     ("server.public_url", '"https://jobs.example.com/runner"', "https://jobs.example.com/runner"),
+    ("server.cors", '["https://app.example.com"]', ("https://app.example.com",)),
+    ("server.gzip", '"1MiB"', 1024**2),
+    ("server.gzip", "0", 0),
     ("server.trusted_proxies", '["10.0.0.0/8"]', ("10.0.0.0/8",)),
     ("store.min_free", '"1MiB"', 1024**2),
     ("store.min_free", "0", 0),
@@ -321,6 +324,20 @@ def test_where_the_service_is_reached_is_a_url(url: str) -> None:
     """P9: nobody is told to call back at what is none."""
     (fault,) = faults(f"server.public_url = {url!r}")
     assert fault.startswith(f"server.public_url = {url!r}: must be where others reach this")
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "*", "null", "", "app.example.com", "https://app.example.com/", "https://App.example.com",
+        "https://app.example.com:443", "http://app.example.com:80", "https://*.example.com",
+        "file:///x", "https://app.example.com/page", "https://a b",
+    ],
+)  # fmt: skip
+def test_pages_that_may_ask_are_origins(origin: str) -> None:
+    """As browsers write them, or they would never be equal to one; and no wildcard."""
+    (fault,) = faults(f"server.cors = ['http://localhost:5173', 'https://[::1]:8443', {origin!r}]")
+    assert fault.startswith("server.cors")
 
 
 @pytest.mark.parametrize("network", ["proxy.example.com", "10.0.0.0/33", "", "10.0.0.1:80", "*"])

@@ -57,6 +57,7 @@ class Served:
             clock=SystemClock(),
             log=lambda *event, **fields: None,
             ids=SystemIds(SystemClock()),
+            settings=SimpleNamespace(cors=()),
         )
         self.seen: list[str] = []
         self.goes_on = asyncio.Event()

@@ -76,7 +76,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     be silent for ``upload_idle_s``, and must send ``upload_rate`` bytes a second beyond that.
     ``upload_expires_s`` is how long an upload may be resumed;
     ``write_timeout_s`` how long to take a piece of a stream. ``public_url`` is where others reach
-    us, and ``trusted_proxies`` are believed about whom they ask for."""
+    us, and ``trusted_proxies`` are believed about whom they ask for. ``cors`` are the origins whose
+    pages may ask, and answers of ``gzip`` bytes and more are packed (0: none)."""
 
     auth: Literal["tokens", "none"] = "tokens"
     max_body: int = 256 * 1024
@@ -91,6 +92,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     write_timeout_s: float = 10
     public_url: str = ""
     trusted_proxies: tuple[Network, ...] = ()
+    cors: tuple[str, ...] = ()
+    gzip: int = 0
 
     @property
     def base_path(self) -> str:

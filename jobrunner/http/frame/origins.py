@@ -3,7 +3,8 @@
 Where everybody who reaches the port is the admin, a browser on this machine reaches it for every
 page that it shows. So there the name that we are called by must be this machine's, or the one that
 the operator gave us: a stranger's name that leads here does not do. And what a page of elsewhere
-asks for is refused; to look at a page of ours, a link from anywhere will do.
+asks for is refused, unless the operator lists its origin; to look at a page of ours, a link from
+anywhere will do.
 """
 
 import re
@@ -59,7 +60,9 @@ def is_this_machine(host: str) -> bool:
     return address is not None and address.is_loopback
 
 
-def check_page(request: web.Request, public_url: str, *, of_a_page: bool) -> None:
+def check_page(
+    request: web.Request, public_url: str, cors: tuple[str, ...] = (), *, of_a_page: bool = False
+) -> None:
     """Raises: Refused FORBIDDEN, for names that are not ours and pages that are not either."""
     headers = request.headers
     host = headers.get("Host", "")
@@ -68,10 +71,12 @@ def check_page(request: web.Request, public_url: str, *, of_a_page: bool) -> Non
         raise _refused(f"Host is {host[:80]!r}: {detail}")
     if of_a_page and request.method == "GET" and headers.get("Sec-Fetch-Mode") == "navigate":
         return
-    foreign = [one for one in headers.getall("Origin", ()) if not _is_ours(one, host, public_url)]
+    origins = headers.getall("Origin", ())
+    foreign = [one for one in origins if one not in cors and not _is_ours(one, host, public_url)]
     if foreign:
         raise _refused(f"Origin is {foreign[0][:80]!r}: pages of elsewhere may ask nothing here")
-    if "cross-site" in headers.getall("Sec-Fetch-Site", ()):
+    is_listed = bool(origins) and set(origins) <= set(cors)
+    if not is_listed and "cross-site" in headers.getall("Sec-Fetch-Site", ()):
         raise _refused("Sec-Fetch-Site is 'cross-site': pages of elsewhere may ask nothing here")
 
 

@@ -16,9 +16,11 @@ from jobrunner.actors.requester import ADDRESS, REQUEST
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.job import Actor
 from jobrunner.errors import Refused, StorageFull, bug_told
+from jobrunner.http.frame import cors
 from jobrunner.http.frame.bodies import check_coding, convert, decode, read, too_large
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpDoor, HttpReply, Query
 from jobrunner.http.frame.origins import CLIENT, check_page, client_of, is_local
+from jobrunner.http.frame.packing import Packing
 from jobrunner.http.frame.problems import internal, invalid, problem, refusal_of
 from jobrunner.http.frame.refusals import Refusals
 from jobrunner.http.frame.sockets import FIXED, REQUEST_ID, SUBMISSIONS, open_site
@@ -37,12 +39,13 @@ KNOWN = web.RequestKey("known", bool)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 Table = Sequence[Endpoint]
 Served = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Signed = Callable[[web.Request, web.StreamResponse], Awaitable[None]]
 
 
 def make_app(door: HttpDoor, table: Table, *, operators: bool = True) -> web.Application:
     """The application, with every route of the table, or those that are not for operators."""
     app = web.Application(middlewares=[_frame(door)], client_max_size=door.settings.max_body)
-    app.on_response_prepare.append(_sign)
+    app.on_response_prepare.append(_signing(door))
     submissions = dict[bytes, tuple[str, str]]()
     for endpoint in table:
         if endpoint.for_operators and not operators:
@@ -94,17 +97,25 @@ async def _watched(door: HttpDoor) -> AsyncIterator[None]:
             await crew.close()
 
 
-async def _sign(request: web.Request, response: web.StreamResponse) -> None:
-    """Add the headers that every answer carries; an answer keeps its own."""
-    for name, value in FIXED.items():
-        response.headers.setdefault(name, value)
-    response.headers["Server"] = FIXED["Server"]
-    response.headers["X-Request-Id"] = request.get(REQUEST_ID, "")
+def _signing(door: HttpDoor) -> Signed:
+    origins = door.settings.cors
+
+    async def sign(request: web.Request, response: web.StreamResponse) -> None:
+        """Add the headers that every answer carries; an answer keeps its own."""
+        for name, value in FIXED.items():
+            response.headers.setdefault(name, value)
+        response.headers["Server"] = FIXED["Server"]
+        response.headers["X-Request-Id"] = request.get(REQUEST_ID, "")
+        if origins:
+            for name, value in cors.told(request.headers.get("Origin", ""), origins).items():
+                response.headers.add(name, value)
+
+    return sign
 
 
 def _frame(door: HttpDoor) -> Any:
     """Around every request, also those that match no route."""
-    refusals = Refusals(door)
+    refusals, packing = Refusals(door), Packing(door.settings.gzip)
 
     @web.middleware
     async def framed(request: web.Request, handler: Served) -> web.StreamResponse:
@@ -117,7 +128,8 @@ def _frame(door: HttpDoor) -> Any:
         try:
             if _is_ambiguous(request):
                 raise invalid("Transfer-Encoding: only chunked", ("Transfer-Encoding", "not so"))
-            response = await handler(request)
+            response = await _answered(door, request, handler)
+            await packing.pack(request, response)
             if (refused := request.get(REFUSED)) is not None:
                 refusals.note(request, _route(request), refused, correlation_id, known=True)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
@@ -139,6 +151,15 @@ def _frame(door: HttpDoor) -> Any:
     return framed
 
 
+async def _answered(door: HttpDoor, request: web.Request, handler: Served) -> web.StreamResponse:
+    settings = door.settings
+    if not cors.is_preflight(request, settings.cors):
+        return await handler(request)
+    if settings.auth == "none":
+        check_page(request, settings.public_url, settings.cors)
+    return cors.preflight()
+
+
 def _route(request: web.Request) -> str:
     """As it stands in the table; everything that no route takes counts as one."""
     resource = request.match_info.route.resource
@@ -157,7 +178,7 @@ def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
     async def served(request: web.Request) -> web.StreamResponse:
         settings = door.settings
         if settings.auth == "none":
-            check_page(request, settings.public_url, of_a_page=endpoint.is_a_page)
+            check_page(request, settings.public_url, settings.cors, of_a_page=endpoint.is_a_page)
         address = request[CLIENT]
         actor = await _actor(door, endpoint, request, address)
         request[KNOWN] = actor is not NOBODY

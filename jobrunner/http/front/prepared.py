@@ -26,8 +26,9 @@ class Prepared:
         self._after = after
         self._size = len(before) + len(after)
 
-    def written(self, correlation_id: str) -> bytes:
+    def written(self, correlation_id: str, more: bytes = b"") -> bytes:
+        """``more`` are further headers, each behind a line break."""
         said = msgspec.json.encode(correlation_id)
         named = correlation_id.encode()
         length = b"\r\nContent-Length: %d" % (self._size + len(said))
-        return b"".join((self._head, named, length, self._before, said, self._after))
+        return b"".join((self._head, named, more, length, self._before, said, self._after))

@@ -16,6 +16,7 @@ from typing import Any
 from aiohttp import web
 
 from jobrunner.errors import Refused
+from jobrunner.http.frame import cors
 from jobrunner.http.frame.endpoint import HttpDoor
 from jobrunner.http.frame.refusals import Refusals
 from jobrunner.http.front.admission import Admission
@@ -42,6 +43,7 @@ class Desk:
     ) -> None:
         self.admission: Admission = door.limits.admission
         self.submissions = submissions
+        self._origins = door.settings.cors
         self._meter = door.meter
         self._ids = door.ids
         self._refusals = Refusals(door)
@@ -61,7 +63,8 @@ class Desk:
         self._meter.refused(REFUSED.code)
         self._meter.answered(route, method, REFUSED.status, waited_s)
         self._refusals.note_early(method, route, REFUSED, correlation_id)
-        return self._answers[self._later()].written(correlation_id)
+        more = cors.written(message, self._origins)
+        return self._answers[self._later()].written(correlation_id, more)
 
     def _later(self) -> int:
         return int(self._ids.jitter() * LATER_MAX_S)

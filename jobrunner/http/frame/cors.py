@@ -1,0 +1,67 @@
+"""Pages of other origins, as far as the operator lists them: what a browser must be told so that it
+lets their scripts speak to us and read what we say.
+
+A listed origin is told by its name, never by a wildcard, and never together with leave to send
+cookies: we have none, and a token is put into its header by the script that holds it. An origin
+that is not listed is told nothing, which is how a browser knows.
+"""
+
+import re
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from jobrunner.http.frame.headers import SAID, TOLD
+
+PREFLIGHT_S = 600
+METHODS = "DELETE, GET, HEAD, PATCH, POST, PUT"
+OWN_KINDS = ("Authorization", "Content-Type", "Repr-Digest", "Cache-Control")
+TAKEN = ", ".join(sorted({*OWN_KINDS, *(name for name in SAID if not name.startswith("webhook-"))}))
+ORIGIN = re.compile(rb"\r\norigin:[\t ]*+([!-~]+)[\t ]*+\r\n", re.IGNORECASE)
+READABLE = ", ".join(sorted({*TOLD, "Content-Disposition", "Date"} - {"Accept-Encoding", "Allow"}))
+
+
+def listed(origin: str, origins: tuple[str, ...]) -> bool:
+    """Say whether the operator names this origin; browsers write it in one way only."""
+    return bool(origin) and origin in origins
+
+
+def is_preflight(request: web.Request, origins: tuple[str, ...]) -> bool:
+    """A browser asks first, on behalf of a listed page, whether it may ask."""
+    return (
+        request.method == "OPTIONS"
+        and "Access-Control-Request-Method" in request.headers
+        and listed(request.headers.get("Origin", ""), origins)
+    )
+
+
+def preflight() -> web.Response:
+    """Whatever this service takes, these pages may send; whether it is allowed is asked there."""
+    headers = {
+        "Access-Control-Allow-Methods": METHODS,
+        "Access-Control-Allow-Headers": TAKEN,
+        "Access-Control-Max-Age": str(PREFLIGHT_S),
+    }
+    return web.Response(status=204, headers=headers)
+
+
+def told(origin: str, origins: tuple[str, ...]) -> Mapping[str, str]:
+    """The headers that every answer has where origins are listed."""
+    if not origins:
+        return {}
+    if not listed(origin, origins):
+        return {"Vary": "Origin"}
+    return {
+        "Vary": "Origin",
+        "Access-Control-Allow-Origin": origin,
+        "Access-Control-Expose-Headers": READABLE,
+    }
+
+
+def written(message: bytes, origins: tuple[str, ...]) -> bytes:
+    """The same for an answer to a request that was never more than its bytes."""
+    if not origins:
+        return b""
+    found = ORIGIN.search(message.partition(b"\r\n\r\n")[0] + b"\r\n")
+    headers = told(found[1].decode() if found else "", origins)
+    return "".join(f"\r\n{name}: {value}" for name, value in headers.items()).encode()
