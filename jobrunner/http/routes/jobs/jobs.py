@@ -62,10 +62,11 @@ class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class JobQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``wait`` holds the answer for so many seconds, until something was decided or, with
-    ``progress``, until anything changed."""
+    ``progress``, until anything changed. With ``until=ended`` only the end counts."""
 
     wait: Annotated[float, Meta(ge=0, le=60)] = 0
     progress: bool = False
+    until: Literal["ended"] | None = None
 
 
 class Jobs(View, frozen=True, kw_only=True):
@@ -80,11 +81,15 @@ class History(View, frozen=True, kw_only=True):
 
 @Endpoint("GET", "/jobs/{id}", {200: Job, 304: None}, query=JobQuery)
 async def get_job(call: HttpCall) -> HttpReply:
-    """Show a job, now or as soon as it has changed."""
+    """Show a job, now or as soon as it has changed or ended."""
     query: JobQuery = call.query
+    if query.until and query.progress:
+        raise _bad_query("until", "until=ended waits for no progress; send one of them")
     job = await visible_job(call)
     seen = seen_before(call)
-    if query.wait and job.kind != "final" and _still(job, seen, query.progress):
+    if query.until:
+        job = job if job.ended else await call.door.facade.ended(job, query.wait)
+    elif query.wait and job.kind != "final" and _still(job, seen, query.progress):
         job = await call.door.facade.changed(job, query.wait, query.progress)
     if matches_any(call) or (seen is not None and (job.version, job.beat) in seen):
         return HttpReply(304, b"", {"ETag": etag(job)})
