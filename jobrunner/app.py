@@ -29,7 +29,7 @@ from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
 from jobrunner.config import overrides
-from jobrunner.config.settings import Config
+from jobrunner.config.settings import SOCKET, Config
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.ending import LATE_S, Ending, ungrouped
@@ -45,6 +45,7 @@ from jobrunner.store.store import Store, open_store
 
 Log = Callable[..., None]
 LAST_TRACES_S = 5.0
+SOCKET_MODES = {"owner": 0o600, "group": 0o660, "everybody": 0o666}
 
 
 class LiveService(Struct, frozen=True):
@@ -109,10 +110,8 @@ async def running(
     ):
         health = Health(store, facade.world)
         door = _door(config, store, facade, ports, log, health, meter)
-        at = config.server
-        places = at.host, at.port, at.admin_host, at.admin_port
         await door.arrivals.open()
-        async with open_sites(door, table_of(door), *places) as ((host, port), apart):
+        async with open_sites(door, table_of(door), _places(config)) as ((host, port), apart):
             url, admin_url = url_of(host, port), url_of(*apart) if apart else ""
             around.local_url = url_of(reached_at(host), port)
             around.base_url = config.server.public_url or around.local_url
@@ -251,6 +250,14 @@ def _seals(config: Config, registry: Registry, ports: Ports) -> Seals:
     return seals(file, config.notify.secrets_env, own, os.environ)
 
 
+def _places(config: Config) -> Any:
+    from jobrunner.http.frame.server import Places
+
+    at = config.server
+    mode = SOCKET_MODES[at.socket_for]
+    return Places(at.host, at.port, at.admin_host, at.admin_port, at.socket, mode)
+
+
 def _door(
     config: Config,
     store: Store,
@@ -266,6 +273,7 @@ def _door(
     async def faults() -> list[str]:
         return list(await store.check())
 
+    proxies = config.server.trusted_proxies
     settings = Settings(
         auth=config.auth.mode,
         max_body=config.server.max_body,
@@ -275,9 +283,8 @@ def _door(
         public_url=config.server.public_url,
         cors=config.server.cors,
         gzip=config.server.gzip,
-        trusted_proxies=tuple(
-            ip_network(text, strict=False) for text in config.server.trusted_proxies
-        ),
+        trusted_proxies=tuple(ip_network(text, strict=False) for text in proxies if text != SOCKET),
+        trusts_socket=SOCKET in proxies,
     )
     root = os.path.abspath(config.store.assets)
     limits = _limits(config, store, facade, ports)

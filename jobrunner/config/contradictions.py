@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from jobrunner.config.settings import ORIGIN, PUBLIC_URL, Config
+from jobrunner.config.settings import ORIGIN, PUBLIC_URL, SOCKET, Config
 
 
 def contradictions(config: Config) -> list[str]:
@@ -43,10 +43,10 @@ def _of_server(config: Config) -> Iterator[str]:
                 "usual one, without a path; no wildcard"
             )
     for network in config.server.trusted_proxies:
-        if not _is_network(network):
+        if network != SOCKET and not _is_network(network):
             yield (
                 f"server.trusted_proxies = {network!r}: must be an address or a network, like "
-                '"127.0.0.1" or "10.0.0.0/8"'
+                f'"127.0.0.1" or "10.0.0.0/8", or "{SOCKET}" for who speaks at server.socket'
             )
 
 

@@ -18,6 +18,7 @@ from jobrunner.config.environment import fold
 from jobrunner.core.declaration.happenings import NAMES, Happening
 
 ORIGIN = r"https?://[a-z0-9._-]+(:\d{1,5})?|https?://\[[0-9a-f:.]+\](:\d{1,5})?"
+SOCKET = "unix:"
 PUBLIC_URL = r"https?://[^\s/?#@]+(/[^\s?#]*)?"
 
 Size = Annotated[int, Meta(ge=1, le=2**53, description='a size: bytes, or text like "256KiB"')]
@@ -26,6 +27,10 @@ Duration = Annotated[
 ]
 Port = Annotated[int, Meta(ge=0, le=65535, description="a port, 0 to 65535; 0 takes a free one")]
 PerSecond = Annotated[float, Meta(ge=0, le=10**6, description="requests a second, a number from 0")]
+Path = Annotated[str, Meta(description="a path, or nothing")]
+SocketFor = Annotated[
+    Literal["owner", "group", "everybody"], Meta(description='"owner", "group" or "everybody"')
+]
 Listener = Annotated[str, Meta(description="a host to listen on, or nothing")]
 Count = Annotated[int, Meta(ge=1, description="a whole number from 1")]
 Amount = Annotated[int, Meta(ge=0, description="a whole number from 0")]
@@ -56,6 +61,8 @@ class ServerSection(Struct, frozen=True):
     admin_port: Port = 8081
     public_url: Address = ""
     trusted_proxies: Texts = ()
+    socket: Path = ""
+    socket_for: SocketFor = "group"
     cors: Texts = ()
     gzip: Space = 16 * 1024
 

@@ -13,7 +13,10 @@ from jobrunner.ports.network import (
     SystemConnector,
     SystemSignals,
     bound_send_buffer,
+    file_of,
     raise_open_files,
+    remove_socket,
+    socket_at,
 )
 from jobrunner.ports.seams import (
     Child,
@@ -62,8 +65,11 @@ __all__ = [
     "Watchdog",
     "bound_send_buffer",
     "digest",
+    "file_of",
     "lent_environment",
     "one_at_a_time",
     "raise_open_files",
+    "remove_socket",
+    "socket_at",
     "system_ports",
 ]

@@ -1,9 +1,12 @@
 """Connections, the limits that the system sets on them, and its signals."""
 
 import asyncio
+import errno
+import os
 import resource
 import signal
 import socket
+import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
 
 CONNECTIONS_MAX = 256
+KNOCK_S = 1.0
 
 
 class SystemConnector:
@@ -50,6 +54,52 @@ def bound_send_buffer(transport: asyncio.WriteTransport, size: int) -> None:
     connection = transport.get_extra_info("socket")
     if connection is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+
+
+def socket_at(path: str, mode: int) -> socket.socket:
+    """Make a Unix socket that whoever may open the file with this mode can speak to. One that a
+    dead process left is replaced. Nobody gets in before it has its mode: it does not listen yet.
+
+    Raises: OSError, EADDRINUSE for one that somebody answers at, EEXIST for what is no socket.
+    """
+    if os.path.lexists(path):
+        _remove_dead(path)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.bind(path)
+        os.chmod(path, mode)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def file_of(path: str) -> tuple[int, int] | None:
+    """Identify the file at this path, to tell it from another that comes there later."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def remove_socket(path: str, was: tuple[int, int] | None) -> None:
+    """Remove our socket, unless another one has taken its place."""
+    if was is not None and file_of(path) == was:
+        os.unlink(path)
+
+
+def _remove_dead(path: str) -> None:
+    if not stat.S_ISSOCK(os.lstat(path).st_mode):
+        raise FileExistsError(errno.EEXIST, "there is a file that is no socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
+        knocking.settimeout(KNOCK_S)
+        try:
+            knocking.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return
+    raise OSError(errno.EADDRINUSE, "somebody answers there")
 
 
 def raise_open_files(wanted: int) -> int:

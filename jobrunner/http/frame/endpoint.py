@@ -76,8 +76,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     be silent for ``upload_idle_s``, and must send ``upload_rate`` bytes a second beyond that.
     ``upload_expires_s`` is how long an upload may be resumed;
     ``write_timeout_s`` how long to take a piece of a stream. ``public_url`` is where others reach
-    us, and ``trusted_proxies`` are believed about whom they ask for. ``cors`` are the origins whose
-    pages may ask, and answers of ``gzip`` bytes and more are packed (0: none)."""
+    us, and ``trusted_proxies`` are believed about whom they ask for; with ``trusts_socket``, so is
+    who speaks at the Unix socket. ``cors`` are the origins whose pages may ask, and answers of
+    ``gzip`` bytes and more are packed (0: none)."""
 
     auth: Literal["tokens", "none"] = "tokens"
     max_body: int = 256 * 1024
@@ -92,6 +93,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     write_timeout_s: float = 10
     public_url: str = ""
     trusted_proxies: tuple[Network, ...] = ()
+    trusts_socket: bool = False
     cors: tuple[str, ...] = ()
     gzip: int = 0
 

@@ -18,6 +18,7 @@ from jobrunner.errors import Refused
 
 Network = IPv4Network | IPv6Network
 HOPS_MAX = 32
+SOCKET = "unix:"
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#\s]+)(?::(\d{0,5}))?")
 CLIENT = web.RequestKey("client", str)
 PORTS = {"http": "80", "https": "443"}
@@ -27,12 +28,17 @@ FORWARDED = re.compile(
 )
 
 
-def client_of(request: web.Request, trusted: tuple[Network, ...]) -> str:
+def client_of(
+    request: web.Request, trusted: tuple[Network, ...], trusts_socket: bool = False
+) -> str:
     """The address of the client. What a proxy that is trusted says of it counts, seen from our end:
-    the first one that no trusted proxy has. What anybody else says counts for nothing."""
-    remote = request.remote or ""
+    the first one that no trusted proxy has. What anybody else says counts for nothing.
+
+    At a Unix socket nobody has an address, and one whose connection is gone has none any more."""
+    remote = SOCKET if request.remote == "" else request.remote or ""
     here = _address(remote) if trusted else None
-    if here is None or not _within(here, trusted):
+    is_trusted = here is not None and _within(here, trusted)
+    if not (is_trusted or (trusts_socket and remote == SOCKET)):
         return remote
     said = ",".join(request.headers.getall("X-Forwarded-For", ())).rsplit(",", HOPS_MAX)
     for text in reversed(said):
@@ -42,7 +48,7 @@ def client_of(request: web.Request, trusted: tuple[Network, ...]) -> str:
         here = hop
         if not _within(here, trusted):
             break
-    return str(here)
+    return str(here or remote)
 
 
 def is_direct(headers: Mapping[str, str]) -> bool:

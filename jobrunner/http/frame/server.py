@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import msgspec
 from aiohttp import web
+from msgspec import Struct
 
 from jobrunner.actors.requester import ADDRESS, REQUEST
 from jobrunner.actors.tasks import Crew
@@ -23,7 +24,7 @@ from jobrunner.http.frame.origins import CLIENT, check_page, client_of, is_local
 from jobrunner.http.frame.packing import Packing
 from jobrunner.http.frame.problems import internal, invalid, problem, refusal_of
 from jobrunner.http.frame.refusals import Refusals
-from jobrunner.http.frame.sockets import FIXED, REQUEST_ID, SUBMISSIONS, open_site
+from jobrunner.http.frame.sockets import FIXED, REQUEST_ID, SUBMISSIONS, open_site, open_socket
 from jobrunner.http.frame.streaming import Stream, invite, is_gone, pour_events, say_nothing_yet
 from jobrunner.http.front.waiting import Front
 from jobrunner.ports import raise_open_files
@@ -40,6 +41,17 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 Table = Sequence[Endpoint]
 Served = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Signed = Callable[[web.Request, web.StreamResponse], Awaitable[None]]
+
+
+class Places(Struct, frozen=True):
+    """Where to listen; empty is not at all. ``socket`` is the path of a Unix socket."""
+
+    host: str
+    port: int
+    admin_host: str = ""
+    admin_port: int = 0
+    socket: str = ""
+    socket_mode: int = 0o660
 
 
 def make_app(door: HttpDoor, table: Table, *, operators: bool = True) -> web.Application:
@@ -63,7 +75,7 @@ def make_app(door: HttpDoor, table: Table, *, operators: bool = True) -> web.App
 
 @asynccontextmanager
 async def open_sites(
-    door: HttpDoor, table: Table, host: str, port: int, admin_host: str, admin_port: int
+    door: HttpDoor, table: Table, places: Places
 ) -> AsyncIterator[tuple[tuple[str, int], tuple[str, int] | None]]:
     """Listen, and watch how well that goes. With an ``admin_host`` the routes for operators are
     there and nowhere else.
@@ -76,13 +88,17 @@ async def open_sites(
         door.log("limits.lowered", level="warning", connections=door.limits.bounds.connections)
     async with _watched(door), AsyncExitStack() as stack:
         apart = None
-        if admin_host:
-            operators = make_app(door, table)
-            apart = await stack.enter_async_context(
-                open_site(operators, door, admin_host, admin_port, "server.admin_")
-            )
-        everybody = make_app(door, table, operators=not admin_host)
-        yield await stack.enter_async_context(open_site(everybody, door, host, port)), apart
+        if places.admin_host:
+            at = places.admin_host, places.admin_port, "server.admin_"
+            apart = await stack.enter_async_context(open_site(make_app(door, table), door, *at))
+        is_alone = not places.admin_host
+        if places.socket:
+            at_socket = make_app(door, table, operators=is_alone)
+            opened = open_socket(at_socket, door, places.socket, places.socket_mode)
+            await stack.enter_async_context(opened)
+        everybody = make_app(door, table, operators=is_alone)
+        site = open_site(everybody, door, places.host, places.port)
+        yield await stack.enter_async_context(site), apart
 
 
 @asynccontextmanager
@@ -116,13 +132,14 @@ def _signing(door: HttpDoor) -> Signed:
 def _frame(door: HttpDoor) -> Any:
     """Around every request, also those that match no route."""
     refusals, packing = Refusals(door), Packing(door.settings.gzip)
+    trust = door.settings.trusted_proxies, door.settings.trusts_socket
 
     @web.middleware
     async def framed(request: web.Request, handler: Served) -> web.StreamResponse:
         correlation_id = _correlation_id(request, door)
         request[REQUEST_ID] = correlation_id
         REQUEST.set(correlation_id)
-        request[CLIENT] = client_of(request, door.settings.trusted_proxies)
+        request[CLIENT] = client_of(request, *trust)
         ADDRESS.set(request[CLIENT])
         began = door.clock.monotonic()
         try:
@@ -325,4 +342,4 @@ def _response(reply: HttpReply) -> web.Response:
     return web.Response(status=reply.status, body=reply.body or None, headers=headers)
 
 
-__all__ = ["make_app", "open_site", "open_sites"]
+__all__ = ["Places", "make_app", "open_site", "open_sites"]

@@ -4,7 +4,7 @@ never became a request."""
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -13,6 +13,7 @@ from jobrunner.errors import Misconfigured, bug_told
 from jobrunner.http.frame.endpoint import HttpDoor, HttpReply
 from jobrunner.http.frame.problems import internal, invalid, phrase_of, problem
 from jobrunner.http.front.waiting import Desk, Front
+from jobrunner.ports import file_of, remove_socket, socket_at
 
 HEADERS_MAX = 128
 HEAD_MAX = 64 * 1024
@@ -40,15 +41,47 @@ async def open_site(
 
     Raises: Misconfigured
     """
+
+    async def listen(gate: Gate) -> asyncio.Server:
+        return await _listen(gate, host, port, what)
+
+    async with _serving(app, door, listen) as server:
+        address = server.sockets[0].getsockname()
+        yield str(address[0]), int(address[1])
+
+
+@contextlib.asynccontextmanager
+async def open_socket(
+    app: web.Application, door: HttpDoor, path: str, mode: int
+) -> AsyncIterator[None]:
+    """The same at a Unix socket, which is removed in the end.
+
+    Raises: Misconfigured
+    """
+
+    async def listen(gate: Gate) -> asyncio.Server:
+        return await _listen_at(gate, path, mode)
+
+    async with _serving(app, door, listen):
+        ours = file_of(path)
+        try:
+            yield
+        finally:
+            remove_socket(path, ours)
+
+
+@contextlib.asynccontextmanager
+async def _serving(
+    app: web.Application, door: HttpDoor, listen: "Callable[[Gate], Awaitable[asyncio.Server]]"
+) -> AsyncIterator[asyncio.Server]:
     runner = web.AppRunner(
         app, access_log=None, handler_cancellation=False, shutdown_timeout=door.settings.shutdown_s
     )
     await runner.setup()
     try:
         desk = Desk(door, app[SUBMISSIONS], FIXED)
-        async with await _listen(Gate(runner, door, desk), host, port, what) as server:
-            address = server.sockets[0].getsockname()
-            yield str(address[0]), int(address[1])
+        async with await listen(Gate(runner, door, desk)) as server:
+            yield server
             server.close()
             await runner.cleanup()
     finally:
@@ -173,3 +206,17 @@ async def _listen(gate: Gate, host: str, port: int, what: str) -> asyncio.Server
             f"{keys[0]} = {host!r} and {keys[1]} = {port} cannot be listened on ({reason}): "
             "choose another port, or stop the program that has this one"
         ) from error
+
+
+async def _listen_at(gate: Gate, path: str, mode: int) -> asyncio.Server:
+    """Raises: Misconfigured."""
+    try:
+        made = socket_at(path, mode)
+    except OSError as error:
+        raise Misconfigured(
+            f"server.socket = {path!r} cannot be listened on "
+            f"({str(error.strerror or error).lower()}): name a path in a folder where this user "
+            "may write, or stop the program that listens there"
+        ) from error
+    loop = asyncio.get_running_loop()
+    return await loop.create_unix_server(gate, sock=made, backlog=BACKLOG)
