@@ -8,10 +8,11 @@ STAMP := $(VENV)/.ready
 PLUGINS := $(sort $(dir $(wildcard plugins/*/pyproject.toml)))
 PROJECTS := pyproject.toml $(addsuffix pyproject.toml,$(PLUGINS))
 EDITABLE := $(foreach plugin,$(PLUGINS),-e ./$(plugin:/=))
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check demo bench overload prove clean
+.PHONY: help setup serve test check demo bench overload prove system clean
 
 help:
 	@echo "make serve   run the service (CONFIG=file, else config.toml)"
@@ -21,6 +22,7 @@ help:
 	@echo "make bench   measure this machine (WITH=options, as in WITH='--only W2')"
 	@echo "make overload  measure it under ever more clients (needs a C compiler)"
 	@echo "make prove   the long proofs"
+	@echo "make system  install what some tests need beyond Python (Debian: nginx, caddy, systemd)"
 	@echo "make setup   only what the others need"
 	@echo "make clean   remove what was made, not the data"
 
@@ -58,6 +60,9 @@ overload: $(STAMP)
 
 prove: $(STAMP)
 	$(PY) -m pytest -m long --override-ini faulthandler_timeout=0
+
+system:
+	$(SUDO) apt-get install --yes --no-install-recommends caddy nginx-light openssl systemd
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist .coverage demo-out

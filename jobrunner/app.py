@@ -37,7 +37,8 @@ from jobrunner.equipping import accompanied, reached_at, surroundings, url_of
 from jobrunner.errors import JobrunnerError, OutcomeUnknown
 from jobrunner.files.incoming import Arrivals
 from jobrunner.log import Log as Subscriber
-from jobrunner.ports import Clock, Ports, system_ports
+from jobrunner.minding import keep_telling, stopping
+from jobrunner.ports import Clock, Minder, Ports, system_ports
 from jobrunner.stages import Registry
 from jobrunner.stages.equipment import Surroundings
 from jobrunner.startup import first_token, introduce, keep_secrets, remember, settle
@@ -64,7 +65,7 @@ async def serve(config: Config, log: Subscriber) -> None:
     """Run until a signal says stop, then drain. Raises what made it impossible to start, or
     OutcomeUnknown when only a new start can tell what is on disk."""
     ports = system_ports()
-    ending = Ending(log, ports.children, ports.clock)
+    ending = Ending(log, ports.children, ports.clock, heard=partial(stopping, ports.minder))
     within_s = config.server.drain_seconds + LATE_S
     with ending.told():
         async with ungrouped(), ports.signals.stops() as stops, anyio.create_task_group() as group:
@@ -74,6 +75,7 @@ async def serve(config: Config, log: Subscriber) -> None:
                 try:
                     _greet(service)
                     settle()
+                    _say_ready(ports.minder, service, log)
                     await ending.over(service.facade.loss)
                     await service.store.farewell()
                 finally:
@@ -120,6 +122,7 @@ async def running(
                 crew.keep(partial(health.watch, log))
                 crew.keep(partial(health.look, log))
                 crew.keep(partial(door.arrivals.watch, log))
+                crew.start_soon(keep_telling, ports.minder, ports.clock, store)
                 log("service.ready", url=url, epoch=store.epoch)
                 try:
                     rooms = facade, store, definitions
@@ -345,6 +348,11 @@ def version() -> str:
         return importlib.metadata.version("jobrunner")
     except importlib.metadata.PackageNotFoundError:
         return "0"
+
+
+def _say_ready(minder: Minder, service: LiveService, log: Log) -> None:
+    if not minder.say(READY="1", STATUS=f"answers on {service.url}"):
+        log("minder.deaf", level="warning", detail="NOTIFY_SOCKET takes no words; is it systemd's?")
 
 
 def _greet(service: LiveService) -> None:

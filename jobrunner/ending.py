@@ -36,13 +36,22 @@ class Losing(Protocol):
 
 
 class Ending:
-    """``end`` ends the process at once, with so many bytes of last words."""
+    """``end`` ends the process at once, with so many bytes of last words; ``heard`` is told that it
+    is on its way out, and within how many seconds."""
 
-    def __init__(self, log: Log, children: Children, clock: Clock, end: End = end_process) -> None:
+    def __init__(
+        self,
+        log: Log,
+        children: Children,
+        clock: Clock,
+        end: End = end_process,
+        heard: Callable[[float], None] = lambda within_s: None,
+    ) -> None:
         self._log = log
         self._children = children
         self._clock = clock
         self._end = end
+        self._heard = heard
         self._reason = ""
         self.asked = anyio.Event()
 
@@ -52,6 +61,7 @@ class Ending:
             return
         self._reason = reason
         self._log("service.stopping", reason=reason, within_s=within_s)
+        self._heard(within_s)
         self._children.watchdog(within_s, self._overdue)
 
     async def listen(self, stops: AsyncIterator[signal.Signals], within_s: float) -> None:

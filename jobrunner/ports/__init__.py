@@ -1,14 +1,18 @@
-"""The seven seams through which this program touches the world, and their real forms.
+"""The eight seams through which this program touches the world, and their real forms.
 
 Clock · Ids (and jitter) · StoreThread (run this batch on the store's thread) · Files · Children
-(processes and threads) · Connector (HTTP going out) · Signals. Only ``app`` binds them. Nobody else
-imports time, random, uuid, secrets, threading, subprocess, socket or tempfile, so the same service
-runs on a simulated world, and no line of it ever asks which world that is.
+(processes and threads) · Connector (HTTP going out) · Signals · Minder (the program that started
+this one). Only ``app`` binds them. Nobody else imports time, random, uuid, secrets, threading,
+subprocess, socket or tempfile, so the same service runs on a simulated world, and no line of it
+ever asks which world that is.
 """
+
+import os
 
 from jobrunner.ports.children import SystemChild, SystemChildren, lent_environment, one_at_a_time
 from jobrunner.ports.clock import SystemClock, SystemIds
 from jobrunner.ports.disk import SystemFiles, digest
+from jobrunner.ports.minder import SystemMinder
 from jobrunner.ports.network import (
     SystemConnector,
     SystemSignals,
@@ -25,6 +29,7 @@ from jobrunner.ports.seams import (
     Connector,
     Files,
     Ids,
+    Minder,
     Ports,
     Signals,
     StoreThread,
@@ -42,6 +47,7 @@ def system_ports() -> Ports:
         SystemChildren(),
         SystemSignals(),
         connector=SystemConnector(),
+        minder=SystemMinder(os.environ),
     )
 
 
@@ -52,6 +58,7 @@ __all__ = [
     "Connector",
     "Files",
     "Ids",
+    "Minder",
     "Ports",
     "Signals",
     "StoreThread",
@@ -61,6 +68,7 @@ __all__ = [
     "SystemConnector",
     "SystemFiles",
     "SystemIds",
+    "SystemMinder",
     "SystemSignals",
     "Watchdog",
     "bound_send_buffer",

@@ -140,6 +140,19 @@ class Signals(Protocol):
         ...
 
 
+class Minder(Protocol):
+    """The program that started this one and minds it."""
+
+    @property
+    def every_s(self) -> float:
+        """How often it wants a sign of life; 0 is never."""
+        ...
+
+    def say(self, **words: str) -> bool:
+        """Tell it; say whether it took the words, or nobody is there to take them."""
+        ...
+
+
 class Ports(Struct, frozen=True):
     """The world of one service, real or simulated."""
 
@@ -151,3 +164,4 @@ class Ports(Struct, frozen=True):
     writer_hop: Any = None
     reader_hop: Any = None
     connector: Any = None
+    minder: Any = None

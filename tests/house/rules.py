@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ports": {"errors", "watchdog"},
     "log": {"errors", "ports"},
     "ending": {"errors", "log", "ports", "watchdog"},
+    "minding": {"errors", "ports"},
     "core": {"errors"},
     "check": {"core", "errors"},
     "drawing": {"core"},
@@ -42,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "equipping": {"config", "files", "outgoing", "ports", "stages"},
     "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
     | {"files", "outgoing"}
-    | {"ending", "equipping", "preflight", "startup", "telemetry"},
+    | {"ending", "equipping", "minding", "preflight", "startup", "telemetry"},
 }
 ALL_ROOMS = set(MAY_IMPORT) | {"app"}
 MAY_IMPORT |= {"bench": ALL_ROOMS, "testing": ALL_ROOMS | {"bench"}, "__main__": {"cli"}}

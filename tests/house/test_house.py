@@ -13,7 +13,16 @@ Rule = Callable[[PurePosixPath, str], list[str]]
 
 CODE = ("jobrunner/**/*.py", "plugins/**/*.py")
 TESTS = ("tests/**/*.py", "plugins/*/tests/**/*.py")
-PROSE = ("*.md", "*.toml", "Makefile", ".ci/*", "plugins/**/*.md", "plugins/**/*.toml")
+PROSE = (
+    "*.md",
+    "*.toml",
+    "Makefile",
+    ".ci/*",
+    "deploy/*",
+    "docs/*.md",
+    "plugins/**/*.md",
+    "plugins/**/*.toml",
+)
 FRONT = ("jobrunner/**/*.sql", "jobrunner/**/*.html", "jobrunner/**/*.js", "jobrunner/**/*.css")
 
 PURE_ROOMS = ("core", "check", "drawing", "providers")
