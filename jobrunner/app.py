@@ -34,7 +34,7 @@ from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.ending import LATE_S, Ending, ungrouped
 from jobrunner.equipping import accompanied, reached_at, surroundings, url_of
-from jobrunner.errors import JobrunnerError, OutcomeUnknown
+from jobrunner.errors import JobrunnerError, Misconfigured, OutcomeUnknown
 from jobrunner.files.incoming import Arrivals
 from jobrunner.log import Log as Subscriber
 from jobrunner.minding import keep_telling, stopping
@@ -119,9 +119,9 @@ async def running(
             around.base_url = config.server.public_url or around.local_url
             async with accompanied(config, definitions, around, ports.clock, log):
                 crew = Crew(ports.clock, log, facade.loss.give_up)
-                crew.keep(partial(health.watch, log))
-                crew.keep(partial(health.look, log))
-                crew.keep(partial(door.arrivals.watch, log))
+                for watch in (health.watch, health.look, door.arrivals.watch):
+                    crew.keep(partial(watch, log))
+                crew.keep(door.keyring.watch)
                 crew.start_soon(keep_telling, ports.minder, ports.clock, store)
                 log("service.ready", url=url, epoch=store.epoch)
                 try:
@@ -270,7 +270,6 @@ def _door(
     health: Callable[[], Awaitable[Mapping[str, str]]],
     meter: Any,
 ) -> Any:
-    from jobrunner.http.frame.auth import Keyring
     from jobrunner.http.frame.endpoint import HttpDoor, Settings
 
     async def faults() -> list[str]:
@@ -299,7 +298,7 @@ def _door(
         reader=store.reader,
         clock=ports.clock,
         ids=ports.ids,
-        keyring=Keyring(store.reader, ports.clock, config.auth.mode),
+        keyring=_keyring(config, store, facade, ports, log),
         settings=settings,
         limits=limits,
         meter=meter,
@@ -310,6 +309,23 @@ def _door(
         check_db=faults,
         version=version(),
     )
+
+
+def _keyring(config: Config, store: Store, facade: Facade, ports: Ports, log: Log) -> Any:
+    """Raises: Misconfigured, without the library that reads the tokens of others."""
+    from jobrunner.http.frame.auth import Keyring
+
+    oidc = config.auth.oidc
+    keyring = Keyring(store.reader, ports.clock, config.auth.mode)
+    if not oidc.issuer:
+        return keyring
+    if fault := preflight.oidc_fault(config):
+        raise Misconfigured(fault)
+    from jobrunner.oidc.trusting import fetching, trusting
+
+    fetch = fetching(oidc, facade.world.surroundings.outlets, ports.files, ports.children)
+    keyring.believe(trusting(oidc, fetch, ports.clock, log, keyring.forget))
+    return keyring
 
 
 def _limits(config: Config, store: Store, facade: Facade, ports: Ports) -> Any:

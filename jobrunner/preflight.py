@@ -2,6 +2,7 @@
 no plugin brings, folders that cannot be written. A start says the same, each at its own time; this
 tells all of it at once, before a start."""
 
+import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -20,6 +21,7 @@ def lacking(config: Config, registry: Registry, environ: Mapping[str, str]) -> l
         *folders(config),
         *_notifications(config, registry, environ),
         *_webhooks(config, registry, environ),
+        *filter(None, [oidc_fault(config)]),
     ]
 
 
@@ -53,6 +55,13 @@ def _unwritable(folder: str) -> str:
         return f"{place} is no folder"
     allowed = os.access(place, os.W_OK | os.X_OK)
     return "" if allowed else f"this user has no right to write in {place}"
+
+
+def oidc_fault(config: Config) -> str:
+    """Say what tokens of an issuer lack here; empty, if nothing or there are none."""
+    if not config.auth.oidc.issuer or importlib.util.find_spec("joserfc") is not None:
+        return ""
+    return "auth.oidc.issuer: needs joserfc to read its tokens: pip install 'jobrunner[oidc]'"
 
 
 def _notifications(config: Config, registry: Registry, environ: Mapping[str, str]) -> Iterator[str]:

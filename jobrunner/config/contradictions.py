@@ -4,13 +4,14 @@ import ipaddress
 import os
 import re
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 from jobrunner.config.settings import ORIGIN, PUBLIC_URL, SOCKET, Config
 
 
 def contradictions(config: Config) -> list[str]:
     """List every such fault, with the key, its value and what is allowed."""
-    found = (_of_downloads, _of_server, _of_telemetry, _of_auth, _of_store)
+    found = (_of_downloads, _of_server, _of_telemetry, _of_auth, _of_oidc, _of_store)
     return [fault for faults_of in found for fault in faults_of(config)]
 
 
@@ -66,6 +67,39 @@ def _of_auth(config: Config) -> Iterator[str]:
                 f"auth.mode = 'none': with server.{key} = {host!r} everybody would be an "
                 'admin; it is allowed on loopback only ("127.0.0.1")'
             )
+
+
+def _of_oidc(config: Config) -> Iterator[str]:
+    oidc = config.auth.oidc
+    if not oidc.issuer:
+        return
+    if not re.fullmatch(PUBLIC_URL, oidc.issuer) or not _is_safe(oidc.issuer):
+        yield (
+            f"auth.oidc.issuer = {oidc.issuer!r}: must be the issuer as its tokens name it, "
+            'like "https://id.example.com/realm", with https where it is not on this machine'
+        )
+    if oidc.keys.startswith("http") and not _is_safe(oidc.keys):
+        yield (
+            f"auth.oidc.keys = {oidc.keys!r}: must be an address with https, a path, or empty: "
+            "whoever can change the keys on their way can sign for anybody"
+        )
+    if not oidc.audience:
+        yield (
+            "auth.oidc.audience = '': must be what tokens for this service have as their audience; "
+            "without it a token for any other service of the issuer would do here"
+        )
+    if not oidc.roles:
+        yield (
+            "auth.oidc.roles = {}: must say which role here is what auth.oidc.role_claim says, "
+            'like { "job-admins" = "admin", "*" = "user" }; it says nothing for anybody'
+        )
+    if config.auth.mode == "none":
+        yield "auth.mode = 'none': asks nobody for a token; leave auth.oidc.issuer empty then"
+
+
+def _is_safe(url: str) -> bool:
+    place = urlsplit(url)
+    return place.scheme == "https" or is_loopback(place.hostname or "")
 
 
 def _of_store(config: Config) -> Iterator[str]:

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 
 from jobrunner.config.environment import fold
 from jobrunner.core.declaration.happenings import NAMES, Happening
+from jobrunner.core.declaration.states import TokenRole
 
 ORIGIN = r"https?://[a-z0-9._-]+(:\d{1,5})?|https?://\[[0-9a-f:.]+\](:\d{1,5})?"
 SOCKET = "unix:"
@@ -28,6 +29,8 @@ Duration = Annotated[
 Port = Annotated[int, Meta(ge=0, le=65535, description="a port, 0 to 65535; 0 takes a free one")]
 PerSecond = Annotated[float, Meta(ge=0, le=10**6, description="requests a second, a number from 0")]
 Path = Annotated[str, Meta(description="a path, or nothing")]
+Worded = Annotated[str, Meta(description="text, or nothing")]
+BearerRole = Annotated[TokenRole, Meta(description='"user", "workflow", "admin" or "reader"')]
 SocketFor = Annotated[
     Literal["owner", "group", "everybody"], Meta(description='"owner", "group" or "everybody"')
 ]
@@ -76,8 +79,23 @@ class StoreSection(Struct, frozen=True):
     min_free: Space = 256 * 1024**2
 
 
+class OidcSection(Struct, frozen=True):
+    """``keys``: where those of the issuer are, a URL or a path; empty: where the issuer says.
+    ``roles``: what ``role_claim`` may say, and which role that is here; "*" is everybody."""
+
+    issuer: Address = ""
+    audience: Worded = ""
+    keys: Path = ""
+    user_claim: Text = "sub"
+    role_claim: Text = "roles"
+    roles: dict[str, BearerRole] = {}
+    leeway: Duration = 60
+    refresh: Duration = 3600
+
+
 class AuthSection(Struct, frozen=True):
     mode: Mode = "tokens"
+    oidc: OidcSection = OidcSection()
 
 
 class LimitsSection(Struct, frozen=True):

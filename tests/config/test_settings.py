@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jobrunner.config.contradictions import is_loopback
 from jobrunner.config.reading import load
-from jobrunner.config.settings import Config, RetrySettings, WorkflowSettings
+from jobrunner.config.settings import Config, OidcSection, RetrySettings, WorkflowSettings
 from jobrunner.errors import Misconfigured
 
 SHIPPED = Path(__file__).resolve().parents[2] / "config.toml"
@@ -109,7 +109,7 @@ def test_all_faults_are_told_at_once_with_key_value_and_what_is_allowed() -> Non
 
 
 def test_a_key_nothing_resembles_is_answered_with_all_of_them() -> None:
-    assert faults("[auth]\nzzz = 1\n") == ("auth.zzz: no such key; known: mode",)
+    assert faults("[auth]\nzzz = 1\n") == ("auth.zzz: no such key; known: mode, oidc",)
 
 
 @pytest.mark.parametrize("section", list(get_type_hints(Config)))
@@ -139,6 +139,12 @@ KEYS: list[tuple[str, str, Any]] = [
     ("server.admin_host", '"127.0.0.1"', "127.0.0.1"),
     ("server.admin_port", "9", 9),
     ("auth.mode", '"none"', "none"),
+    ("auth.oidc.user_claim", '"email"', "email"),
+    ("auth.oidc.role_claim", '"a.b"', "a.b"),
+    ("auth.oidc.leeway", '"5s"', 5),
+    ("auth.oidc.refresh", '"10m"', 600),
+    ("auth.oidc.audience", '"jobs"', "jobs"),
+    ("auth.oidc.keys", '"/etc/keys.json"', "/etc/keys.json"),
     ("limits.active_jobs", "1", 1),
     ("limits.queued_jobs", "2", 2),
     ("limits.bulk_per_second", "50", 50),
@@ -210,7 +216,10 @@ def test_the_keys_above_are_all_keys() -> None:
     covered = {key.replace(".A", "") for key, _, _ in KEYS}
     for section, kind in get_type_hints(Config).items():
         for name in getattr(kind, "__struct_fields__", ()):
-            assert f"{section}.{name}" in covered
+            assert f"{section}.{name}" in covered | {"auth.oidc"}
+    together = {"issuer", "roles"}  # these are tried with what belongs to them
+    for name in set(OidcSection.__struct_fields__) - together:
+        assert f"auth.oidc.{name}" in covered
     for name in WorkflowSettings.__struct_fields__:
         assert any(key.startswith(f"workflows.w.{name}") for key in covered)
 
@@ -327,6 +336,41 @@ def test_where_the_service_is_reached_is_a_url(url: str) -> None:
     """P9: nobody is told to call back at what is none."""
     (fault,) = faults(f"server.public_url = {url!r}")
     assert fault.startswith(f"server.public_url = {url!r}: must be where others reach this")
+
+
+GOOD_OIDC = {
+    "issuer": "'https://id.example.com'",
+    "audience": "'jobs'",
+    "roles": "{ '*' = 'user' }",
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("issuer", "'http://id.example.com'"), ("issuer", "'id.example.com'"),
+        ("issuer", "'https://id.example.com?x=1'"), ("keys", "'http://id.example.com/keys'"),
+        ("audience", "''"), ("roles", "{}"), ("roles", "{ x = 'root' }"), ("leeway", "'soon'"),
+    ],
+)  # fmt: skip
+def test_whom_to_believe_is_said_in_full(key: str, value: str) -> None:
+    """Without an audience a token for any other service would do, without roles nobody's."""
+    lines = [f"auth.oidc.{name} = {said}" for name, said in (GOOD_OIDC | {key: value}).items()]
+    (fault,) = faults("\n".join(lines))
+    assert fault.startswith(f"auth.oidc.{key}")
+
+
+@pytest.mark.parametrize("issuer", ["https://id.example.com/a", "http://127.0.0.1:9000"])
+def test_an_issuer_elsewhere_has_https(issuer: str) -> None:
+    lines = [f"auth.oidc.{key} = {said}" for key, said in GOOD_OIDC.items()][1:]
+    config = load(written("\n".join([f"auth.oidc.issuer = {issuer!r}", *lines])), {})
+    assert config.auth.oidc.roles == {"*": "user"}
+
+
+def test_whoever_asks_nobody_believes_nobody() -> None:
+    lines = [f"auth.oidc.{key} = {said}" for key, said in GOOD_OIDC.items()]
+    (fault,) = faults("\n".join(["auth.mode = 'none'", *lines]))
+    assert "auth.oidc.issuer" in fault
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from jobrunner import cli
-from jobrunner.config.settings import Config, WorkflowSettings
+from jobrunner.config.settings import Config, OidcSection, WorkflowSettings
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http.frame.endpoint import ADMINS, ANYBODY, OWNERS, WORKERS
@@ -96,12 +96,17 @@ def test_every_error_code_with_its_status() -> None:
     assert rows == codes
 
 
+FIELDS_OF_OIDC = OidcSection.__struct_fields__
+
+
 def keys() -> Iterator[str]:
     for section, kind in get_type_hints(Config).items():
         if section == "resources":
             yield "resources.NAME"
         elif section == "webhooks":
             yield "webhooks.NAME.secrets_env"
+        elif section == "auth":
+            yield from ("auth.mode", *(f"auth.oidc.{name}" for name in FIELDS_OF_OIDC))
         elif section != "workflows":
             yield from (f"{section}.{name}" for name in kind.__struct_fields__)
     inner = {"stages": ".STATE", "retry": ".STATE", "deadline": ".STATE", "limit": ".STATE"}

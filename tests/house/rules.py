@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "log": {"errors", "ports"},
     "ending": {"errors", "log", "ports", "watchdog"},
     "minding": {"errors", "ports"},
+    "oidc": {"config", "core", "errors", "outgoing", "ports"},
     "core": {"errors"},
     "check": {"core", "errors"},
     "drawing": {"core"},
@@ -43,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "equipping": {"config", "files", "outgoing", "ports", "stages"},
     "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
     | {"files", "outgoing"}
-    | {"ending", "equipping", "minding", "preflight", "startup", "telemetry"},
+    | {"ending", "equipping", "minding", "oidc", "preflight", "startup", "telemetry"},
 }
 ALL_ROOMS = set(MAY_IMPORT) | {"app"}
 MAY_IMPORT |= {"bench": ALL_ROOMS, "testing": ALL_ROOMS | {"bench"}, "__main__": {"cli"}}
@@ -61,7 +62,7 @@ ROOMS = (
         "outgoing",
         "stages",
     ),
-    *("actors", "http", "bench", "testing", "cli"),
+    *("actors", "http", "oidc", "bench", "testing", "cli"),
 )
 
 PURE = {

@@ -19,6 +19,7 @@ from jobrunner.config.settings import (
     AuthSection,
     Config,
     LimitsSection,
+    OidcSection,
     ServerSection,
     StoreSection,
     WorkflowSettings,
@@ -202,6 +203,7 @@ async def opened(
     faults: int = 0,
     fresh: bool = False,
     ports: Ports | None = None,
+    oidc: OidcSection | None = None,
     **sections: Any,
 ) -> AsyncIterator[House]:
     """``ports`` stand in the place of the system's, ``sections`` are more of the settings.
@@ -210,7 +212,7 @@ async def opened(
     config = Config(
         server=server or ServerSection(port=0, drain_seconds=1),
         store=StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
-        auth=AuthSection(mode=mode),
+        auth=AuthSection(mode=mode, oidc=oidc or OidcSection()),
         limits=limits
         or LimitsSection(lag=0),  # a machine that is busy elsewhere turns no test away
         **sections,

@@ -1,10 +1,13 @@
 """Bearer tokens. Only the SHA-256 of a token is ever looked for, kept or compared.
 
+Tokens of the operator's issuer are read by what ``app`` hands in, and remembered in the same way.
 What was found is remembered for a while, in a small table that is emptied whenever a token is made
 or revoked: a revoked token is refused by the very next request.
 """
 
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
+
+import anyio
 
 from jobrunner.core.declaration.states import TokenRole
 from jobrunner.core.job import Actor
@@ -15,6 +18,19 @@ from jobrunner.ports import Clock, digest
 LOCAL = Actor("local", "admin")
 REMEMBERED_MAX = 4096
 TOKEN_MAX = 512
+ISSUED_MAX = 8192
+
+
+class Issued(Protocol):
+    """Tokens that others made for us."""
+
+    async def read(self, token: bytes) -> tuple[Actor, int]:
+        """Say who it is, and until when.
+
+        Raises: Refused UNAUTHORIZED, OVERLOADED."""
+
+    async def watch(self) -> None:
+        """See to what they are verified with, for good."""
 
 
 class Keyring:
@@ -24,6 +40,7 @@ class Keyring:
         self._reader = reader
         self._clock = clock
         self._mode = mode
+        self._issued: Issued | None = None
         self._known: dict[bytes, tuple[Actor, int | None]] = {}
         self._generation = 0
 
@@ -35,20 +52,33 @@ class Keyring:
         """With what tells this token from others. Raises: Refused UNAUTHORIZED."""
         if self._mode == "none":
             return LOCAL, b""
-        key = digest(_token_in(authorization))
-        actor, expires_at = self._known.get(key) or await self._look_up(key)
+        token = _token_in(authorization, TOKEN_MAX if self._issued is None else ISSUED_MAX)
+        key = digest(token)
+        actor, expires_at = self._known.get(key) or await self._look_up(key, token)
         if expires_at is not None and expires_at <= self._clock.now():
             raise _unauthorized("the token has expired; ask an admin for a new one")
-        return actor, key
+        return actor, digest(actor.token.encode()) if _is_issued(token) else key
+
+    def believe(self, issued: Issued) -> None:
+        """Take tokens that are not ours, too."""
+        self._issued = issued
+
+    async def watch(self) -> None:
+        """See to what tokens of others are verified with, for good."""
+        await (self._issued.watch() if self._issued is not None else anyio.sleep_forever())
 
     def forget(self) -> None:
         """Tokens have changed: believe nothing that was read before now, nor what is being read."""
         self._generation += 1
         self._known.clear()
 
-    async def _look_up(self, key: bytes) -> tuple[Actor, int | None]:
+    async def _look_up(self, key: bytes, token: bytes) -> tuple[Actor, int | None]:
         generation = self._generation
-        found = _accepted(await self._reader.token(key))
+        found: tuple[Actor, int | None]
+        if self._issued is not None and _is_issued(token):
+            found = await self._issued.read(token)
+        else:
+            found = _accepted(await self._reader.token(key))
         if generation == self._generation:
             if len(self._known) >= REMEMBERED_MAX:
                 self._known.clear()
@@ -56,10 +86,15 @@ class Keyring:
         return found
 
 
-def _token_in(authorization: str | None) -> bytes:
+def _is_issued(token: bytes) -> bool:
+    """Three parts, of which the first begins like JSON in Base64; none of ours has a dot."""
+    return token.startswith(b"eyJ") and token.count(b".") == 2
+
+
+def _token_in(authorization: str | None, length_max: int) -> bytes:
     scheme, _, text = (authorization or "").partition(" ")
     token = text.strip().encode("utf-8", "surrogateescape") if scheme.lower() == "bearer" else b""
-    if not token or len(token) > TOKEN_MAX:
+    if not token or len(token) > length_max:
         raise _unauthorized("send the header Authorization: Bearer TOKEN")
     return token
 
