@@ -60,8 +60,8 @@ class Bearers:
         with _refusing():
             read = jwt.decode(token, key, [header["alg"]], registry=self._registry)
             self._check(read.claims)
-        until_s = read.claims["exp"] + self._trust.leeway_s
-        return self._actor(read.claims), int(until_s * 1000)
+            until = int((read.claims["exp"] + self._trust.leeway_s) * 1000)
+        return self._actor(read.claims), until
 
     async def _key(self, header: Mapping[str, Any]) -> Key:
         """Raises: Refused."""
