@@ -41,7 +41,7 @@ async def heard(house: House, path: str, accepts: str | None = "gzip", method: s
 
 
 def is_packed(said: Said) -> bool:
-    return said.headers.get("Content-Encoding") == "gzip"
+    return bool(said.headers.get("Content-Encoding") == "gzip")
 
 
 async def test_a_large_answer_is_packed(house: House) -> None:
