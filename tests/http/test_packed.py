@@ -11,6 +11,7 @@ import anyio
 import pytest
 from aiohttp import compression_utils, http_parser
 
+from jobrunner.config.settings import ServerSection
 from tests.http.serving import House, definitions, opened
 from tests.http.uploading import files, parts
 
@@ -26,7 +27,9 @@ TUS = {"Tus-Resumable": "1.0.0", "Content-Type": "application/offset+octet-strea
 
 @pytest.fixture
 async def house(tmp_path: Path, anyio_backend: str) -> AsyncIterator[House]:
-    async with opened(tmp_path, registry=definitions(names=("howera",))) as house:
+    """What it answers is not packed either: the client here would unpack it."""
+    server = ServerSection(port=0, drain_seconds=1, gzip=0)
+    async with opened(tmp_path, server=server, registry=definitions(names=("howera",))) as house:
         yield house
 
 

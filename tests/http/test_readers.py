@@ -60,7 +60,11 @@ async def readers(house: House) -> list[Caller]:
 async def fill(house: House) -> dict[str, str]:
     """Names for the blanks of every path, of things that are there."""
     job = await house.ada.submit("howera", labels={"kept": "yes"})
-    event: dict[str, Any] = {"event_id": "e1", "status": "UPLOADED", "occurred_at": "2026-01-01T00:00:00Z"}
+    event: dict[str, Any] = {
+        "event_id": "e1",
+        "status": "UPLOADED",
+        "occurred_at": "2026-01-01T00:00:00Z",
+    }
     event |= {"artifact_updates": {"video_uri": "file:v"}}
     event |= {"assets": [{"asset_type": "video", "url": "https://films.invalid/v"}]}
     path = f"/internal/jobs/{job['id']}/status"

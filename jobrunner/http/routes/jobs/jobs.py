@@ -83,8 +83,6 @@ class History(View, frozen=True, kw_only=True):
 async def get_job(call: HttpCall) -> HttpReply:
     """Show a job, now or as soon as it has changed or ended."""
     query: JobQuery = call.query
-    if query.until and query.progress:
-        raise _bad_query("until", "until=ended waits for no progress; send one of them")
     job = await visible_job(call)
     seen = seen_before(call)
     if query.until:
