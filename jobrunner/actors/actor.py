@@ -129,7 +129,8 @@ class JobActor:
         job = await self._world.reader.job(self.job_id)
         if job is None:
             raise unknown(self.job_id)
-        self.keep(job)
+        if not job.unreadable:
+            self.keep(job)
         return job
 
     async def _unreadable(self, job: Snapshot, message: Message) -> Refused:

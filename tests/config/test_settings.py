@@ -148,7 +148,7 @@ KEYS: list[tuple[str, str, Any]] = [
     ("limits.active_jobs", "1", 1),
     ("limits.queued_jobs", "2", 2),
     ("limits.bulk_per_second", "50", 50),
-    ("limits.kept_jobs", "1MiB", 1024**2),
+    ("limits.kept_jobs", '"1MiB"', 1024**2),
     ("limits.per_user_active", "3", 3),
     ("limits.requests_per_second", "2.5", 2.5),
     ("limits.anonymous_per_second", "0", 0),
