@@ -41,6 +41,10 @@ class Writer(Protocol):
 
     async def commit(self, unit: Unit, then: Follow | None = None) -> Committed | Clash: ...
 
+    def waiting(self) -> int:
+        """How many writes wait for their turn."""
+        ...
+
 
 def ours(outcome: T) -> T:
     """Return the store's verdict while the file is this process's.

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct
 
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
+from jobrunner.core.features.retention import Expire, FileIdle, FilesUsed, Prune
 from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Paused, Snapshot
 
 
@@ -245,9 +246,9 @@ class Unreadable(Struct, frozen=True, tag=True):
 
 
 class Cleared(Struct, frozen=True, tag=True):
-    """The files of a deleted job, or of a deleted asset, are off the disk."""
+    """The files of deleted jobs, or of a deleted asset, are off the disk."""
 
-    folder: str
+    folders: tuple[str, ...]
 
 
 class Halt(Struct, frozen=True, tag=True):
@@ -370,6 +371,10 @@ Unit = (
     | BulkTurned
     | Ticked
     | Bind
+    | Prune
+    | Expire
+    | FilesUsed
+    | FileIdle
 )
 
 

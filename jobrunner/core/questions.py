@@ -11,6 +11,7 @@ from msgspec import Struct
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
 from jobrunner.core.features.notifications import OutboxReader
+from jobrunner.core.features.retention import RetentionReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
 from jobrunner.core.messages import Known, WebhookFacts
@@ -219,7 +220,7 @@ class Gauges(Struct, frozen=True):
     wal_bytes: int
 
 
-class Reader(OutboxReader, Protocol):
+class Reader(OutboxReader, RetentionReader, Protocol):
     """Everything that may be asked."""
 
     async def job(self, job_id: str) -> Snapshot | None: ...

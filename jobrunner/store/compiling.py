@@ -40,6 +40,7 @@ from jobrunner.core.decision import (
 )
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
+from jobrunner.core.features.retention import Expire, FileIdle, FilesUsed, Prune
 from jobrunner.core.job import Asset, Attempt, Snapshot
 from jobrunner.store import statements as sql
 from jobrunner.store.features import notifications
@@ -47,8 +48,9 @@ from jobrunner.store.features.audit import audit_row, with_address
 from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows, tick_row
 from jobrunner.store.features.pauses import pause_rows
+from jobrunner.store.features.retention import forgotten, retention_rows
 from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
-from jobrunner.store.rows import fixed_of, moving_of, payload_row, place_of, text
+from jobrunner.store.rows import fixed_of, moving_of, payload_row, place_of, stands, text
 from jobrunner.store.statements import Row
 
 Scope = tuple[str, str]
@@ -169,16 +171,12 @@ def _job(decision: Decision, job: Snapshot) -> Row:
 
 
 def _tallied(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
-    was, now = before and _stands(before), _stands(after)
+    was, now = before and stands(before), stands(after)
     if was == now:
         return
     yield sql.TALLY.row(workflow=after.workflow, status=now[0], jobs=1, in_line=int(now[1]))
     if was:
         yield sql.TALLY.row(workflow=after.workflow, status=was[0], jobs=-1, in_line=-int(was[1]))
-
-
-def _stands(job: Snapshot) -> tuple[str, bool]:
-    return job.status, job.line_at is not None and job.stuck is None and job.paused is None
 
 
 def _keys(decision: Decision, job: Snapshot) -> Iterator[Row]:
@@ -277,9 +275,8 @@ def _dead_letter(letter: DeadLetter, job: Snapshot) -> Row:
     )  # fmt: skip
 
 
-def _said(event: str, unit: Grant | NewToken | RevokeToken | Forget, **fields: Any) -> Row:
-    job_id = unit.job.id if isinstance(unit, Forget) else None
-    return audit_row(AuditRecord(event, unit.actor, fields), unit.at, job_id)
+def _said(event: str, unit: Grant | NewToken | RevokeToken, **fields: Any) -> Row:
+    return audit_row(AuditRecord(event, unit.actor, fields), unit.at)
 
 
 def _granted(grant: Grant, initial_credits: int) -> Iterator[Row]:
@@ -310,21 +307,6 @@ def _token(token: NewToken) -> Iterator[Row]:
     more = {"replaces": list(token.replaces)} if token.replaces else {}
     more |= {"workflows": list(token.workflows)} if token.workflows else {}
     yield _said(event, token, id=token.id, name=token.name, role=token.role, **more)
-
-
-def _forgotten(forget: Forget) -> Iterator[Row]:
-    """Whatever hangs on the job goes with it by cascade; its keys lead to the tombstone from now
-    on, because they name the job by its public id."""
-    job = forget.job
-    if forget.tick is not None:
-        yield tick_row(forget.tick)
-    yield sql.TOMBSTONE.row(job=job.row, version=job.version, at=forget.at)
-    yield sql.EVENTS_KEPT.row(job=job.row)
-    yield sql.JOB_GONE.row(job=job.row)
-    yield from (sql.CLEARING.row(folder=folder, at=forget.at) for folder in forget.folders)
-    status, in_line = _stands(job)
-    yield sql.TALLY.row(workflow=job.workflow, status=status, jobs=-1, in_line=-int(in_line))
-    yield _said("job.deleted", forget, status=job.status)
 
 
 def _remembered(unit: Remember) -> Iterator[Row]:
@@ -367,6 +349,10 @@ def _paused(unit: Halt | Unhalt) -> Work:
     return Work(list(pause_rows(unit)), alone=True)
 
 
+def _outdated(unit: Prune | Expire | FilesUsed | FileIdle) -> Work:
+    return Work(list(retention_rows(unit)), alone=True)
+
+
 def _of_bulk(unit: NewBulk | MoreItems | BulkTurned | Ticked) -> Work:
     return Work(list(bulk_rows(unit)), alone=not isinstance(unit, Ticked))
 
@@ -375,11 +361,11 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     NewToken: lambda unit: Work(list(_token(unit)), alone=True),
     RevokeToken: _revoked,
     Note: lambda unit: Work([audit_row(unit.record, unit.at, unit.job_id)]),
-    Forget: lambda unit: Work(list(_forgotten(unit)), alone=True, touched=(unit.job.id,)),
+    Forget: lambda unit: Work(list(forgotten(unit)), alone=True, touched=(unit.job.id,)),
     Shelve: lambda unit: Work([_asset(unit.asset, None, unit.user_id)]),
     Unshelve: _unshelved,
     Unreadable: _unreadable,
-    Cleared: lambda unit: Work([sql.CLEARED.row(folder=unit.folder)]),
+    Cleared: lambda unit: Work([sql.CLEARED.row(folder=folder) for folder in unit.folders]),
     StoreWebhook: lambda unit: Work(list(stored_rows(unit)), touched=(unit.webhook.name,)),
     ForgetWebhooks: lambda unit: Work(list(forgotten_rows(unit)), alone=True),
     LogLines: _lines,
@@ -387,5 +373,6 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     Bind: lambda unit: Work(list(binding_rows(unit)), alone=True),
     **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),
     **dict.fromkeys((Halt, Unhalt), _paused),
+    **dict.fromkeys((Prune, Expire, FilesUsed, FileIdle), _outdated),
     **dict.fromkeys((NewBulk, MoreItems, BulkTurned, Ticked), _of_bulk),
 }

@@ -17,7 +17,7 @@ from jobrunner.store import jobs as answers
 from jobrunner.store import listing
 from jobrunner.store.features import bindings as bound
 from jobrunner.store.features import bulk as bulks
-from jobrunner.store.features import health, notifications, streams, webhooks
+from jobrunner.store.features import health, notifications, retention, streams, webhooks
 from jobrunner.store.features import pauses as paused
 from jobrunner.store.features import tokens as bearers
 from jobrunner.store.rounds import Rounds
@@ -163,6 +163,14 @@ class StoreReader:
     ids_of = asks(listing.matching)
     counts = asks(answers.counts)
     gauges = asks(gauging.gauges)
+    ended_counts = asks(retention.ended_counts)
+    due_lots = asks(retention.due_lots)
+    counted = asks(retention.counted)
+    ripe_jobs = asks(retention.ripe_jobs)
+    overdue = asks(retention.overdue)
+    idle_files = asks(retention.idle_files)
+    idle_count = asks(retention.idle_count)
+    naming = asks(retention.naming)
     due_deliveries = asks(notifications.due_deliveries)
     next_delivery = asks(notifications.next_delivery)
     deliveries = asks(notifications.deliveries)

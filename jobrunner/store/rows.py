@@ -77,6 +77,11 @@ def moving_of(job: Snapshot) -> tuple[Any, ...]:
     return (*_moving(job), text(Rest(*_rest_values(job))))
 
 
+def stands(job: Snapshot) -> tuple[str, bool]:
+    """Its status, and whether it is called when its turn in line has come: so jobs are counted."""
+    return job.status, job.line_at is not None and job.stuck is None and job.paused is None
+
+
 def claim_at(job: Snapshot) -> int | None:
     """From when an outside worker may take this job; None while it may not."""
     if job.line_at is not None or job.stuck is not None or job.paused is not None:

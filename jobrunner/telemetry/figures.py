@@ -42,6 +42,7 @@ GAUGES = (
     ("endpoints_failing", "Notification endpoints whose last try failed", "endpoints_failing"),
     ("endpoints_disabled", "Notification endpoints nothing is sent to", "endpoints_disabled"),
     ("store_file_bytes", "Size of the database file", "file_bytes"),
+    ("store_unused_bytes", "Room in the file that nothing uses", "unused_bytes"),
     ("store_wal_bytes", "Size of its write-ahead log", "wal_bytes"),
     ("disk_free_bytes", "Room left on the disk of the database", "free_bytes"),
     ("threads_stray", "Threads that go on though their stage is over", "threads_stray"),
@@ -62,6 +63,7 @@ class Figures(Meter):
         text = "Until an answer was whole"
         self._request_s = Spread("http_request_seconds", text, REQUESTS, at_route)
         self._refusals = Tally("http_refusals", "Refusals by their code", ("code",))
+        self._pruned = Tally("pruned", "What was old enough to go", ("what",))
         self._webhooks = Tally("webhooks", "Webhooks that came", ("source", "verdict"))
         self._units = Spread("commit_units", "Units in one commit", UNITS)
         self._batch_s = Spread("commit_seconds", "A whole batch, on its thread", SOON)
@@ -108,6 +110,9 @@ class Figures(Meter):
 
     def refused(self, code: str) -> None:
         self._refusals.add(code)
+
+    def pruned(self, what: str, count: int) -> None:
+        self._pruned.add(what, times=count)
 
     def heard(self, source: str, verdict: str) -> None:
         self._webhooks.add(source, verdict)

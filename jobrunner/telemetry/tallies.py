@@ -17,8 +17,8 @@ class Tally:
         self._about = f"jobrunner_{name}", text, names
         self._counts: dict[Labels, int] = {}
 
-    def add(self, *labels: str) -> None:
-        self._counts[labels] = self._counts.get(labels, 0) + 1
+    def add(self, *labels: str, times: int = 1) -> None:
+        self._counts[labels] = self._counts.get(labels, 0) + times
 
     def family(self) -> Metric:
         name, text, names = self._about

@@ -28,8 +28,8 @@ async def test_a_task_of_the_engine_begins_without_request_and_address() -> None
     crew.start_soon(look)
     await crew.gone()
     assert seen == [("", "")]
-    assert asked(Cleared("a")) == Addressed(Cleared("a"), "198.51.100.7")
+    assert asked(Cleared(("a",))) == Addressed(Cleared(("a",)), "198.51.100.7")
 
 
 def test_what_nobody_asked_for_is_written_as_it_is() -> None:
-    assert asked(Cleared("a")) == Cleared("a")
+    assert asked(Cleared(("a",))) == Cleared(("a",))

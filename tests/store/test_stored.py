@@ -13,6 +13,7 @@ from tests.store.factory import opened, raw
 
 pytestmark = pytest.mark.anyio
 STORED = sorted((Path(__file__).parent / "stored").glob("schema-*.db.gz"))
+WITHOUT_TIMES = STORED[:2]  # schema 3 gave files the times that they had not
 
 
 def unpacked(stored: Path, folder: Path) -> Path:
@@ -60,7 +61,7 @@ async def test_it_becomes_what_a_new_file_is(stored: Path, tmp_path: Path) -> No
     assert shape(tmp_path) == shape(tmp_path / "new")
 
 
-@pytest.mark.parametrize("stored", STORED[:2], ids=lambda path: path.name)
+@pytest.mark.parametrize("stored", WITHOUT_TIMES, ids=lambda path: path.name)
 async def test_files_without_a_time_get_that_of_their_id(stored: Path, tmp_path: Path) -> None:
     """Files that stages had made were kept as of 1970, until the third schema."""
     unpacked(stored, tmp_path)

@@ -23,11 +23,17 @@ async def clear_scratch(world: World) -> None:
 
 
 async def folders_of(world: World, job: Snapshot) -> tuple[str, ...]:
-    """List the folders of this job, by its declaration and by its rows. A row may
+    """List the folders of this job, by its declaration and by its rows."""
+    rows = await world.reader.assets(job.id)
+    return folders_beside(world, job, tuple(row.asset.storage_path for row in rows))
+
+
+def folders_beside(world: World, job: Snapshot, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """List the folders of this job, by its declaration and by the paths in its rows. A row may
     say anything, but only a folder that has the job's id for its name is the job's."""
     found = {folder_of(world, job)}
-    for row in await world.reader.assets(job.id):
-        above, _, _ = row.asset.storage_path.rpartition("/")
+    for path in paths:
+        above, _, _ = path.rpartition("/")
         if above.rpartition("/")[2] == job.id and "/" in above:
             found.add(above)
     return tuple(sorted(found))
@@ -45,8 +51,7 @@ async def clear(world: World, folders: tuple[str, ...]) -> None:
     try:
         if world.assets:
             await world.children.in_thread(partial(cleared, world.assets, folders))
-        for folder in folders:
-            await world.commit(Cleared(folder))
+        await world.commit(Cleared(folders))
     except (OSError, StorageError) as fault:
         world.say("assets.not_cleared", level="error", folders=list(folders), detail=str(fault))
 

@@ -53,6 +53,10 @@ class Meter:
     def heard(self, source: str, verdict: str) -> None:
         """A webhook for a known source; ``verdict`` is one of a few words."""
 
+    def pruned(self, what: str, count: int) -> None:
+        """So many of a kind were old enough to go: ``jobs``, ``files``, ``keys``, ``audit``,
+        ``dead_letters``."""
+
 
 class Readings(Struct, frozen=True, kw_only=True):
     """The state of things in the moment somebody asks. Jobs are counted by workflow and status."""
@@ -76,6 +80,7 @@ class Readings(Struct, frozen=True, kw_only=True):
     endpoints_failing: int = 0
     endpoints_disabled: int = 0
     file_bytes: int = 0
+    unused_bytes: int = 0
     wal_bytes: int = 0
     free_bytes: int = 0
     threads_stray: int = 0

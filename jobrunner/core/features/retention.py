@@ -1,0 +1,208 @@
+"""How long what is over is kept, and what goes then.
+
+A job goes when it has ended and nobody changed it for as long as its status is kept, or when more
+jobs of its workflow have ended since than are kept. With it goes all that hangs on it; its
+tombstone stays, and answers for its keys, until its own time is over. Which jobs that are is a
+question to the store; that they go is a unit, refused when one of them has changed meanwhile.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from jobrunner.core.job import Snapshot
+
+# The quota of a day counts deleted jobs by their tombstones.
+TOMBSTONE_MIN_S = 86_400.0
+
+Records = Literal["keys", "audit", "dead_letters"]
+
+
+class WorkflowRetention(Struct, frozen=True):
+    """``ages`` in seconds by status (0: for good); of all others the youngest so many (None: any
+    number)."""
+
+    ages: Mapping[str, float] = {}
+    most: int | None = None
+
+
+class RetentionTerms(Struct, frozen=True, kw_only=True):
+    """In seconds, 0 is for good. ``ended_s`` of jobs whose status has no age of its own; ``keys_s``
+    of what tells a repeat from a first time; ``files_s`` of files that no job names."""
+
+    ended_s: float = 0
+    keys_s: float = 30 * 86_400.0
+    files_s: float = 0
+    audit_s: float = 0
+    dead_letters_s: float = 0
+    workflows: Mapping[str, WorkflowRetention] = {}
+
+    def age_s(self, workflow: str, status: str) -> float:
+        """How long an ended job is kept in this status; 0 is for good."""
+        own = self.workflows.get(workflow) or WorkflowRetention()
+        return own.ages.get(status, self.ended_s)
+
+    def most(self, workflow: str) -> int | None:
+        """How many ended jobs of a workflow are kept; None is any number."""
+        return (self.workflows.get(workflow) or WorkflowRetention()).most
+
+    def spares(self, workflow: str, status: str) -> bool:
+        """Whether jobs in this status are kept for good by name, and count for no number."""
+        own = self.workflows.get(workflow) or WorkflowRetention()
+        return own.ages.get(status) == 0
+
+    def records(self, now: int) -> dict[Records, int]:
+        """The moments before which records are forgotten; without those that are kept for good."""
+        kept_s: dict[Records, float] = {
+            "keys": max(self.keys_s, TOMBSTONE_MIN_S) if self.keys_s else 0,
+            "audit": self.audit_s,
+            "dead_letters": self.dead_letters_s,
+        }
+        return {of: before(now, kept) for of, kept in kept_s.items() if kept}
+
+
+def before(now: int, kept_s: float) -> int:
+    return now - int(kept_s * 1000)
+
+
+class Lot(Struct, frozen=True):
+    """Ended jobs of one status whose last change was before ``until``, or then and up to ``row``:
+    they are too old (``aged``), or too many."""
+
+    workflow: str
+    status: str
+    until: int
+    row: int
+    aged: bool = True
+
+
+class StepLimits(Struct, frozen=True):
+    """So much in one transaction, or one job, whatever hangs on it."""
+
+    jobs: int = 64
+    rows: int = 1_000
+    bytes: int = 1024**2
+
+
+class RipeJob(Struct, frozen=True):
+    """A job that is due. ``paths`` are where its files lie."""
+
+    job: Snapshot
+    rows: int
+    bytes: int
+    paths: tuple[str, ...] = ()
+
+
+class RipePage(Struct, frozen=True):
+    """``after`` is where to go on, as (moment, row); None at the end of the lot. ``held`` are due
+    and stay for now: they have notifications to be sent."""
+
+    jobs: tuple[RipeJob, ...]
+    after: tuple[int, int] | None
+    held: int = 0
+
+
+class LotCount(Struct, frozen=True):
+    """A page of a count; ``after`` is where it goes on."""
+
+    jobs: int
+    after: tuple[int, int] | None
+
+
+class IdleFiles(Struct, frozen=True):
+    """Files of one owner that are no job's and that were long not found in use: id and folder."""
+
+    user_id: str
+    files: tuple[tuple[str, str], ...]
+
+
+class Naming(Struct, frozen=True):
+    """Which of the files are named in a page of jobs; ``after`` is the last row looked at, and
+    ``more`` whether the owner has further jobs."""
+
+    named: frozenset[str]
+    after: int
+    more: bool
+
+
+class Overdue(Struct, frozen=True):
+    """So many records of a kind are due, counted up to a limit."""
+
+    of: Records
+    before: int
+    count: int
+
+
+class Pruned(Struct, frozen=True):
+    """A job that goes, and the folders of its files, which follow it."""
+
+    job: Snapshot
+    folders: tuple[str, ...] = ()
+
+
+class Prune(Struct, frozen=True, tag=True):
+    """These jobs are forgotten, all of them or none; refused with ``version`` when one of them has
+    moved on."""
+
+    jobs: tuple[Pruned, ...]
+    at: int
+
+
+class Expire(Struct, frozen=True, tag=True):
+    """Forget at most so many records of a kind, the oldest, from before a moment."""
+
+    of: Records
+    before: int
+    most: int
+
+
+class FilesUsed(Struct, frozen=True, tag=True):
+    """These files are in use: they are looked for again after as long as they are kept."""
+
+    asset_ids: tuple[str, ...]
+    at: int
+
+
+class FileIdle(Struct, frozen=True, tag=True):
+    """Forget a file that no job up to row ``looked_to`` names; refused with ``missing`` when one
+    that came later does."""
+
+    asset_id: str
+    folder: str
+    looked_to: int
+    at: int
+
+
+class RetentionReader(Protocol):
+    """What retention asks of the store."""
+
+    async def ended_counts(self) -> tuple[tuple[str, str, int], ...]:
+        """How many jobs have ended, by workflow and status."""
+        ...
+
+    async def due_lots(self, terms: RetentionTerms, now: int) -> tuple[Lot, ...]:
+        """Where at least one job is due."""
+        ...
+
+    async def counted(self, lot: Lot, after: tuple[int, int] | None, most: int) -> LotCount: ...
+
+    async def ripe_jobs(
+        self, lot: Lot, after: tuple[int, int] | None, limits: StepLimits
+    ) -> RipePage:
+        """As many as fit into a step, oldest first."""
+        ...
+
+    async def overdue(self, terms: RetentionTerms, now: int, most: int) -> tuple[Overdue, ...]:
+        """Kinds of records of which some are due; at most so many are counted."""
+        ...
+
+    async def idle_files(self, moment: int, most: int) -> IdleFiles | None:
+        """Those of one owner that were last found in use, or made, before then."""
+        ...
+
+    async def idle_count(self, moment: int, most: int) -> int: ...
+
+    async def naming(
+        self, user_id: str, asset_ids: tuple[str, ...], after: int, most: int
+    ) -> Naming: ...
