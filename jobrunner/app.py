@@ -29,6 +29,7 @@ from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
 from jobrunner.config import overrides
+from jobrunner.config.retention import retention_terms
 from jobrunner.config.settings import SOCKET, Config
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.meter import SILENT, Meter
@@ -122,6 +123,7 @@ async def running(
                 for watch in (health.watch, health.look, door.arrivals.watch):
                     crew.keep(partial(watch, log))
                 crew.keep(door.keyring.watch)
+                crew.keep(facade.upkeep.run)
                 crew.start_soon(keep_telling, ports.minder, ports.clock, store)
                 log("service.ready", url=url, epoch=store.epoch)
                 try:
@@ -217,6 +219,7 @@ async def _opened(
         writer_hop=ports.writer_hop,
         reader_hop=ports.reader_hop,
         meter=meter,
+        wal_max=config.store.wal_max,
         command=command,
         on_wait=on_wait,
     )
@@ -238,7 +241,7 @@ def _terms(config: Config, registry: Registry, ports: Ports) -> Terms:
         limits=limits,
         resources={**registry.supplied, **config.resources},
         drain_s=config.server.drain_seconds,
-        keys_s=config.retention.keys,
+        retention=retention_terms(config, registry.loaded(), registry.refused["workflows"]),
         kept_bytes=config.limits.kept_jobs,
         seals=_seals(config, registry, ports),
     )

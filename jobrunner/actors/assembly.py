@@ -20,7 +20,9 @@ from jobrunner.actors.features.deletions import Deletions
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.features.pauses import Pausing
+from jobrunner.actors.features.retention import Retention
 from jobrunner.actors.features.submissions import Submissions
+from jobrunner.actors.features.upkeep import Upkeep
 from jobrunner.actors.features.webhooks import forget_webhooks
 from jobrunner.actors.recovery import recover
 from jobrunner.actors.shared import World
@@ -28,19 +30,18 @@ from jobrunner.actors.slots import Slots, WorkLimits
 from jobrunner.actors.supervisor import KEPT_BYTES, Supervisor
 from jobrunner.actors.tasks import Crew
 from jobrunner.actors.timers import Timers
-
-KEYS_S = 30 * 86400.0
+from jobrunner.core.features.retention import RetentionTerms
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """The limits of this room: ``drain_s`` for stages at the end, ``keys_s`` until a webhook's id
-    is forgotten, ``kept_bytes`` for jobs that are remembered as they stand. Without ``seals`` no
-    notification is sent."""
+    """The limits of this room: ``drain_s`` for stages at the end, ``retention`` of what is over,
+    ``kept_bytes`` for jobs that are remembered as they stand. Without ``seals`` no notification is
+    sent."""
 
     limits: WorkLimits = WorkLimits()
     resources: Mapping[str, int] = {}
     drain_s: float = 30
-    keys_s: float = KEYS_S
+    retention: RetentionTerms = RetentionTerms()
     kept_bytes: int = KEPT_BYTES
     seals: Seals | None = None
 
@@ -57,7 +58,8 @@ async def working(world: World, terms: Terms) -> AsyncIterator[Facade]:
         crew.keep(timers.run)
         crew.keep(facade.bulks.run)
         crew.keep(partial(facade.deliveries.run, crew))
-        crew.keep(partial(forget_webhooks, world, terms.keys_s))
+        crew.keep(partial(forget_webhooks, world, terms.retention.keys_s))
+        crew.keep(facade.retention.run)
         crew.keep(partial(facade.dispatcher.run, crew))
         try:
             yield facade
@@ -102,6 +104,8 @@ def _assembled(
         claims=Claims(world, supervisor),
         deletions=deletions,
         deliveries=deliveries,
+        retention=Retention(world, terms.retention, supervisor.reread),
+        upkeep=Upkeep(world),
         pausing=Pausing(world.pauses, world.clock, world.write, resumed),
         drain=Drain(world, supervisor, attempts, deliveries, terms.drain_s),
     )

@@ -19,7 +19,9 @@ from jobrunner.actors.features.deletions import Deletions
 from jobrunner.actors.features.explain import explain
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.pauses import Pausing
+from jobrunner.actors.features.retention import Retention
 from jobrunner.actors.features.submissions import Submissions
+from jobrunner.actors.features.upkeep import Upkeep
 from jobrunner.actors.features.webhooks import Hearing, hear
 from jobrunner.actors.shared import World
 from jobrunner.actors.storage_loss import StorageLoss
@@ -44,6 +46,8 @@ class Facade(Struct, frozen=True, kw_only=True):
     deletions: Deletions
     deliveries: Deliveries
     pausing: Pausing
+    retention: Retention
+    upkeep: Upkeep
     drain: Drain
 
     @property

@@ -9,6 +9,14 @@ from jobrunner.errors import Misconfigured
 app = App(name="db", help="The file that holds everything.")
 
 
+for name, help_text in (
+    ("info", "What is in the file, what takes the room, and what retention would take."),
+    ("prune", "Let go now what is older than the settings say it is kept."),
+    ("compact", "Give back to the disk the room in the file that nothing uses."),
+):
+    app.command(f"jobrunner.cli.upkeep:{name}", name=name, help=help_text)
+
+
 @app.command
 async def check(*, asking: Asking = Asking()) -> int:
     """Examine the file: its structure, its references, and that the ledger adds up."""

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 from jobrunner.config.settings import ORIGIN, PUBLIC_URL, SOCKET, Config
 
+WAL_MIN = 8 * 1024**2
+
 
 def contradictions(config: Config) -> list[str]:
     """List every such fault, with the key, its value and what is allowed."""
@@ -105,6 +107,12 @@ def _is_safe(url: str) -> bool:
 def _of_store(config: Config) -> Iterator[str]:
     if os.path.abspath(config.store.path) == os.path.abspath(config.store.assets):
         yield f"store.assets = {config.store.assets!r}: must not be store.path itself"
+
+    if config.store.wal_max < WAL_MIN:
+        yield (
+            f"store.wal_max = {config.store.wal_max!r}: must be at least {WAL_MIN} (8MiB): the log "
+            "is written back by the 4 MiB, so a smaller one would be over its limit all the time"
+        )
 
 
 def is_loopback(host: str) -> bool:

@@ -21,6 +21,7 @@ from jobrunner.config.settings import (
     Config,
     NotifySettings,
     QuotaSettings,
+    RetentionSettings,
     RetrySettings,
     WorkflowSettings,
     nearest,
@@ -36,8 +37,10 @@ from jobrunner.core.declaration.workflow import (
     State,
     Workflow,
 )
+from jobrunner.core.features.retention import WorkflowRetention
 
 V = TypeVar("V")
+ENDED = ("settled", "final")
 NOTIFY_URL = r"https?://[^\s/?#@]+(?:/[^\s#@]*)?(?:\?[^\s#]*)?"
 
 
@@ -54,7 +57,14 @@ def laid_over(workflow: Workflow, settings: WorkflowSettings) -> tuple[Workflow,
         settings=_merged(workflow.settings, settings.settings),
         notify=_notify(names, settings.notify),
     )
+    _ages(names, settings.retention.ages)
     return changed, tuple(names.faults)
+
+
+def retained(workflow: Workflow, settings: RetentionSettings) -> WorkflowRetention:
+    """How long its ended jobs are kept, by the names that the declaration has for its states."""
+    ages = _ages(Names(workflow), settings.ages)
+    return WorkflowRetention(settings.ages | ages, settings.keep)
 
 
 def unknown_workflows(config: Config, names: Iterable[str]) -> tuple[str, ...]:
@@ -229,6 +239,20 @@ def _notify(names: Names, settings: NotifySettings) -> Notify:
     if settings.secret_env and not url:
         names.fault("notify", "secret_env", "has no url to go with")
     return Notify(url, settings.on) if settings.on else Notify(url)
+
+
+def _ages(names: Names, ages: Mapping[str, float]) -> dict[str, float]:
+    """Only where jobs end is there anything to keep."""
+    found = {}
+    for name, age_s in ages.items():
+        state = names.state("retention", name)
+        if state is not None and state.kind in ENDED:
+            found[state.name] = age_s
+        elif state is not None:
+            ends = ", ".join(one.name for one in names.workflow.states if one.kind in ENDED)
+            text = f"is a {state.kind} state: a job does not end there, but in {ends}"
+            names.fault("retention", name, text)
+    return found
 
 
 def _without_none(given: Mapping[str, Any]) -> dict[str, Any]:

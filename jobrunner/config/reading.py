@@ -56,6 +56,8 @@ def _file(path: Path | None, faults: list[str]) -> dict[str, Any]:
 def _read(kind: Any, raw: Any, path: str, faults: list[str]) -> Any:
     """``raw`` as ``kind``; what does not fit is noted and None returned in its place."""
     kind = _without_none(kind)
+    if kind is settings.RetentionSettings:
+        return _read_retention(raw, path, faults)
     if isinstance(kind, type) and issubclass(kind, Struct):
         return _read_struct(kind, raw, path, faults)
     if get_origin(kind) is dict:
@@ -86,6 +88,17 @@ def _read_struct(kind: type[Struct], raw: Any, path: str, faults: list[str]) -> 
             if key in raw
         }
     )
+
+
+def _read_retention(raw: Any, path: str, faults: list[str]) -> Any:
+    """A status has an age, whatever its name, and ``keep`` is none."""
+    if not _is_table(raw, path, faults):
+        return None
+    ages = {name: value for name, value in raw.items() if name != "keep"}
+    keep = (
+        _read(settings.Amount, raw["keep"], _join(path, "keep"), faults) if "keep" in raw else None
+    )
+    return settings.RetentionSettings(keep, _read_table(settings.Duration, ages, path, faults))
 
 
 def _read_table(kind: Any, raw: Any, path: str, faults: list[str]) -> Any:

@@ -72,11 +72,12 @@ class ServerSection(Struct, frozen=True):
 
 class StoreSection(Struct, frozen=True):
     """Paths are relative to the working folder. ``min_free`` bytes of the disk of the files are
-    left alone by stages."""
+    left alone by stages. ``wal_max`` is how large the write-ahead log may be before it is cut."""
 
     path: Text = "data/jobrunner.db"
     assets: Text = "data/assets"
     min_free: Space = 256 * 1024**2
+    wal_max: Size = 64 * 1024**2
 
 
 class OidcSection(Struct, frozen=True):
@@ -174,6 +175,13 @@ class NotifySettings(Struct, frozen=True):
     secret_env: Text | None = None
 
 
+class RetentionSettings(Struct, frozen=True):
+    """``ages`` stand in the section itself, by the names of statuses; ``keep`` is of all others."""
+
+    keep: Amount | None = None
+    ages: dict[str, Duration] = {}
+
+
 class WorkflowSettings(Struct, frozen=True):
     """``stages`` has the flat form: ``*``, ``STATE`` or ``STATE.job_type``."""
 
@@ -185,13 +193,19 @@ class WorkflowSettings(Struct, frozen=True):
     prices: dict[str, Amount] = {}
     lease: Duration | None = None
     notify: NotifySettings = NotifySettings()
+    retention: RetentionSettings = RetentionSettings()
     settings: dict[str, Anything] = {}
 
 
 class RetentionSection(Struct, frozen=True):
-    """``keys``: how long what tells a repeat from a first time outlives its job; 0 is for good."""
+    """How long what is over is kept; 0 is for good. ``keys`` is of what tells a repeat from a first
+    time, and outlives its job; ``files`` of those that no job names."""
 
+    ended: Duration = 0
     keys: Duration = 30 * 86400
+    files: Duration = 0
+    audit: Duration = 0
+    dead_letters: Duration = 0
 
 
 class WebhookSettings(Struct, frozen=True):

@@ -218,6 +218,7 @@ class Gauges(Struct, frozen=True):
     endpoints_disabled: int
     file_bytes: int
     wal_bytes: int
+    unused_bytes: int
 
 
 class Reader(OutboxReader, RetentionReader, Protocol):

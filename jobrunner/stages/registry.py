@@ -117,6 +117,10 @@ class Registry:
         """Find the declaration of this digest, as it is served today."""
         return self._pinned.get(digest)
 
+    def loaded(self) -> list[Workflow]:
+        """List the declarations of today, the operator's settings applied."""
+        return [definition.workflow for definition in self._current.values()]
+
     def declared(self) -> list[Definition]:
         """List every declaration that jobs may be under, of today and of before."""
         return list(self._pinned.values())

@@ -1,11 +1,11 @@
 """How things stand in the file, in one read that stays cheap: every question has an index that
 holds what lives and nothing else, or a table that counts as it goes."""
 
-import os
 import sqlite3
 from typing import Any
 
 from jobrunner.core.questions import Gauges
+from jobrunner.store.features.upkeep import size
 
 Db = sqlite3.Connection
 
@@ -48,13 +48,7 @@ def _one(db: Db, question: str) -> Any:
     return db.execute(question).fetchone()[0]
 
 
-def _sizes(db: Db) -> tuple[int, int]:
+def _sizes(db: Db) -> tuple[int, int, int]:
     path = str(db.execute("PRAGMA database_list").fetchone()[2])
-    return _size(path), _size(f"{path}-wal")
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
+    unused = int(_one(db, "PRAGMA freelist_count")) * int(_one(db, "PRAGMA page_size"))
+    return size(path), size(f"{path}-wal"), unused

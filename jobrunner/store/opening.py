@@ -31,6 +31,8 @@ COMMANDS_TAKE_S = 15.0
 LOOK_AGAIN_S = 0.1
 UNSAID = "it has just begun"
 
+WAL_MAX = 64 * 1024 * 1024
+
 EVERYWHERE: dict[str, Any] = {
     "synchronous": FULL,
     "foreign_keys": 1,
@@ -40,7 +42,7 @@ EVERYWHERE: dict[str, Any] = {
 }
 WRITER = EVERYWHERE | {
     "journal_mode": "wal",
-    "journal_size_limit": 64 * 1024 * 1024,
+    "journal_size_limit": WAL_MAX,
     "wal_autocheckpoint": 1000,
     "cache_size": -64 * 1024,
 }
@@ -118,12 +120,14 @@ def lock_process(path: str, command: str = "") -> ProcessLock:
     return lock
 
 
-def prepare_writer(connection: sqlite3.Connection, path: str, now: int) -> tuple[int, int]:
+def prepare_writer(
+    connection: sqlite3.Connection, path: str, now: int, wal_max: int = WAL_MAX
+) -> tuple[int, int]:
     """Runs on the writer's thread. Returns the new epoch and the first unused job key."""
     try:
         if _is_empty(connection, path):
             _give_birth(connection)
-        _apply(connection, WRITER, path)
+        _apply(connection, WRITER | {"journal_size_limit": wal_max}, path)
         _check_birth(connection, path)
         migrate(connection)
         return _new_epoch(connection, now), _next_row(connection)

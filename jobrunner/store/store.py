@@ -6,16 +6,26 @@ from contextlib import AsyncExitStack
 
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.features.meter import SILENT, Meter
+from jobrunner.core.features.upkeep import FileInfo
 from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import Reader
 from jobrunner.errors import Misconfigured, StorageError
 from jobrunner.ports import Clock, StoreThread
 from jobrunner.store.batch import Written
+from jobrunner.store.describing import describe
+from jobrunner.store.features import upkeep
 from jobrunner.store.features.health import FileCondition, probed
+from jobrunner.store.features.upkeep import Tended
 from jobrunner.store.fsck import check
 from jobrunner.store.hop import open_handle
 from jobrunner.store.identity import Whereabouts
-from jobrunner.store.opening import ProcessLock, lock_patiently, prepare_reader, prepare_writer
+from jobrunner.store.opening import (
+    WAL_MAX,
+    ProcessLock,
+    lock_patiently,
+    prepare_reader,
+    prepare_writer,
+)
 from jobrunner.store.reader import StoreReader
 from jobrunner.store.writer import StoreWriter
 
@@ -33,8 +43,10 @@ class Store:
         lock: ProcessLock,
         handles: AsyncExitStack,
         whereabouts: Whereabouts,
+        wal_max: int,
     ) -> None:
         self.path = path
+        self._wal_max = wal_max
         self._whereabouts = whereabouts
         self.epoch = epoch
         self.reader: Reader = reader
@@ -97,6 +109,36 @@ class Store:
         finally:
             await handle.close()
 
+    async def tend(self) -> Tended:
+        """Keep the log small, and say how the file is.
+
+        Raises: StorageError
+        """
+        return await self._writer.between(upkeep.tend, self._wal_max)
+
+    async def give_back(self, pages: int) -> int:
+        """Let go of so many unused pages of the file; say how many are left.
+
+        Raises: StorageError
+        """
+        return await self._writer.between(upkeep.give_back, pages)
+
+    async def compact(self) -> None:
+        """Write the file anew without gaps. It takes as long as the file is large, and as much room
+        again: for a file that nobody else uses.
+
+        Raises: StorageError
+        """
+        await self._writer.between(upkeep.compact)
+
+    async def info(self) -> FileInfo:
+        """Describe the file, on a handle of its own."""
+        handle = await open_handle(self.path)
+        try:
+            return await handle(describe, self._wal_max, self._clock.monotonic)
+        finally:
+            await handle.close()
+
     async def close(self) -> None:
         """Serve what waits, close the reader, then the writer, and let the lock go last."""
         await self._reader.close()
@@ -112,11 +154,13 @@ async def open_store(
     writer_hop: StoreThread | None = None,
     reader_hop: StoreThread | None = None,
     meter: Meter = SILENT,
+    wal_max: int = WAL_MAX,
     command: str = "",
     on_wait: Callable[[str], None] = lambda text: None,
 ) -> Store:
     """``initial_credits`` is what an account starts with, whoever its user is. The two hops are
     the seam for simulation: they are given functions that want a ``sqlite3.Connection`` first.
+    ``wal_max`` is how large the write-ahead log may be.
     ``command`` says who opens it when it is not the service; ``on_wait`` is told when another
     command has it, which is waited for.
 
@@ -128,7 +172,7 @@ async def open_store(
         whereabouts = Whereabouts(path)
         handles.callback(whereabouts.close)  # after the handles of SQLite: last in, first out
         write = writer_hop or await _handle(path, handles)
-        epoch, first_row = await write(prepare_writer, path, clock.now())
+        epoch, first_row = await write(prepare_writer, path, clock.now(), wal_max)
         whereabouts.take()
         if writer_hop is None:
             whereabouts.hold()
@@ -137,7 +181,7 @@ async def open_store(
         writer = StoreWriter(write, epoch, first_row, initial_credits, clock, meter, whereabouts)
         reader = StoreReader(read, initial_credits)
         kept = handles.pop_all()
-        return Store(path, clock, epoch, writer, reader, lock, kept, whereabouts)
+        return Store(path, clock, epoch, writer, reader, lock, kept, whereabouts, wal_max)
 
 
 async def _handle(path: str, handles: AsyncExitStack) -> StoreThread:

@@ -157,7 +157,7 @@ async def listening(
         server=ServerSection(port=0, drain_seconds=1),
         store=StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
         webhooks={"postman": WebhookSettings(tuple(variables))},
-        retention=RetentionSection(keys_s),
+        retention=RetentionSection(keys=keys_s),
         limits=limits or LimitsSection(lag=0),  # a busy machine turns no test away
     )
     logged: list[dict[str, Any]] = []

@@ -40,7 +40,6 @@ FILES_AT_ONCE = 64
 NAMING_AT_ONCE = 500
 COUNTED_AT_ONCE = 5_000
 COUNTED_MAX = 1_000_000
-LOOK_EVERY_S = 5.0
 TOLD_EVERY_S = 30.0
 RESTS = 4.0
 GIVES_WAY_S = 0.25
@@ -95,7 +94,7 @@ class Retention:
         """For as long as the service runs."""
         while True:
             self._tell(await self.prune(TOLD_EVERY_S))
-            await self._world.clock.sleep(LOOK_EVERY_S)
+            await self._world.clock.sleep(self._terms.look_every_s)
 
     async def order(self, actor: str, within_s: float) -> Taken:
         """Let go now what is due, as somebody orders, for at most so long."""
@@ -264,7 +263,7 @@ class Retention:
 
     def _tell(self, taken: Taken, **more: Any) -> None:
         if taken.total:
-            self._world.say("retention.pruned", **taken.summary(), done=taken.done, **more)
+            self._world.say("retention.pruned", "info", **taken.summary(), done=taken.done, **more)
 
 
 def _on_disk(root: str, folders: list[str]) -> list[str]:

@@ -32,6 +32,11 @@ def record(found: dict[str, Any], output: Output = "table") -> None:
                 print(f"{name:<{width}}  {_cell(value)}")
 
 
+def read(said: bytes) -> Any:
+    """An answer, whoever gave it."""
+    return msgspec.json.decode(said)
+
+
 def json(found: Any) -> None:
     print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
 

@@ -16,15 +16,21 @@ from jobrunner.core.job import Snapshot
 # The quota of a day counts deleted jobs by their tombstones.
 TOMBSTONE_MIN_S = 86_400.0
 
+OFTEN_S, SELDOM_S, LOOKS = 5.0, 600.0, 20
+
 Records = Literal["keys", "audit", "dead_letters"]
 
 
 class WorkflowRetention(Struct, frozen=True):
     """``ages`` in seconds by status (0: for good); of all others the youngest so many (None: any
-    number)."""
+    number). ``doubtful``: its settings could not be read as they were meant, so all is kept."""
 
     ages: Mapping[str, float] = {}
     most: int | None = None
+    doubtful: bool = False
+
+
+ALL_ALIKE = WorkflowRetention()
 
 
 class RetentionTerms(Struct, frozen=True, kw_only=True):
@@ -40,17 +46,17 @@ class RetentionTerms(Struct, frozen=True, kw_only=True):
 
     def age_s(self, workflow: str, status: str) -> float:
         """How long an ended job is kept in this status; 0 is for good."""
-        own = self.workflows.get(workflow) or WorkflowRetention()
-        return own.ages.get(status, self.ended_s)
+        own = self._of(workflow)
+        return 0 if own.doubtful else own.ages.get(status, self.ended_s)
 
     def most(self, workflow: str) -> int | None:
         """How many ended jobs of a workflow are kept; None is any number."""
-        return (self.workflows.get(workflow) or WorkflowRetention()).most
+        own = self._of(workflow)
+        return None if own.doubtful else own.most
 
     def spares(self, workflow: str, status: str) -> bool:
         """Whether jobs in this status are kept for good by name, and count for no number."""
-        own = self.workflows.get(workflow) or WorkflowRetention()
-        return own.ages.get(status) == 0
+        return self._of(workflow).ages.get(status) == 0
 
     def records(self, now: int) -> dict[Records, int]:
         """The moments before which records are forgotten; without those that are kept for good."""
@@ -60,6 +66,20 @@ class RetentionTerms(Struct, frozen=True, kw_only=True):
             "dead_letters": self.dead_letters_s,
         }
         return {of: before(now, kept) for of, kept in kept_s.items() if kept}
+
+    @property
+    def look_every_s(self) -> float:
+        """How often it is worth to look: often where something is kept for a short time only."""
+        own = self.workflows.values()
+        kept_s = [self.ended_s, self.keys_s, self.files_s, self.audit_s, self.dead_letters_s]
+        kept_s += [age_s for one in own for age_s in one.ages.values()]
+        if any(one.most is not None for one in own):
+            kept_s.append(OFTEN_S)
+        shortest_s = min((one for one in kept_s if one), default=SELDOM_S)
+        return min(max(shortest_s / LOOKS, OFTEN_S), SELDOM_S)
+
+    def _of(self, workflow: str) -> WorkflowRetention:
+        return self.workflows.get(workflow) or ALL_ALIKE
 
 
 def before(now: int, kept_s: float) -> int:

@@ -19,7 +19,9 @@ from jobrunner.http.routes.admin import (
     health,
     metrics,
     notifications,
+    retention,
     tokens,
+    upkeep,
     workflows,
 )
 from jobrunner.http.routes.files import assets, content, resumable, uploads
@@ -43,7 +45,8 @@ MODULES = (
     *(submissions, jobs, attempts, explain, streams, artifacts, pauses, reruns),
     *(assets, content, uploads, resumable),
     *(claims, status_moves, reports, webhooks, commands, bulk),
-    *(workflows, credits, audit, tokens, notifications, health, metrics, docs),
+    *(workflows, credits, audit, tokens, notifications, retention, upkeep),
+    *(health, metrics, docs),
 )
 
 

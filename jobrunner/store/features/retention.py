@@ -176,13 +176,14 @@ def _beyond(db: Db, terms: RetentionTerms, workflow: str, counts: dict[str, int]
     excess = 0 if most is None else sum(counts[status] for status in counted) - most
     if excess <= 0:
         return
-    asked = {"workflow": workflow, "most": min(excess, EXCESS_MAX)}
+    many = min(excess, EXCESS_MAX)
+    asked = {"workflow": workflow, "most": many}
     oldest = [
         (at, row, status)
         for status in counted
         for at, row in db.execute(OLDEST, {**asked, "status": status})
     ]
-    ends = {status: (at, row) for at, row, status in sorted(oldest)[: asked["most"]]}
+    ends = {status: (at, row) for at, row, status in sorted(oldest)[:many]}
     yield from (Lot(workflow, status, at, row, aged=False) for status, (at, row) in ends.items())
 
 

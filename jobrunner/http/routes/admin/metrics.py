@@ -42,6 +42,7 @@ async def readings(door: HttpDoor) -> Readings:
         endpoints_disabled=found.endpoints_disabled,
         file_bytes=found.file_bytes,
         wal_bytes=found.wal_bytes,
+        unused_bytes=found.unused_bytes,
         free_bytes=door.limits.free_bytes,
         threads_stray=stats["strays"],
     )

@@ -1,0 +1,30 @@
+"""How long what is over is kept, by the operator's settings and the names in declarations."""
+
+from collections.abc import Iterable
+
+from jobrunner.config.overrides import retained
+from jobrunner.config.settings import Config, RetentionSettings
+from jobrunner.core.declaration.workflow import Workflow
+from jobrunner.core.features.retention import RetentionTerms, WorkflowRetention
+
+
+def retention_terms(
+    config: Config, loaded: Iterable[Workflow], refused: Iterable[str]
+) -> RetentionTerms:
+    """Of a workflow that has settings of its own for this and could not be loaded nothing goes: a
+    slip of the pen in them may be why."""
+    known = {workflow.name: workflow for workflow in loaded}
+    absent = {*config.workflows, *refused} - known.keys()
+    asked = {name for name in absent if config.workflow(name).retention != RetentionSettings()}
+    workflows = {name: WorkflowRetention(doubtful=True) for name in asked} | {
+        name: retained(workflow, config.workflow(name).retention)
+        for name, workflow in known.items()
+    }
+    return RetentionTerms(
+        ended_s=config.retention.ended,
+        keys_s=config.retention.keys,
+        files_s=config.retention.files,
+        audit_s=config.retention.audit,
+        dead_letters_s=config.retention.dead_letters,
+        workflows=workflows,
+    )

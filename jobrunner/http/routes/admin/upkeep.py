@@ -1,0 +1,80 @@
+"""The stored file: what is in it, and that it gives back what it does not use."""
+
+from jobrunner.core.features.upkeep import FileInfo, JobAge
+from jobrunner.http.frame.endpoint import ADMINS, Endpoint, HttpCall, HttpReply, View
+from jobrunner.http.frame.inputs import NoFields
+from jobrunner.http.frame.views import reply, view_of
+from jobrunner.http.routes.admin.retention import PruneView, prune_view
+
+WITHIN_S = 20.0
+
+
+class TableView(View, frozen=True, kw_only=True):
+    name: str
+    bytes: int
+
+
+class JobAgeView(View, frozen=True, kw_only=True):
+    job_id: str
+    at: str
+
+
+class FileView(View, frozen=True, kw_only=True):
+    """``tables`` have their indexes with them, the largest first; ``estimated`` where SQLite cannot
+    tell exactly. ``oldest_ended`` is the ended job that was changed last longest ago. ``retention``
+    is what would go now. ``flush_ms`` is how long the disk takes to keep a page."""
+
+    path: str
+    file_bytes: int
+    wal_bytes: int
+    wal_max_bytes: int
+    page_bytes: int
+    pages: int
+    free_pages: int
+    schema: int
+    sqlite_version: str
+    jobs: int
+    tables: list[TableView]
+    estimated: bool
+    oldest_job: JobAgeView | None
+    oldest_ended: JobAgeView | None
+    last_backup_at: str | None
+    flush_ms: float
+    retention: PruneView
+
+
+class Compacted(View, frozen=True, kw_only=True):
+    """``free_pages`` are left; ``done``: none that could be given back."""
+
+    done: bool
+    free_pages: int
+
+
+@Endpoint("GET", "/admin/db", {200: FileView}, ADMINS)
+async def describe_database(call: HttpCall) -> HttpReply:
+    """Show what is in the stored file, and what takes the room."""
+    facade = call.door.facade
+    info = await facade.upkeep.info()
+    return reply(file_view(info, prune_view(await facade.retention.foresee(), dry_run=True)))
+
+
+@Endpoint("POST", "/admin/db/compact", {200: Compacted}, ADMINS, body=NoFields, empty=True)
+async def compact_database(call: HttpCall) -> HttpReply:
+    """Give back the room in the stored file that nothing uses."""
+    left = await call.door.facade.upkeep.compact(call.actor.name, WITHIN_S)
+    return reply(Compacted(done=not left, free_pages=left))
+
+
+def file_view(info: FileInfo, retention: PruneView) -> FileView:
+    return view_of(
+        FileView,
+        info,
+        tables=[view_of(TableView, one) for one in info.tables],
+        oldest_job=_age(info.oldest_job),
+        oldest_ended=_age(info.oldest_ended),
+        retention=retention,
+    )
+
+
+def _age(job: JobAge | None) -> JobAgeView | None:
+    return None if job is None else view_of(JobAgeView, job)

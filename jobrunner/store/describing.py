@@ -1,0 +1,124 @@
+"""What is in the file and what takes the room: asked on a handle of its own, table by table, so
+that no question keeps the log from being begun anew for long."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from statistics import median
+
+from jobrunner.core.features.upkeep import FileInfo, JobAge, TableSize
+from jobrunner.store.features.retention import ended_counts
+from jobrunner.store.features.upkeep import size
+
+Db = sqlite3.Connection
+
+FLUSHES = 5
+SAMPLE_ROWS = 200
+INDEXES_SHARE = 1.3
+TABLES = """
+    SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name
+"""
+# What is kept apart for its size belongs to its table too: an index, or what numbers the rows.
+TAKEN = """
+    SELECT sum(pgsize) FROM dbstat WHERE aggregate = TRUE
+        AND name IN (SELECT name FROM sqlite_schema WHERE tbl_name = ?)
+"""
+OLDEST_ENDED = """
+    SELECT uid, updated_at FROM jobs WHERE workflow = ? AND status = ?
+        AND kind IN ('settled', 'final') ORDER BY updated_at LIMIT 1
+"""
+
+
+def describe(db: Db, wal_max: int, monotonic: Callable[[], float]) -> FileInfo:
+    db.execute("PRAGMA query_only = 1")
+    db.execute("PRAGMA wal_autocheckpoint = 0")
+    path = str(db.execute("PRAGMA database_list").fetchone()[2])
+    tables = [name for (name,) in db.execute(TABLES).fetchall()]
+    estimated = not _has_dbstat(db)
+    measure = _estimated if estimated else _measured
+    sizes = [TableSize(name, measure(db, name)) for name in tables]
+    return FileInfo(
+        path=path,
+        file_bytes=size(path),
+        wal_bytes=size(f"{path}-wal"),
+        wal_max_bytes=wal_max,
+        page_bytes=_one(db, "PRAGMA page_size"),
+        pages=_one(db, "PRAGMA page_count"),
+        free_pages=_one(db, "PRAGMA freelist_count"),
+        schema=_one(db, "PRAGMA user_version"),
+        sqlite_version=sqlite3.sqlite_version,
+        jobs=_one(db, "SELECT coalesce(sum(jobs), 0) FROM tally"),
+        tables=tuple(sorted(sizes, key=lambda one: -one.bytes)),
+        estimated=estimated,
+        oldest_job=_oldest(db.execute("SELECT uid, created_at FROM jobs ORDER BY id LIMIT 1")),
+        oldest_ended=min(_ended(db), key=lambda job: job.at, default=None),
+        last_backup_at=_last_backup_at(db),
+        flush_ms=round(_flush_ms(f"{path}.flush", monotonic), 3),
+    )
+
+
+def _has_dbstat(db: Db) -> bool:
+    with suppress(sqlite3.Error):
+        db.execute("SELECT 1 FROM dbstat LIMIT 1").fetchone()
+        return True
+    return False
+
+
+def _measured(db: Db, table: str) -> int:
+    return int(db.execute(TAKEN, (table,)).fetchone()[0] or 0)
+
+
+def _estimated(db: Db, table: str) -> int:
+    """By the oldest and the newest rows, and what indexes come to on the average."""
+    columns = [name for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+    width = " + ".join(f'coalesce(length(CAST("{name}" AS BLOB)), 0) + 1' for name in columns)
+    rows = _one(db, f'SELECT count(*) FROM "{table}"')  # noqa: S608 - a name of the schema
+    first = f'"{columns[0]}"'
+    found = [
+        row
+        for order in ("ASC", "DESC")
+        for (row,) in db.execute(
+            f'SELECT {width} FROM "{table}" ORDER BY {first} {order} LIMIT {SAMPLE_ROWS}'  # noqa: S608 - names of the schema
+        )
+    ]
+    return int(rows * sum(found) / len(found) * INDEXES_SHARE) if found else 0
+
+
+def _ended(db: Db) -> Iterator[JobAge]:
+    for workflow, status, _ in ended_counts(db):
+        if (job := _oldest(db.execute(OLDEST_ENDED, (workflow, status)))) is not None:
+            yield job
+
+
+def _oldest(found: sqlite3.Cursor) -> JobAge | None:
+    row = found.fetchone()
+    return JobAge(*row) if row else None
+
+
+def _last_backup_at(db: Db) -> int | None:
+    """None where there is none, or nobody notes them."""
+    with suppress(sqlite3.OperationalError):
+        found: int | None = db.execute("SELECT max(as_of) FROM backups").fetchone()[0]
+        return found
+    return None
+
+
+def _flush_ms(path: str, monotonic: Callable[[], float]) -> float:
+    """A page, written beside the file and kept by the disk; the usual one of a few."""
+    taken = []
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        for _ in range(FLUSHES):
+            began = monotonic()
+            os.write(handle, bytes(4096))
+            os.fsync(handle)
+            taken.append((monotonic() - began) * 1000)
+    finally:
+        os.close(handle)
+        os.unlink(path)
+    return median(taken)
+
+
+def _one(db: Db, question: str) -> int:
+    return int(db.execute(question).fetchone()[0])
