@@ -93,8 +93,10 @@ class Retention:
     async def run(self) -> None:
         """For as long as the service runs."""
         while True:
-            self._tell(await self.prune(TOLD_EVERY_S))
-            await self._world.clock.sleep(self._terms.look_every_s)
+            taken = await self.prune(TOLD_EVERY_S)
+            self._tell(taken)
+            pause_s = self._terms.look_every_s if taken.done else LOOK_AGAIN_S
+            await self._world.clock.sleep(pause_s)
 
     async def order(self, actor: str, within_s: float) -> Taken:
         """Let go now what is due, as somebody orders, for at most so long."""

@@ -75,7 +75,7 @@ class RetentionTerms(Struct, frozen=True, kw_only=True):
         kept_s += [age_s for one in own for age_s in one.ages.values()]
         if any(one.most is not None for one in own):
             kept_s.append(OFTEN_S)
-        shortest_s = min((one for one in kept_s if one), default=SELDOM_S)
+        shortest_s = min((one for one in kept_s if one), default=SELDOM_S * LOOKS)
         return min(max(shortest_s / LOOKS, OFTEN_S), SELDOM_S)
 
     def _of(self, workflow: str) -> WorkflowRetention:
@@ -100,9 +100,9 @@ class Lot(Struct, frozen=True):
 class StepLimits(Struct, frozen=True):
     """So much in one transaction, or one job, whatever hangs on it."""
 
-    jobs: int = 64
-    rows: int = 1_000
-    bytes: int = 1024**2
+    jobs: int = 16
+    rows: int = 256
+    bytes: int = 256 * 1024
 
 
 class RipeJob(Struct, frozen=True):
