@@ -1,9 +1,10 @@
 """What retention costs those who submit: ``python -m jobrunner.bench.retention prune|steady``.
 
 ``prune``: a file of many ended jobs, which by turns are kept and go; submissions come at a fixed
-rate all the time, and what counts is how long they take with and without. ``steady``: jobs that end at once, at a fixed rate, each kept for a minute;
-what counts is that file, log, memory and times stay as they are. The clients are a program of their
-own. The machine should have nothing else to do.
+rate all the time, and what counts is how long they take with and without. ``steady``: jobs that end
+at once, at a fixed rate, each kept for a minute; what counts is that file, log, memory and times
+stay as they are. The clients are a program of their own. The machine should have nothing else to
+do.
 """
 
 import argparse

@@ -65,16 +65,14 @@ def _is_cut(db: Db) -> bool:
 
 def give_back(db: Db, pages: int) -> int:
     """Let go of so many unused pages at the end of the file; how many are left."""
-    db.execute("BEGIN IMMEDIATE")
     try:
-        db.execute(f"PRAGMA incremental_vacuum({pages:d})").fetchall()
-        left = _pragma(db, "freelist_count")
-        db.execute("COMMIT")
+        # As a script: a single statement without columns is not followed to its end.
+        db.executescript(f"BEGIN IMMEDIATE; PRAGMA incremental_vacuum({pages:d}); COMMIT")
     except BaseException:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
-    return left
+    return _pragma(db, "freelist_count")
 
 
 def compact(db: Db) -> None:

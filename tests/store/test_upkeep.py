@@ -1,0 +1,155 @@
+"""The file stays small by itself: its log beside readers of all kinds, and what nothing uses."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from jobrunner.core.features.retention import Prune, Pruned
+from jobrunner.store.describing import _estimated, _measured
+from jobrunner.store.store import Store
+from tests.store.factory import birth, job, moved, opened, raw, stored
+
+pytestmark = pytest.mark.anyio
+WAL_MAX = 8 * 1024**2
+READER = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN")
+db.execute("SELECT count(*) FROM jobs").fetchone()
+print("reads", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def endless_reader(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that reads in the file until it is told to end."""
+    command = [sys.executable, "-c", READER, str(folder / "jobs.db")]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "reads\n"
+        yield process
+
+
+def wal(folder: Path) -> int:
+    return (folder / "jobs.db-wal").stat().st_size
+
+
+async def fill(store: Store, folder: Path, size: int) -> None:
+    """Write until the log is so large, or it is clear that it never will be."""
+    for number in range(400):
+        await stored(store, birth(job(_fresh(), params={"text": "x" * 50_000, "n": number})))
+        if wal(folder) > size:
+            return
+
+
+def _fresh() -> int:
+    _numbers[0] += 1
+    return _numbers[0]
+
+
+_numbers = [0]
+
+
+async def test_the_log_is_cut_when_nobody_reads_in_it(tmp_path: Path) -> None:
+    async with opened(tmp_path, wal_max=WAL_MAX) as store:
+        with raw(tmp_path) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM jobs").fetchone()
+            await fill(store, tmp_path, WAL_MAX)
+            assert wal(tmp_path) > WAL_MAX
+            held = await store.tend()
+            assert held.too_large
+        found = await store.tend()
+        assert (found.too_large, found.wal_bytes, wal(tmp_path)) == (False, 0, 0)
+        assert await store.check() == ()
+        await stored(store, birth(job(_fresh())))
+
+
+async def test_beside_short_readers_the_log_keeps_to_its_limit(tmp_path: Path) -> None:
+    """One begins before the other ends, so SQLite never finds a moment to begin the log anew."""
+    async with opened(tmp_path, wal_max=WAL_MAX) as store:
+        sizes = []
+        with raw(tmp_path) as one, raw(tmp_path) as two:
+            for number in range(300):
+                reader, other = (one, two) if number % 2 else (two, one)
+                reader.execute("BEGIN")
+                reader.execute("SELECT count(*) FROM jobs").fetchone()
+                await stored(store, birth(job(_fresh(), params={"text": "x" * 100_000})))
+                if other.in_transaction:
+                    other.execute("COMMIT")
+                if number % 20 == 19:
+                    reader.execute("COMMIT")
+                    await store.tend()
+                sizes.append(wal(tmp_path))
+        assert max(sizes) < WAL_MAX
+        assert sum(sizes) > 0
+
+
+async def test_who_reads_for_good_is_named(tmp_path: Path) -> None:
+    """Nothing can cut a log that is read in; its size is told with the process that reads."""
+    async with opened(tmp_path, wal_max=WAL_MAX) as store:
+        await stored(store, birth(job(_fresh())))
+        with endless_reader(tmp_path) as process:
+            await fill(store, tmp_path, WAL_MAX)
+            found = await store.tend()
+            assert found.too_large
+            assert found.wal_bytes == wal(tmp_path) > WAL_MAX
+            assert [one.split(" (")[0] for one in found.readers] == [f"process {process.pid}"]
+            process.stdin.close()  # type: ignore[union-attr]
+            process.wait()
+            assert not (await store.tend()).too_large
+        assert wal(tmp_path) == 0
+
+
+async def test_unused_pages_go_back_a_few_at_a_time(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        gone = []
+        for _ in range(40):
+            born = await stored(store, birth(job(_fresh(), params={"text": "x" * 30_000})))
+            gone.append(Pruned(await stored(store, moved(born, "done"))))
+        await store.commit(Prune(tuple(gone), 1))
+        before = await store.tend()
+        assert before.free_pages > 200
+        left = await store.give_back(16)
+        found = await store.tend()
+        assert (left, found.free_pages) == (before.free_pages - 16, before.free_pages - 16)
+        assert found.pages == before.pages - 16
+        assert await store.give_back(100_000) == 0
+        assert await store.give_back(10) == 0
+        assert await store.check() == ()
+
+
+async def test_a_file_written_anew_has_no_gaps_and_all_that_it_held(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        texts = {"text": "x" * 30_000}
+        born = [await stored(store, birth(job(_fresh(), params=texts))) for _ in range(40)]
+        kept, *others = born
+        over = [await stored(store, moved(one, "done")) for one in others[::2]]
+        await store.commit(Prune(tuple(map(Pruned, over)), 1))
+        pages = (await store.tend()).pages
+        await store.compact()
+        found = await store.tend()
+        assert found.free_pages == 0
+        assert found.pages < pages * 2 // 3
+        assert await store.reader.job(kept.id) == kept
+        assert await store.check() == ()
+    async with opened(tmp_path) as again:
+        assert (await again.reader.job(kept.id)) is not None
+
+
+async def test_an_estimate_is_of_the_right_size(tmp_path: Path) -> None:
+    """For an SQLite that was built without the table that tells exactly."""
+    async with opened(tmp_path) as store:
+        for _ in range(200):
+            await stored(store, birth(job(_fresh(), params={"text": "x" * 700})))
+    with raw(tmp_path) as db:
+        for table in ("payloads", "history", "jobs"):
+            exact = _measured(db, table)
+            assert exact / 3 < _estimated(db, table) < exact * 2, table
