@@ -1,4 +1,4 @@
-"""What retention costs those who submit: ``python -m jobrunner.bench.retention prune|steady``.
+"""The price of retention: ``python -m jobrunner.bench.retention prune|steady``.
 
 ``prune``: a file of many ended jobs, which by turns are kept and go; submissions come at a fixed
 rate all the time, and what counts is how long they take with and without. ``steady``: jobs that end
@@ -45,7 +45,8 @@ path = "none"
 open_jobs = 0
 per_minute = 0
 [retention]
-ended = "{}"
+ended = "{0}"
+keys = "{0}"
 """
 SUBMITTED = msgspec.json.encode({"workflow": "howera"})
 ENDING = msgspec.json.encode({"workflow": "hello", "params": {"name": "you"}})

@@ -4,17 +4,15 @@ from cyclopts import App
 
 from jobrunner.cli.frame.file import answers
 from jobrunner.cli.frame.options import Asking
+from jobrunner.cli.upkeep import compact, info, prune
 from jobrunner.errors import Misconfigured
 
 app = App(name="db", help="The file that holds everything.")
 
 
-for name, help_text in (
-    ("info", "What is in the file, what takes the room, and what retention would take."),
-    ("prune", "Let go now what is older than the settings say it is kept."),
-    ("compact", "Give back to the disk the room in the file that nothing uses."),
-):
-    app.command(f"jobrunner.cli.upkeep:{name}", name=name, help=help_text)
+app.command(info)
+app.command(prune)
+app.command(compact)
 
 
 @app.command

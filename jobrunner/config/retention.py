@@ -7,6 +7,8 @@ from jobrunner.config.settings import Config, RetentionSettings
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.retention import RetentionTerms, WorkflowRetention
 
+MINUTE_S, DAY_S = 60.0, 86_400.0
+
 
 def retention_terms(
     config: Config, loaded: Iterable[Workflow], refused: Iterable[str]
@@ -23,6 +25,7 @@ def retention_terms(
     return RetentionTerms(
         ended_s=config.retention.ended,
         keys_s=config.retention.keys,
+        counted_s=DAY_S if any(one.quota.per_day for one in known.values()) else MINUTE_S,
         files_s=config.retention.files,
         audit_s=config.retention.audit,
         dead_letters_s=config.retention.dead_letters,

@@ -20,6 +20,11 @@ def made(folder: Path) -> Path:
     return folder
 
 
+def existing(root: str, folders: list[str]) -> list[str]:
+    """Those of the folders below ``root`` that are there."""
+    return [folder for folder in folders if Path(root, folder).is_dir()]
+
+
 def flush(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:

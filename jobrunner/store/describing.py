@@ -1,5 +1,5 @@
-"""What is in the file and what takes the room: asked on a handle of its own, table by table, so
-that no question keeps the log from being begun anew for long."""
+"""The contents of the file and what takes the room: asked on a handle of its own, table by table,
+so that no question keeps the log from being begun anew for long."""
 
 import os
 import sqlite3

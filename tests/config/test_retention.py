@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from jobrunner.config.overrides import laid_over
 from jobrunner.config.reading import load
 from jobrunner.config.retention import retention_terms
 from jobrunner.config.settings import Config, RetentionSettings, WorkflowSettings
-from jobrunner.core.declaration.workflow import Edge, JobType, State, Workflow
+from jobrunner.core.declaration.workflow import Edge, JobType, Quota, State, Workflow
 from jobrunner.core.features.retention import RetentionTerms, WorkflowRetention
 from jobrunner.errors import Misconfigured
 
@@ -70,6 +71,17 @@ def test_of_a_workflow_that_is_not_loaded_and_has_settings_nothing_goes(tmp_path
     assert terms.age_s("letter", "sent") == terms.age_s("parcel", "arrived") == 0
     assert terms.most("parcel") is None
     assert terms.age_s("plain", "done") == 30 * DAY_S
+
+
+def test_tombstones_stay_as_long_as_a_quota_counts_them(tmp_path: Path) -> None:
+    config = read(tmp_path, '[retention]\nkeys = "1s"')
+
+    def kept_s(quota: Quota) -> float:
+        terms = retention_terms(config, [replace(DECLARED, quota=quota)], [])
+        return (10**13 - terms.records(10**13)["keys"]) / 1000
+
+    assert kept_s(Quota()) == kept_s(Quota(per_minute=5)) == 60
+    assert kept_s(Quota(per_day=5)) == DAY_S
 
 
 def test_by_default_all_is_kept_but_keys() -> None:

@@ -6,7 +6,6 @@ wait to write it lets them go first. A crash between two steps loses nothing: wh
 found again, and files whose rows are gone stand in the list of clearings.
 """
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -30,11 +29,13 @@ from jobrunner.core.features.retention import (
     Pruned,
     RetentionTerms,
     RipeJob,
-    StepLimits,
+    RipePage,
     before,
+    times,
 )
+from jobrunner.files.folders import existing
 
-STEP = StepLimits()
+GEAR_MAX = 8.0
 RECORDS_AT_ONCE = 200
 FILES_AT_ONCE = 64
 NAMING_AT_ONCE = 500
@@ -45,7 +46,6 @@ RESTS = 4.0
 GIVES_WAY_S = 0.25
 LOOK_AGAIN_S = 0.005
 BEYOND = None
-
 Place = tuple[str, str | None]
 
 
@@ -67,7 +67,7 @@ class Taken(Struct, frozen=True):
 
 
 class _Round:
-    """What went so far, and until when more may go."""
+    """Counts what goes, until its time is over."""
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
         self.is_over = is_over
@@ -89,6 +89,7 @@ class Retention:
         self._reread = reread
         self._turn = anyio.Lock()
         self._step_s = 0.0
+        self._gear = 1.0
 
     async def run(self) -> None:
         """For as long as the service runs."""
@@ -154,13 +155,21 @@ class Retention:
         for lot in await self._world.reader.due_lots(self._terms, now):
             after: tuple[int, int] | None = None
             while not one.is_over():
-                page = await self._world.reader.ripe_jobs(lot, after, STEP)
-                count = await self._forget(page.jobs)
-                if count:
+                began_s = self._world.clock.monotonic()
+                page = await self._world.reader.ripe_jobs(lot, after, times(self._gear))
+                if count := await self._forget(page.jobs):
                     one.jobs[lot.workflow, lot.status] += count
                 after = page.after
+                self._keep_up(page, self._world.clock.monotonic() - began_s)
                 if after is None:
                     break
+
+    def _keep_up(self, page: RipePage, took_s: float) -> None:
+        """Where the jobs of a step ended within less time than the step took, more come than go:
+        then larger steps, with shorter rests, until that is so no more."""
+        ended = [one.job.updated_at for one in page.jobs]
+        behind = page.after is not None and bool(ended) and ended[-1] - ended[0] < took_s * 1000
+        self._gear = min(self._gear * 2, GEAR_MAX) if behind else max(self._gear / 2, 1.0)
 
     async def _forget(self, ripe: tuple[RipeJob, ...]) -> int:
         """A job that has moved on meanwhile keeps the others of its step until the next round."""
@@ -186,7 +195,7 @@ class Retention:
         wanted = sorted(set(folders))
         if not self._world.assets:
             return frozenset()
-        found = await self._world.children.in_thread(partial(_on_disk, self._world.assets, wanted))
+        found = await self._world.children.in_thread(partial(existing, self._world.assets, wanted))
         return frozenset(found)
 
     async def _counted(self, lot: Lot) -> int:
@@ -257,16 +266,12 @@ class Retention:
         return not isinstance(outcome, Clash)
 
     async def _give_way(self) -> None:
-        clock = self._world.clock
-        until_s = clock.monotonic() + GIVES_WAY_S
-        await clock.sleep(min(self._step_s * RESTS, GIVES_WAY_S))
+        clock, patience_s = self._world.clock, GIVES_WAY_S / self._gear
+        until_s = clock.monotonic() + patience_s
+        await clock.sleep(min(self._step_s * RESTS / self._gear, patience_s))
         while self._world.store.waiting() and clock.monotonic() < until_s:
             await clock.sleep(LOOK_AGAIN_S)
 
     def _tell(self, taken: Taken, **more: Any) -> None:
         if taken.total:
             self._world.say("retention.pruned", "info", **taken.summary(), done=taken.done, **more)
-
-
-def _on_disk(root: str, folders: list[str]) -> list[str]:
-    return [folder for folder in folders if os.path.isdir(os.path.join(root, folder))]

@@ -13,9 +13,6 @@ from msgspec import Struct
 
 from jobrunner.core.job import Snapshot
 
-# The quota of a day counts deleted jobs by their tombstones.
-TOMBSTONE_MIN_S = 86_400.0
-
 OFTEN_S, SELDOM_S, LOOKS = 5.0, 600.0, 20
 
 Records = Literal["keys", "audit", "dead_letters"]
@@ -35,10 +32,12 @@ ALL_ALIKE = WorkflowRetention()
 
 class RetentionTerms(Struct, frozen=True, kw_only=True):
     """In seconds, 0 is for good. ``ended_s`` of jobs whose status has no age of its own; ``keys_s``
-    of what tells a repeat from a first time; ``files_s`` of files that no job names."""
+    of what tells a repeat from a first time, and ``counted_s`` at the least: quotas count deleted
+    jobs by their tombstones; ``files_s`` of files that no job names."""
 
     ended_s: float = 0
     keys_s: float = 30 * 86_400.0
+    counted_s: float = 86_400.0
     files_s: float = 0
     audit_s: float = 0
     dead_letters_s: float = 0
@@ -55,13 +54,13 @@ class RetentionTerms(Struct, frozen=True, kw_only=True):
         return None if own.doubtful else own.most
 
     def spares(self, workflow: str, status: str) -> bool:
-        """Whether jobs in this status are kept for good by name, and count for no number."""
+        """Tell if jobs in this status are kept for good by name, and count for no number."""
         return self._of(workflow).ages.get(status) == 0
 
     def records(self, now: int) -> dict[Records, int]:
         """The moments before which records are forgotten; without those that are kept for good."""
         kept_s: dict[Records, float] = {
-            "keys": max(self.keys_s, TOMBSTONE_MIN_S) if self.keys_s else 0,
+            "keys": max(self.keys_s, self.counted_s) if self.keys_s else 0,
             "audit": self.audit_s,
             "dead_letters": self.dead_letters_s,
         }
@@ -103,6 +102,12 @@ class StepLimits(Struct, frozen=True):
     jobs: int = 16
     rows: int = 256
     bytes: int = 256 * 1024
+
+
+def times(gear: float) -> StepLimits:
+    """So many times as much in a step."""
+    usual = StepLimits()
+    return StepLimits(int(usual.jobs * gear), int(usual.rows * gear), int(usual.bytes * gear))
 
 
 class RipeJob(Struct, frozen=True):
@@ -195,7 +200,7 @@ class FileIdle(Struct, frozen=True, tag=True):
 
 
 class RetentionReader(Protocol):
-    """What retention asks of the store."""
+    """The questions of retention to the store."""
 
     async def ended_counts(self) -> tuple[tuple[str, str, int], ...]:
         """How many jobs have ended, by workflow and status."""

@@ -37,7 +37,9 @@ CREATE TABLE assets (
     file_size    INTEGER CHECK (file_size >= 0),
     sha256       TEXT NOT NULL,
     created_at   INTEGER NOT NULL
-) STRICT
+, used_at INTEGER) STRICT
+
+CREATE INDEX assets_idle ON assets (coalesce(used_at, created_at)) WHERE job IS NULL
 
 CREATE INDEX assets_of_job ON assets (job)
 
@@ -65,6 +67,8 @@ CREATE TABLE audit (
     job_id TEXT,
     fields TEXT NOT NULL
 ) STRICT
+
+CREATE INDEX audit_by_age ON audit (at)
 
 CREATE TABLE awaits (
     name   TEXT PRIMARY KEY,
@@ -134,6 +138,8 @@ CREATE TABLE dead_letters (
     failed_stage    TEXT NOT NULL,
     hidden          INTEGER NOT NULL CHECK (hidden IN (0, 1))
 ) STRICT
+
+CREATE INDEX dead_letters_by_age ON dead_letters (at)
 
 CREATE TABLE definitions (
     id        INTEGER PRIMARY KEY,
@@ -269,6 +275,8 @@ CREATE TABLE jobs (
 ) STRICT
 
 CREATE INDEX jobs_counted ON jobs (user_id, workflow, created_at) WHERE quota = 1
+
+CREATE INDEX jobs_ended ON jobs (workflow, status, updated_at) WHERE kind IN ('settled', 'final')
 
 CREATE INDEX jobs_in_line ON jobs (priority DESC, line_at, id)
     WHERE line_at IS NOT NULL AND stuck IS NULL AND paused = 0
@@ -437,6 +445,8 @@ CREATE TABLE tombstones (
     created_at INTEGER NOT NULL,
     deleted_at INTEGER NOT NULL
 ) STRICT
+
+CREATE INDEX tombstones_by_age ON tombstones (deleted_at)
 
 CREATE TRIGGER tombstones_do_not_change BEFORE UPDATE ON tombstones
 BEGIN

@@ -1,4 +1,4 @@
-"""What is old enough goes by itself; here it goes at once, or is only counted."""
+"""Retention on an admin's order: at once, or only counted."""
 
 from jobrunner.actors.features.retention import Taken
 from jobrunner.http.frame.endpoint import ADMINS, Body, Endpoint, HttpCall, HttpReply, View
