@@ -83,7 +83,8 @@ async def prune(ended: int, rate: float, seconds: float, rounds: int) -> None:
                 await _ended_job(at, number)
         await grow(str(folder / "jobs.db"), Growth(ended))
         _say(f"{ended} jobs have ended")
-        kept, pruned = [], []
+        kept: list[Window] = []
+        pruned: list[Window] = []
         for _ in range(rounds):
             for age, windows in (("0", kept), ("1d", pruned)):
                 _say(f"{'they are kept' if age == '0' else 'they go'}\n{HEAD}")

@@ -1,7 +1,7 @@
 """The timer service alone, over a table of this test's own: no timer is late because of another."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -68,10 +68,8 @@ class Desk:
         self.table, self.clock = Table(), Clock()
         self.gone: set[str] = set()
         self.fired: list[tuple[str, int]] = []
-        ids = SystemIds(self.clock)
-        world = World(
-            self.table, Registry(), self.clock, ids, lambda *_, **__: None, SystemChildren()
-        )
+        ids, store = SystemIds(self.clock), cast(Any, self.table)
+        world = World(store, Registry(), self.clock, ids, lambda *_, **__: None, SystemChildren())
         self.timers = Timers(world, self.tell)
 
     def store(self, job_id: str, in_s: float) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from jobrunner.config.reading import load
 from jobrunner.config.settings import Config
+from jobrunner.store.migrations import latest
 from tests.cli.conftest import Command
 from tests.served import clean, serving
 
@@ -46,6 +47,14 @@ def test_wrong_settings_are_told_all_at_once(command: Command) -> None:
         assert code == 1
         assert "server.port = 'x'" in err
         assert "did you mean 'host'?" in err
+
+
+@pytest.mark.parametrize("verb", ["info", "prune", "compact"])
+def test_a_file_that_is_not_there_is_not_made(command: Command, verb: str) -> None:
+    code, out, err = command("db", verb)
+    assert (code, out) == (1, "")
+    assert "data/jobrunner.db does not exist: [store] path says" in err
+    assert not Path("data").exists()
 
 
 def test_config_check_looks_into_workflows_too(command: Command) -> None:
@@ -212,6 +221,15 @@ def test_tokens_and_credits_on_the_file(command: Command) -> None:
     code, _, err = command("token", "revoke", "nobody")
     assert code == 4
     assert "'nobody'" in err
+    assert command("db", "check") == (0, "ok\n", "")
+    code, out, _ = command("db", "info", "-o", "json")
+    assert (code, json.loads(out)["schema"], json.loads(out)["jobs"]) == (0, latest(), 0)
+    assert "sqlite_version" in command("db", "info")[1]
+    assert command("db", "prune", "--dry-run") == (0, "0 would go\n", "")
+    assert command("db", "prune") == (0, "0 went\n", "")
+    code, out, _ = command("db", "compact", "-o", "json")
+    assert code == 0
+    assert json.loads(out)["file_bytes"] == Path("data/jobrunner.db").stat().st_size
     assert command("db", "check") == (0, "ok\n", "")
 
 

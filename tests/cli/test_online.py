@@ -177,6 +177,12 @@ def test_tokens_and_credits_through_the_admin_routes(online: Command) -> None:
     assert online("token", "revoke", "bob")[0] == 0
     assert online("job", "list", "--token", token)[0] == 3
     assert online("db", "check") == (0, "ok\n", "")
+    code, out, _ = online("db", "info", "-o", "json")
+    assert (code, "retention" in json.loads(out)) == (0, True)
+    assert online("db", "prune", "--dry-run") == (0, "0 would go\n", "")
+    assert online("db", "prune") == (0, "0 went\n", "")
+    code, out, _ = online("db", "compact", "-o", "json")
+    assert (code, json.loads(out)) == (0, {"done": True, "free_pages": 0})
 
 
 def test_without_an_address_the_holder_of_the_lock_is_found(

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from jobrunner.core.decision import AuditRecord, Clash, DeadLetter, EventRow, Note, Shelve
+from jobrunner.core.decision import (
+    AuditRecord,
+    Clash,
+    DeadLetter,
+    EventRow,
+    Note,
+    Notification,
+    Shelve,
+    Tried,
+)
 from jobrunner.core.features.retention import (
     Expire,
     FileIdle,
@@ -286,6 +295,21 @@ def lone(number: int, at: int = NOON) -> Shelve:
     return Shelve(asset, "ada")
 
 
+async def test_what_is_to_be_told_of_a_job_is_told_before_it_goes(store: Store) -> None:
+    told = Notification("n1", "ada", "lane", "https://a.example/x", "job.ended", "{}")
+    born = await stored(store, birth(job(1)))
+    over = structs.replace(moved(born, "done"), notifications=(told,))
+    first = await stored(store, over)
+    second = await ended(store, 2, at=first.updated_at)
+    lot = Lot("toy", "done", NOON * 2, 2**60)
+    page = await store.reader.ripe_jobs(lot, None, LIMITS)
+    assert ([one.job.id for one in page.jobs], page.held) == ([second.id], 1)
+    (row,) = await store.reader.due_deliveries(NOON * 2, 9, (), ())
+    await store.commit(Tried(row.row, 1, NOON, 5, 200, "", "delivered"))
+    page = await store.reader.ripe_jobs(lot, None, LIMITS)
+    assert {one.job.id for one in page.jobs} == {first.id, second.id}
+
+
 async def test_a_file_that_a_job_names_is_looked_for_again_after_as_long(store: Store) -> None:
     read = store.reader
     await store.commit(lone(1))
@@ -297,7 +321,8 @@ async def test_a_file_that_a_job_names_is_looked_for_again_after_as_long(store: 
     assert found is not None
     assert found.files == (("file-1", "ada/file-1"), ("file-2", "ada/file-2"))
     naming = await read.naming("ada", ("file-1", "file-2"), 0, 10)
-    assert (naming.named, naming.more) == ({"file-2"}, False)
+    assert naming.named == {"file-2"}
+    assert not naming.more
     await store.commit(FilesUsed(("file-2",), NOON + 5))
     await store.commit(FileIdle("file-1", "ada/file-1", naming.after, NOON))
     assert await read.asset("file-1") is None

@@ -172,7 +172,7 @@ class Retention:
         self._gear = min(self._gear * 2, GEAR_MAX) if behind else max(self._gear / 2, 1.0)
 
     async def _forget(self, ripe: tuple[RipeJob, ...]) -> int:
-        """A job that has moved on meanwhile keeps the others of its step until the next round."""
+        """Where one of them has moved on meanwhile, they go one by one, and it stays."""
         if not ripe:
             return 0
         folders = {one.job.id: folders_beside(self._world, one.job, one.paths) for one in ripe}
@@ -182,7 +182,7 @@ class Retention:
             for one in ripe
         )
         if not await self._step(Prune(jobs, self._world.clock.now())):
-            return 0
+            return sum([await self._forget((one,)) for one in ripe]) if len(ripe) > 1 else 0
         for one in ripe:
             self._reread(one.job.id)
         if there:
