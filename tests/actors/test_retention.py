@@ -56,14 +56,14 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
-    async def commit(self, unit: Unit) -> Any:
+    async def commit(self, unit: Unit, then: Any = None) -> Any:
         if isinstance(unit, Prune):
             self.clock.time_s += self.takes_s
             self.steps.append(len(unit.jobs))
             if self.before is not None:
                 act, self.before = self.before, None
                 await act()
-        return await self.store.commit(unit)
+        return await self.store.commit(unit, then)
 
     def waiting(self) -> int:
         return self.others()

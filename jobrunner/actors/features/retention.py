@@ -96,8 +96,8 @@ class Retention:
         while True:
             taken = await self.prune(TOLD_EVERY_S)
             self._tell(taken)
-            pause_s = self._terms.look_every_s if taken.done else LOOK_AGAIN_S
-            await self._world.clock.sleep(pause_s)
+            over = taken.done or self._world.draining
+            await self._world.clock.sleep(self._terms.look_every_s if over else LOOK_AGAIN_S)
 
     async def order(self, actor: str, within_s: float) -> Taken:
         """Let go now what is due, as somebody orders, for at most so long."""
