@@ -168,9 +168,10 @@ def test_plugins_that_nobody_brings_are_named() -> None:
     )
 
 
-@pytest.mark.parametrize("name", WorkflowSettings.__struct_fields__)
+@pytest.mark.parametrize("name", sorted({*WorkflowSettings.__struct_fields__} - {"retention"}))
 def test_every_setting_reaches_the_declaration(name: str) -> None:
-    """A key that is read and then forgotten would promise what it does not do."""
+    """A key that is read and then forgotten would promise what it does not do. Retention is about
+    jobs that are over, and no declaration's: ``test_retention`` has it."""
     values: dict[str, Any] = {
         "stages": {"moving": "external"},
         "retry": {"moving": RetrySettings(max=9)},

@@ -134,6 +134,7 @@ KEYS: list[tuple[str, str, Any]] = [
     ("server.trusted_proxies", '["10.0.0.0/8"]', ("10.0.0.0/8",)),
     ("store.min_free", '"1MiB"', 1024**2),
     ("store.min_free", "0", 0),
+    ("store.wal_max", '"1GiB"', 1024**3),
     ("store.path", '"x.db"', "x.db"),
     ("store.assets", '"files"', "files"),
     ("server.admin_host", '"127.0.0.1"', "127.0.0.1"),
@@ -167,7 +168,11 @@ KEYS: list[tuple[str, str, Any]] = [
     ("downloads.allow_hosts", '["example.org"]', ("example.org",)),
     ("downloads.allow_private", '["127.0.0.1:9000", "[::1]:80"]', ("127.0.0.1:9000", "[::1]:80")),
     ("downloads.max_size", '"2GB"', 2 * 1000**3),
+    ("retention.ended", '"30d"', 30 * 86400),
     ("retention.keys", '"1d"', 86400),
+    ("retention.files", "0", 0),
+    ("retention.audit", '"1d"', 86400),
+    ("retention.dead_letters", '"1d"', 86400),
     ("webhooks.replicate.secrets_env", '["ONE", "TWO"]', ("ONE", "TWO")),
     ("notify.secrets_env", '["NEW", "OLD"]', ("NEW", "OLD")),
     ("plugins.enabled", '["cutx"]', ("cutx",)),
@@ -188,6 +193,7 @@ KEYS: list[tuple[str, str, Any]] = [
     ("workflows.w.notify.url", '"https://ops.example/"', "https://ops.example/"),
     ("workflows.w.notify.on", '["ended", "stuck"]', ("ended", "stuck")),
     ("workflows.w.notify.secret_env", '"OPS"', "OPS"),
+    ("workflows.w.retention.keep", "5", 5),
     ("workflows.w.settings.anything", '{ deep = [1, "x"] }', {"deep": [1, "x"]}),
 ]
 
