@@ -31,6 +31,7 @@ from jobrunner.errors import OutcomeUnknown, StorageError, StorageFull
 from jobrunner.store.compiling import QuotaCheck, Work
 from jobrunner.store.disk_quota import is_used_up
 from jobrunner.store.features.quota import exceeded
+from jobrunner.store.features.retention import LAST_IN_ORDER
 from jobrunner.store.statements import IN_ORDER, TALLY, Row, Statement
 
 
@@ -50,6 +51,7 @@ OURS = {
     sqlite3.SQLITE_MISUSE,
     sqlite3.SQLITE_RANGE,
 }
+ORDER = (*IN_ORDER, *LAST_IN_ORDER)
 TAKEN = {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY}
 
 
@@ -136,7 +138,7 @@ def _attempt(connection: sqlite3.Connection, works: list[Work]) -> Clash | Excep
 
 def _apply(connection: sqlite3.Connection, works: list[Work]) -> None:
     rows = by_statement([row for work in works for row in work.rows])
-    for statement in IN_ORDER:
+    for statement in ORDER:
         if given := rows.get(statement):
             _execute(connection, statement, given)
     for quota in dict.fromkeys(work.quota for work in works if work.quota):

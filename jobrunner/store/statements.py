@@ -55,11 +55,6 @@ def _upsert(table: str, columns: str, key: str) -> str:
     return _insert(table, columns, f"ON CONFLICT ({', '.join(key.split())}) DO UPDATE SET {news}")
 
 
-def _without_oldest(table: str, at: str) -> str:
-    oldest = f"SELECT id FROM {table} WHERE {at} < :before ORDER BY {at}, id LIMIT :most"  # noqa: S608 - names of our own
-    return f"DELETE FROM {table} WHERE id IN ({oldest})"  # noqa: S608 - names of our own
-
-
 def _changed_job(columns: Iterable[str]) -> str:
     """Refused when the job has moved on since it was read."""
     news = ", ".join(f"{name} = :{name}" for name in columns)
@@ -106,10 +101,6 @@ EVENTS_KEPT = Statement("""
     SELECT t.id, e.event_id, e.digest, e.occurred_at
     FROM events e JOIN jobs j ON j.id = e.job JOIN tombstones t ON t.uid = j.uid WHERE j.id = :job
 """)
-KEYS_FORGOTTEN = Statement("""DELETE FROM keys WHERE job_id IN
-    (SELECT uid FROM tombstones WHERE deleted_at < :before ORDER BY deleted_at, id LIMIT :most)
-""")
-TOMBSTONES_FORGOTTEN = Statement(_without_oldest("tombstones", "deleted_at"))
 CLEARING = Statement(_insert("clearings", "folder at", "ON CONFLICT (folder) DO NOTHING"))
 CLEARED = Statement("DELETE FROM clearings WHERE folder = :folder")
 JOB_GONE = Statement("DELETE FROM jobs WHERE id = :job")
@@ -243,16 +234,6 @@ ASSET = Statement(
     taken="exists",
 )
 ASSET_GONE = Statement("DELETE FROM assets WHERE uid = :id AND job IS NULL", missed="missing")
-ASSET_USED = Statement("UPDATE assets SET used_at = :at WHERE uid = :id AND job IS NULL")
-# Jobs are numbered before they are written: so many may come with a number that was passed.
-ASSET_IDLE = Statement(
-    """
-    DELETE FROM assets WHERE uid = :id AND job IS NULL AND NOT EXISTS
-        (SELECT 1 FROM jobs j JOIN payloads p ON p.job = j.id
-         WHERE j.user_id = assets.user_id AND j.id > :looked_to - 8192 AND instr(p.params, :id))
-    """,
-    missed="missing",
-)
 TOKEN = Statement(
     _insert("tokens", "id name role digest created_at expires_at workflows"),
     taken="exists",
@@ -275,8 +256,6 @@ DEAD_LETTER = Statement(
         "at job_id workflow user_id reason failure_code failure_message failed_stage hidden",
     )
 )
-AUDIT_FORGOTTEN = Statement(_without_oldest("audit", "at"))
-DEAD_LETTERS_FORGOTTEN = Statement(_without_oldest("dead_letters", "at"))
 HALT = Statement(_insert("pauses", "scope name by at reason"), taken="exists")
 UNHALT = Statement("DELETE FROM pauses WHERE scope = :scope AND name = :name", missed="missing")
 BULK = Statement("""
@@ -386,14 +365,14 @@ LET_GO = Statement("""
 IN_ORDER = (
     SEEN, ENDED, TICK, DEFINITION, STATE, BINDING, JOB_BORN, JOB_MOVED, JOB_TOUCHED,
     JOB_OUT_OF_LINE, JOB_UNREADABLE, TOMBSTONE,
-    EVENTS_KEPT, JOB_GONE, KEYS_FORGOTTEN, TOMBSTONES_FORGOTTEN, KEY,
+    EVENTS_KEPT, JOB_GONE, KEY,
     KEY_MOVED, EVENT,
     WEBHOOK_TOLD, WEBHOOK_STORED, WEBHOOK_HANDED, WEBHOOKS_LEFT, AWAIT_OVER, AWAIT, AWAIT_PAST,
     WEBHOOKS_EXPIRED, WEBHOOKS_FORGOTTEN, AWAITS_FORGOTTEN,
     ACCOUNT, ACCOUNT_NEW, LEDGER, GRANT_KEY, HISTORY, PAYLOAD, LOCK_FREED, LOCK, TIMER_GONE,
     TIMER, ATTEMPT, LINES, ARTIFACT_RETIRED, ARTIFACT, ASSET,
-    ASSET_GONE, ASSET_USED, ASSET_IDLE, CLEARING, CLEARED, TOKEN, TOKEN_REVOKED, TOKEN_ENDS,
-    SUCCESSION, AUDIT, DEAD_LETTER, AUDIT_FORGOTTEN, DEAD_LETTERS_FORGOTTEN, HALT, UNHALT,
+    ASSET_GONE, CLEARING, CLEARED, TOKEN, TOKEN_REVOKED, TOKEN_ENDS,
+    SUCCESSION, AUDIT, DEAD_LETTER, HALT, UNHALT,
     BULK_OLD, BULK, BULK_ITEM, BULK_TURNED, TALLY,
     ENDPOINT, DELIVERY, TRIED, TRY, ENDPOINT_WELL, ENDPOINT_FAILS, ENDPOINT_DISABLED, HELD_BACK,
     REDELIVERED, ENDPOINT_ENABLED, LET_GO,

@@ -30,11 +30,37 @@ from jobrunner.store import statements as sql
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.features.bulk import tick_row
 from jobrunner.store.rows import FROM_JOBS, SELECT_BRIEF, brief_job, parsed, stands, text
-from jobrunner.store.statements import Row
+from jobrunner.store.statements import Row, Statement
 
 Db = sqlite3.Connection
 LAST = 2**63 - 1
 EXCESS_MAX = 2_000
+
+
+def _without_oldest(table: str, at: str) -> str:
+    oldest = f"SELECT id FROM {table} WHERE {at} < :before ORDER BY {at}, id LIMIT :most"  # noqa: S608 - names of our own
+    return f"DELETE FROM {table} WHERE id IN ({oldest})"  # noqa: S608 - names of our own
+
+
+KEYS_FORGOTTEN = Statement("""DELETE FROM keys WHERE job_id IN
+    (SELECT uid FROM tombstones WHERE deleted_at < :before ORDER BY deleted_at, id LIMIT :most)
+""")
+TOMBSTONES_FORGOTTEN = Statement(_without_oldest("tombstones", "deleted_at"))
+ASSET_USED = Statement("UPDATE assets SET used_at = :at WHERE uid = :id AND job IS NULL")
+# Jobs are numbered before they are written: so many may come with a number that was passed.
+ASSET_IDLE = Statement(
+    """
+    DELETE FROM assets WHERE uid = :id AND job IS NULL AND NOT EXISTS
+        (SELECT 1 FROM jobs j JOIN payloads p ON p.job = j.id
+         WHERE j.user_id = assets.user_id AND j.id > :looked_to - 8192 AND instr(p.params, :id))
+    """,
+    missed="missing",
+)
+AUDIT_FORGOTTEN = Statement(_without_oldest("audit", "at"))
+DEAD_LETTERS_FORGOTTEN = Statement(_without_oldest("dead_letters", "at"))
+# None of them shares a unit with what it would have to come before.
+LAST_IN_ORDER = (KEYS_FORGOTTEN, TOMBSTONES_FORGOTTEN, AUDIT_FORGOTTEN, DEAD_LETTERS_FORGOTTEN,
+                 ASSET_USED, ASSET_IDLE)  # fmt: skip
 
 
 def forgotten(forget: Forget) -> Iterator[Row]:
@@ -55,16 +81,16 @@ def retention_rows(unit: Prune | Expire | FilesUsed | FileIdle) -> Iterator[Row]
             for statement in EXPIRES[unit.of]:
                 yield statement.row(before=unit.before, most=unit.most)
         case FilesUsed():
-            yield from (sql.ASSET_USED.row(id=one, at=unit.at) for one in unit.asset_ids)
+            yield from (ASSET_USED.row(id=one, at=unit.at) for one in unit.asset_ids)
         case FileIdle():
-            yield sql.ASSET_IDLE.row(id=unit.asset_id, looked_to=unit.looked_to)
+            yield ASSET_IDLE.row(id=unit.asset_id, looked_to=unit.looked_to)
             yield sql.CLEARING.row(folder=unit.folder, at=unit.at)
 
 
 EXPIRES = {
-    "keys": (sql.KEYS_FORGOTTEN, sql.TOMBSTONES_FORGOTTEN),
-    "audit": (sql.AUDIT_FORGOTTEN,),
-    "dead_letters": (sql.DEAD_LETTERS_FORGOTTEN,),
+    "keys": (KEYS_FORGOTTEN, TOMBSTONES_FORGOTTEN),
+    "audit": (AUDIT_FORGOTTEN,),
+    "dead_letters": (DEAD_LETTERS_FORGOTTEN,),
 }
 
 
