@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from jobrunner.core.decision import Clash, Unit
-from jobrunner.core.features.upkeep import FileInfo
+from jobrunner.core.features.upkeep import FileKeeping
 from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import Reader
 from jobrunner.errors import Refused
@@ -31,28 +31,6 @@ class Committed(Protocol):
     def snapshot(self) -> Snapshot | None: ...
 
 
-class FileState(Protocol):
-    """How the file was found: its log may be ``too_large`` to be cut while ``readers`` read."""
-
-    @property
-    def wal_bytes(self) -> int: ...
-
-    @property
-    def page_bytes(self) -> int: ...
-
-    @property
-    def pages(self) -> int: ...
-
-    @property
-    def free_pages(self) -> int: ...
-
-    @property
-    def readers(self) -> tuple[str, ...]: ...
-
-    @property
-    def too_large(self) -> bool: ...
-
-
 class Writer(Protocol):
     """The part of the store that this room writes through."""
 
@@ -68,11 +46,8 @@ class Writer(Protocol):
         """How many writes wait for their turn."""
         ...
 
-    async def tend(self) -> FileState: ...
-
-    async def give_back(self, pages: int) -> int: ...
-
-    async def info(self) -> FileInfo: ...
+    @property
+    def keeper(self) -> FileKeeping: ...
 
 
 def ours(outcome: T) -> T:

@@ -75,7 +75,7 @@ async def compact(*, listing: Listing = Listing()) -> None:
     async with _file(listing) as store:
         if store is not None:
             before = os.path.getsize(store.path)
-            await store.compact()
+            await store.keeper.compact()
             found = {"before_bytes": before, "file_bytes": os.path.getsize(store.path)}
         else:
             async with service(listing) as running:
@@ -105,7 +105,7 @@ async def _described(store: "Store", asking: Asking) -> Any:
 
     retention = await _retention(store, asking)
     foreseen = prune_view(await retention.foresee(), dry_run=True)
-    return printing.read(encode(file_view(await store.info(), foreseen)))
+    return printing.read(encode(file_view(await store.keeper.info(), foreseen)))
 
 
 async def _pruned(store: "Store", asking: Asking, dry_run: bool) -> Any:

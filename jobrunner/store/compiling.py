@@ -349,10 +349,6 @@ def _paused(unit: Halt | Unhalt) -> Work:
     return Work(list(pause_rows(unit)), alone=True)
 
 
-def _outdated(unit: Prune | Expire | FilesUsed | FileIdle) -> Work:
-    return Work(list(retention_rows(unit)), alone=True)
-
-
 def _of_bulk(unit: NewBulk | MoreItems | BulkTurned | Ticked) -> Work:
     return Work(list(bulk_rows(unit)), alone=not isinstance(unit, Ticked))
 
@@ -373,6 +369,9 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     Bind: lambda unit: Work(list(binding_rows(unit)), alone=True),
     **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),
     **dict.fromkeys((Halt, Unhalt), _paused),
-    **dict.fromkeys((Prune, Expire, FilesUsed, FileIdle), _outdated),
+    **dict.fromkeys(
+        (Prune, Expire, FilesUsed, FileIdle),
+        lambda unit: Work(list(retention_rows(unit)), alone=True),
+    ),
     **dict.fromkeys((NewBulk, MoreItems, BulkTurned, Ticked), _of_bulk),
 }

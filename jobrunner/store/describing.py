@@ -3,15 +3,20 @@ so that no question keeps the log from being begun anew for long."""
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from statistics import median
+from typing import Any
 
 from jobrunner.core.features.upkeep import FileInfo, JobAge, TableSize
+from jobrunner.errors import StorageError, StorageFull
+from jobrunner.ports import Clock
 from jobrunner.store.features.retention import ended_counts
-from jobrunner.store.features.upkeep import size
+from jobrunner.store.features.upkeep import Tended, compact, give_back, size, tend
+from jobrunner.store.hop import open_handle
 
 Db = sqlite3.Connection
+Between = Callable[..., Awaitable[Any]]
 
 FLUSHES = 5
 SAMPLE_ROWS = 200
@@ -28,6 +33,56 @@ OLDEST_ENDED = """
     SELECT uid, updated_at FROM jobs WHERE workflow = ? AND status = ?
         AND kind IN ('settled', 'final') ORDER BY updated_at LIMIT 1
 """
+
+
+class FileKeeper:
+    """What may be done with the file beside the work. ``between`` runs a function on the writer's
+    handle, between two batches."""
+
+    def __init__(self, path: str, between: Between, wal_max: int, clock: Clock) -> None:
+        self._path = path
+        self._between = between
+        self._wal_max = wal_max
+        self._clock = clock
+
+    async def tend(self) -> Tended:
+        """Keep the log small, and say how the file is.
+
+        Raises: StorageError
+        """
+        found: Tended = await self._done(tend, self._wal_max)
+        return found
+
+    async def give_back(self, pages: int) -> int:
+        """Let go of so many unused pages of the file; say how many are left.
+
+        Raises: StorageError
+        """
+        return int(await self._done(give_back, pages))
+
+    async def compact(self) -> None:
+        """Write the file anew without gaps. It takes as long as the file is large, and as much room
+        again: for a file that nobody else uses.
+
+        Raises: StorageError
+        """
+        await self._done(compact)
+
+    async def info(self) -> FileInfo:
+        """Describe the file, on a handle of its own."""
+        handle = await open_handle(self._path)
+        try:
+            return await handle(describe, self._wal_max, self._clock.monotonic)
+        finally:
+            await handle.close()
+
+    async def _done(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return await self._between(function, *arguments)
+        except sqlite3.Error as error:
+            full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+            kind = StorageFull if full else StorageError
+            raise kind(f"the file could not be looked after: {error}") from error
 
 
 def describe(db: Db, wal_max: int, monotonic: Callable[[], float]) -> FileInfo:

@@ -6,16 +6,13 @@ from contextlib import AsyncExitStack
 
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.features.meter import SILENT, Meter
-from jobrunner.core.features.upkeep import FileInfo
 from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import Reader
 from jobrunner.errors import Misconfigured, StorageError
 from jobrunner.ports import Clock, StoreThread
 from jobrunner.store.batch import Written
-from jobrunner.store.describing import describe
-from jobrunner.store.features import upkeep
+from jobrunner.store.describing import FileKeeper
 from jobrunner.store.features.health import FileCondition, probed
-from jobrunner.store.features.upkeep import Tended
 from jobrunner.store.fsck import check
 from jobrunner.store.hop import open_handle
 from jobrunner.store.identity import Whereabouts
@@ -43,10 +40,10 @@ class Store:
         lock: ProcessLock,
         handles: AsyncExitStack,
         whereabouts: Whereabouts,
-        wal_max: int,
+        keeper: FileKeeper,
     ) -> None:
         self.path = path
-        self._wal_max = wal_max
+        self.keeper = keeper
         self._whereabouts = whereabouts
         self.epoch = epoch
         self.reader: Reader = reader
@@ -109,36 +106,6 @@ class Store:
         finally:
             await handle.close()
 
-    async def tend(self) -> Tended:
-        """Keep the log small, and say how the file is.
-
-        Raises: StorageError
-        """
-        return await self._writer.between(upkeep.tend, self._wal_max)
-
-    async def give_back(self, pages: int) -> int:
-        """Let go of so many unused pages of the file; say how many are left.
-
-        Raises: StorageError
-        """
-        return await self._writer.between(upkeep.give_back, pages)
-
-    async def compact(self) -> None:
-        """Write the file anew without gaps. It takes as long as the file is large, and as much room
-        again: for a file that nobody else uses.
-
-        Raises: StorageError
-        """
-        await self._writer.between(upkeep.compact)
-
-    async def info(self) -> FileInfo:
-        """Describe the file, on a handle of its own."""
-        handle = await open_handle(self.path)
-        try:
-            return await handle(describe, self._wal_max, self._clock.monotonic)
-        finally:
-            await handle.close()
-
     async def close(self) -> None:
         """Serve what waits, close the reader, then the writer, and let the lock go last."""
         await self._reader.close()
@@ -180,8 +147,9 @@ async def open_store(
         await read(prepare_reader, path)
         writer = StoreWriter(write, epoch, first_row, initial_credits, clock, meter, whereabouts)
         reader = StoreReader(read, initial_credits)
+        keeper = FileKeeper(path, writer.between, wal_max, clock)
         kept = handles.pop_all()
-        return Store(path, clock, epoch, writer, reader, lock, kept, whereabouts, wal_max)
+        return Store(path, clock, epoch, writer, reader, lock, kept, whereabouts, keeper)
 
 
 async def _handle(path: str, handles: AsyncExitStack) -> StoreThread:

@@ -9,20 +9,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.core.job import Snapshot
-from jobrunner.errors import OutcomeUnknown, StorageError, StorageFull
+from jobrunner.errors import OutcomeUnknown, StorageError
 from jobrunner.ports import Clock, StoreThread
 from jobrunner.store.batch import Verdict, Written, commit, write_batch
 from jobrunner.store.compiling import Work, compiled
 from jobrunner.store.identity import Whereabouts
 from jobrunner.store.rounds import Rounds
 from jobrunner.store.statements import ENDED, SEEN
-
-T = TypeVar("T")
 
 BATCH_UNITS = 512
 LINE_UNITS = 4096
@@ -76,20 +74,15 @@ class StoreWriter:
         """
         await self._write(Work([SEEN.row(now=now, epoch=self._epoch)], alone=True))
 
-    async def between(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def between(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run something else on the writer's handle, between two batches. It must leave no
         transaction behind, and be soon done.
 
-        Raises: StorageError
+        Raises: OutcomeUnknown, sqlite3.Error
         """
         if self._lost:
             raise OutcomeUnknown(f"no more is written since: {self._lost}")
-        try:
-            return await self._hop(function, *arguments)
-        except sqlite3.Error as error:
-            full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
-            kind = StorageFull if full else StorageError
-            raise kind(f"the file could not be looked after: {error}") from error
+        return await self._hop(function, *arguments)
 
     async def farewell(self, now: int) -> None:
         """Says goodbye in the file; where it cannot, the next life takes this one for a death."""

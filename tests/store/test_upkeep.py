@@ -64,9 +64,9 @@ async def test_the_log_is_cut_when_nobody_reads_in_it(tmp_path: Path) -> None:
             reader.execute("SELECT count(*) FROM jobs").fetchone()
             await fill(store, tmp_path, WAL_MAX)
             assert wal(tmp_path) > WAL_MAX
-            held = await store.tend()
+            held = await store.keeper.tend()
             assert held.too_large
-        found = await store.tend()
+        found = await store.keeper.tend()
         assert (found.too_large, found.wal_bytes, wal(tmp_path)) == (False, 0, 0)
         assert await store.check() == ()
         await stored(store, birth(job(_fresh())))
@@ -86,7 +86,7 @@ async def test_beside_short_readers_the_log_keeps_to_its_limit(tmp_path: Path) -
                     other.execute("COMMIT")
                 if number % 20 == 19:
                     reader.execute("COMMIT")
-                    await store.tend()
+                    await store.keeper.tend()
                 sizes.append(wal(tmp_path))
         assert max(sizes) < WAL_MAX
         assert sum(sizes) > 0
@@ -98,13 +98,13 @@ async def test_who_reads_for_good_is_named(tmp_path: Path) -> None:
         await stored(store, birth(job(_fresh())))
         with endless_reader(tmp_path) as process:
             await fill(store, tmp_path, WAL_MAX)
-            found = await store.tend()
+            found = await store.keeper.tend()
             assert found.too_large
             assert found.wal_bytes == wal(tmp_path) > WAL_MAX
             assert [one.split(" (")[0] for one in found.readers] == [f"process {process.pid}"]
             process.stdin.close()  # type: ignore[union-attr]
             process.wait()
-            assert not (await store.tend()).too_large
+            assert not (await store.keeper.tend()).too_large
         assert wal(tmp_path) == 0
 
 
@@ -115,14 +115,14 @@ async def test_unused_pages_go_back_a_few_at_a_time(tmp_path: Path) -> None:
             born = await stored(store, birth(job(_fresh(), params={"text": "x" * 30_000})))
             gone.append(Pruned(await stored(store, moved(born, "done"))))
         await store.commit(Prune(tuple(gone), 1))
-        before = await store.tend()
+        before = await store.keeper.tend()
         assert before.free_pages > 200
-        left = await store.give_back(16)
-        found = await store.tend()
+        left = await store.keeper.give_back(16)
+        found = await store.keeper.tend()
         assert (left, found.free_pages) == (before.free_pages - 16, before.free_pages - 16)
         assert found.pages == before.pages - 16
-        assert await store.give_back(100_000) == 0
-        assert await store.give_back(10) == 0
+        assert await store.keeper.give_back(100_000) == 0
+        assert await store.keeper.give_back(10) == 0
         assert await store.check() == ()
 
 
@@ -133,9 +133,9 @@ async def test_a_file_written_anew_has_no_gaps_and_all_that_it_held(tmp_path: Pa
         kept, *others = born
         over = [await stored(store, moved(one, "done")) for one in others[::2]]
         await store.commit(Prune(tuple(map(Pruned, over)), 1))
-        pages = (await store.tend()).pages
-        await store.compact()
-        found = await store.tend()
+        pages = (await store.keeper.tend()).pages
+        await store.keeper.compact()
+        found = await store.keeper.tend()
         assert found.free_pages == 0
         assert found.pages < pages * 2 // 3
         assert await store.reader.job(kept.id) == kept

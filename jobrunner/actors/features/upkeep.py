@@ -9,11 +9,10 @@ from typing import Any
 
 import anyio
 
-from jobrunner.actors.commits import FileState
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import AuditRecord, Note
-from jobrunner.core.features.upkeep import FileInfo
+from jobrunner.core.features.upkeep import FileInfo, FileState
 
 TEND_EVERY_S = 1.0
 TOLD_EVERY_S = 60.0
@@ -35,7 +34,7 @@ class Upkeep:
         """For as long as the service runs."""
         while True:
             await self._world.clock.sleep(TEND_EVERY_S)
-            found = await self._store.tend()
+            found = await self._store.keeper.tend()
             self._tell_of_log(found)
             if found.free_pages > _spared(found):
                 await self._give_back(_spared(found), TOLD_EVERY_S)
@@ -43,7 +42,7 @@ class Upkeep:
     async def compact(self, actor: str, within_s: float) -> int:
         """Give back all unused pages, for at most so long, as somebody orders; say how many are
         left."""
-        before = (await self._store.tend()).free_pages
+        before = (await self._store.keeper.tend()).free_pages
         left = await self._give_back(0, within_s)
         fields: dict[str, Any] = {"pages": before - left, "left": left}
         record = AuditRecord("store.compacted", actor, fields)
@@ -52,17 +51,17 @@ class Upkeep:
         return left
 
     async def info(self) -> FileInfo:
-        return await self._store.info()
+        return await self._store.keeper.info()
 
     async def _give_back(self, spared: int, within_s: float) -> int:
         """In steps, each followed by a rest that is longer than it took."""
         clock = self._world.clock
         until_s = clock.monotonic() + within_s
         async with self._turn:
-            left = (await self._store.tend()).free_pages
+            left = (await self._store.keeper.tend()).free_pages
             while left > spared and clock.monotonic() < until_s and not self._world.draining:
                 began_s = clock.monotonic()
-                before, left = left, await self._store.give_back(min(PAGES, left - spared))
+                before, left = left, await self._store.keeper.give_back(min(PAGES, left - spared))
                 if left >= before:
                     break
                 await clock.sleep(min((clock.monotonic() - began_s) * RESTS, REST_MAX_S))

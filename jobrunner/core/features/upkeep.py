@@ -1,5 +1,7 @@
 """The store's file as an operator sees it: what takes the room, and what could be had back."""
 
+from typing import Protocol
+
 from msgspec import Struct
 
 
@@ -38,3 +40,35 @@ class FileInfo(Struct, frozen=True, kw_only=True):
     oldest_ended: JobAge | None
     last_backup_at: int | None
     flush_ms: float
+
+
+class FileState(Protocol):
+    """How the file was found: its log may be ``too_large`` to be cut while ``readers`` read."""
+
+    @property
+    def wal_bytes(self) -> int: ...
+
+    @property
+    def page_bytes(self) -> int: ...
+
+    @property
+    def pages(self) -> int: ...
+
+    @property
+    def free_pages(self) -> int: ...
+
+    @property
+    def readers(self) -> tuple[str, ...]: ...
+
+    @property
+    def too_large(self) -> bool: ...
+
+
+class FileKeeping(Protocol):
+    """What may be done with the store's file beside the work."""
+
+    async def tend(self) -> FileState: ...
+
+    async def give_back(self, pages: int) -> int: ...
+
+    async def info(self) -> FileInfo: ...
