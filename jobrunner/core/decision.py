@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
-from jobrunner.core.features.retention import Expire, FileIdle, FilesUsed, Prune
+from jobrunner.core.features.retention import RetentionUnit
 from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Paused, Snapshot
 
 
@@ -371,10 +371,7 @@ Unit = (
     | BulkTurned
     | Ticked
     | Bind
-    | Prune
-    | Expire
-    | FilesUsed
-    | FileIdle
+    | RetentionUnit
 )
 
 

@@ -40,7 +40,6 @@ from jobrunner.core.decision import (
 )
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
-from jobrunner.core.features.retention import Expire, FileIdle, FilesUsed, Prune
 from jobrunner.core.job import Asset, Attempt, Snapshot
 from jobrunner.store import statements as sql
 from jobrunner.store.features import notifications
@@ -48,7 +47,7 @@ from jobrunner.store.features.audit import audit_row, with_address
 from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows, tick_row
 from jobrunner.store.features.pauses import pause_rows
-from jobrunner.store.features.retention import forgotten, retention_rows
+from jobrunner.store.features.retention import UNITS, forgotten, retention_rows
 from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
 from jobrunner.store.rows import fixed_of, moving_of, payload_row, place_of, stands, text
 from jobrunner.store.statements import Row
@@ -369,9 +368,6 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     Bind: lambda unit: Work(list(binding_rows(unit)), alone=True),
     **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),
     **dict.fromkeys((Halt, Unhalt), _paused),
-    **dict.fromkeys(
-        (Prune, Expire, FilesUsed, FileIdle),
-        lambda unit: Work(list(retention_rows(unit)), alone=True),
-    ),
+    **dict.fromkeys(UNITS, lambda unit: Work(list(retention_rows(unit)), alone=True)),
     **dict.fromkeys((NewBulk, MoreItems, BulkTurned, Ticked), _of_bulk),
 }

@@ -36,7 +36,7 @@ OLDEST_ENDED = """
 
 
 class FileKeeper:
-    """What may be done with the file beside the work. ``between`` runs a function on the writer's
+    """Looks after the file beside the work. ``between`` runs a function on the writer's
     handle, between two batches."""
 
     def __init__(self, path: str, between: Between, wal_max: int, clock: Clock) -> None:

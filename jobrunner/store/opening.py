@@ -22,6 +22,7 @@ from typing import Any
 
 from jobrunner.errors import Misconfigured, StorageFull
 from jobrunner.ports import Clock
+from jobrunner.store.features.upkeep import WAL_MAX
 from jobrunner.store.migrations import latest, level, migrate
 
 APPLICATION_ID = 0x6A6F6272  # "jobr"
@@ -30,8 +31,6 @@ FULL = 2
 COMMANDS_TAKE_S = 15.0
 LOOK_AGAIN_S = 0.1
 UNSAID = "it has just begun"
-
-WAL_MAX = 64 * 1024 * 1024
 
 EVERYWHERE: dict[str, Any] = {
     "synchronous": FULL,

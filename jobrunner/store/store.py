@@ -13,16 +13,11 @@ from jobrunner.ports import Clock, StoreThread
 from jobrunner.store.batch import Written
 from jobrunner.store.describing import FileKeeper
 from jobrunner.store.features.health import FileCondition, probed
+from jobrunner.store.features.upkeep import WAL_MAX
 from jobrunner.store.fsck import check
 from jobrunner.store.hop import open_handle
 from jobrunner.store.identity import Whereabouts
-from jobrunner.store.opening import (
-    WAL_MAX,
-    ProcessLock,
-    lock_patiently,
-    prepare_reader,
-    prepare_writer,
-)
+from jobrunner.store.opening import ProcessLock, lock_patiently, prepare_reader, prepare_writer
 from jobrunner.store.reader import StoreReader
 from jobrunner.store.writer import StoreWriter
 

@@ -199,6 +199,9 @@ class FileIdle(Struct, frozen=True, tag=True):
     at: int
 
 
+RetentionUnit = Prune | Expire | FilesUsed | FileIdle
+
+
 class RetentionReader(Protocol):
     """The questions of retention to the store."""
 

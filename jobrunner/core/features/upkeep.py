@@ -65,7 +65,7 @@ class FileState(Protocol):
 
 
 class FileKeeping(Protocol):
-    """What may be done with the store's file beside the work."""
+    """Looks after the store's file beside the work."""
 
     async def tend(self) -> FileState: ...
 

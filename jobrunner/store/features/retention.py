@@ -33,6 +33,7 @@ from jobrunner.store.rows import FROM_JOBS, SELECT_BRIEF, brief_job, parsed, sta
 from jobrunner.store.statements import Row, Statement
 
 Db = sqlite3.Connection
+UNITS = (Prune, Expire, FilesUsed, FileIdle)
 LAST = 2**63 - 1
 EXCESS_MAX = 2_000
 

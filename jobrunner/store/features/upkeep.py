@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+WAL_MAX = 64 * 1024**2
 BUSY_MS = 20
 READ_LOCKS = range(123, 128)
 LOCKS = "/proc/locks"
