@@ -42,7 +42,7 @@ class Ordered(Struct, frozen=True):
     job_type: str = ""
 
 
-class Taken(Struct, frozen=True):
+class TakenOrder(Struct, frozen=True):
     id: str
     workflow: str
     status: str
@@ -103,7 +103,7 @@ def application(keep: Keep) -> web.Application:
 
     async def submit(request: web.Request) -> web.Response:
         given = decoder.decode(await request.read())
-        made = Taken(f"job-{next(numbers)}", given.workflow, "queued", given.params)
+        made = TakenOrder(f"job-{next(numbers)}", given.workflow, "queued", given.params)
         text = msgspec.json.encode(made)
         await keep((made.id, text))
         return web.Response(body=text, status=201, content_type="application/json")

@@ -20,13 +20,15 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from jobrunner.bench.compare import Address, running_job
 from jobrunner.bench.crowd import Crowd, NoCompiler, built, crowd
 from jobrunner.bench.stored import Growth, grow
+from jobrunner.bench.target import Address
 
 PATTERNS = 8
 CONNECTIONS = 32
 WARM_UP_S = 5.0
+WAY = ("UPLOADED", "AUDIO_EXTRACTING", "AUDIO_READY", "TRANSCRIBING")
+LONG_AGO = "2026-01-01T00:00:00Z"
 CONFIG = """
 [server]
 port = 0
@@ -79,8 +81,8 @@ async def prune(ended: int, rate: float, seconds: float, rounds: int) -> None:
     with _folder() as folder:
         program = await built(folder)
         async with _service(folder, "0") as at:
-            for number in range(PATTERNS):
-                await _ended_job(at, number)
+            for _ in range(PATTERNS):
+                await _ended_job(at)
         await grow(str(folder / "jobs.db"), Growth(ended))
         _say(f"{ended} jobs have ended")
         kept: list[Window] = []
@@ -135,16 +137,20 @@ async def _service(folder: Path, ended: str) -> AsyncIterator[Address]:
                 await process.wait()
 
 
-async def _ended_job(at: Address, number: int) -> None:
+async def _ended_job(at: Address) -> None:
+    """One with a history: it was on its way when it was cancelled."""
     import aiohttp
 
-    job_id = await running_job(at, number)
     headers = {"Authorization": f"Bearer {at.token}"}
-    async with (
-        aiohttp.ClientSession(at.url, headers=headers) as session,
-        session.post(f"/jobs/{job_id}/cancel", json={}) as answer,
-    ):
-        assert answer.status in (200, 202), await answer.text()
+    async with aiohttp.ClientSession(at.url, headers=headers) as session:
+        async with session.post("/jobs", json={"workflow": "howera"}) as made:
+            job_id = str((await made.json())["id"])
+        for status in WAY:
+            event = {"event_id": f"way-{status}", "status": status, "occurred_at": LONG_AGO}
+            async with session.post(f"/internal/jobs/{job_id}/status", json=event) as moved:
+                assert moved.status == 204, await moved.text()
+        async with session.post(f"/jobs/{job_id}/cancel", json={}) as answer:
+            assert answer.status in (200, 202), await answer.text()
 
 
 async def _window(
