@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct
 
+from jobrunner.core.features.backups import BackupEvent
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
 from jobrunner.core.features.retention import RetentionUnit
@@ -372,6 +373,7 @@ Unit = (
     | Ticked
     | Bind
     | RetentionUnit
+    | BackupEvent
 )
 
 

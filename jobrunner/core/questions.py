@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from jobrunner.core.features.backups import LastBackup, Restoration, Uncertain
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
 from jobrunner.core.features.notifications import OutboxReader
@@ -346,6 +347,16 @@ class Reader(OutboxReader, RetentionReader, Protocol):
     async def pauses(self) -> tuple[tuple[str, str, Paused], ...]:
         """Scope (``workflow`` or ``stage``), name, and who paused it."""
         ...
+
+    async def backups(self) -> tuple[LastBackup, ...]:
+        """The last one of each folder."""
+        ...
+
+    async def restoration(self) -> Restoration | None:
+        """The one that no start has told of yet."""
+        ...
+
+    async def uncertain(self, limit: int) -> Uncertain: ...
 
     async def bulk(self, bulk_id: str) -> Bulk | None: ...
 

@@ -10,7 +10,7 @@ ever asks which world that is.
 import os
 
 from jobrunner.ports.children import SystemChild, SystemChildren, lent_environment, one_at_a_time
-from jobrunner.ports.clock import SystemClock, SystemIds
+from jobrunner.ports.clock import SystemClock, SystemIds, rest
 from jobrunner.ports.disk import SystemFiles, digest
 from jobrunner.ports.minder import SystemMinder
 from jobrunner.ports.network import (
@@ -79,5 +79,6 @@ __all__ = [
     "raise_open_files",
     "remove_socket",
     "socket_at",
+    "rest",
     "system_ports",
 ]

@@ -20,6 +20,11 @@ class SystemClock:
         await anyio.sleep(seconds)
 
 
+def rest(seconds: float) -> None:
+    """Let a thread that is not the loop's do nothing for so long."""
+    time.sleep(seconds)
+
+
 class SystemIds:
     """UUIDv7 with a counter in the random bits, so that ids of one millisecond still rise. Random
     bytes are fetched many at a time: a system call for each would cost more than the id."""

@@ -38,12 +38,14 @@ from jobrunner.core.decision import (
     Unreadable,
     Unshelve,
 )
+from jobrunner.core.features.backups import NOTES
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.job import Asset, Attempt, Snapshot
 from jobrunner.store import statements as sql
 from jobrunner.store.features import notifications
 from jobrunner.store.features.audit import audit_row, with_address
+from jobrunner.store.features.backups import backup_rows
 from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows, tick_row
 from jobrunner.store.features.pauses import pause_rows
@@ -366,6 +368,7 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     LogLines: _lines,
     Remember: lambda unit: Work(list(_remembered(unit)), alone=True),
     Bind: lambda unit: Work(list(binding_rows(unit)), alone=True),
+    **dict.fromkeys(NOTES, lambda unit: Work(list(backup_rows(unit)), alone=True)),
     **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),
     **dict.fromkeys((Halt, Unhalt), _paused),
     **dict.fromkeys(UNITS, lambda unit: Work(list(retention_rows(unit)), alone=True)),

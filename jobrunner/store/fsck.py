@@ -8,10 +8,12 @@ this program; a faulty disk, a foreign tool and a bug of ours are what is looked
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from jobrunner.errors import Misconfigured
 from jobrunner.store import rows
+from jobrunner.store.features.restoring import is_unfinished
 from jobrunner.store.invariants import RULES
 from jobrunner.store.migrations import latest, level
 from jobrunner.store.opening import APPLICATION_ID, ProcessLock
@@ -24,6 +26,10 @@ def check_alone(path: str) -> tuple[str, ...]:
 
     Raises: Misconfigured, where the file is not there, or is in use.
     """
+    if is_unfinished(path):
+        raise Misconfigured(
+            f"a restore of {path} was cut off: `jobrunner db restore` or any start finishes it"
+        )
     if not os.path.exists(path):
         raise Misconfigured(f"{path} does not exist: [store] path says where it should be")
     lock = ProcessLock(path, "db check")
@@ -46,6 +52,18 @@ def check_file(path: str) -> tuple[str, ...]:
         return check(connection)
     finally:
         connection.close()
+
+
+def check_copy(path: str) -> tuple[str, ...]:
+    """A copy that nobody has and nobody changes. Of one with an older schema only the structure is
+    examined: its meaning is that of another program."""
+    try:
+        address = f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            older = level(connection) < latest()
+            return tuple(_structure(connection)) if older else check(connection)
+    except sqlite3.Error as error:
+        return (f"{path} cannot be read: {error}",)
 
 
 def check(connection: sqlite3.Connection) -> tuple[str, ...]:

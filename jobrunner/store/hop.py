@@ -47,4 +47,5 @@ async def open_handle(path: str, *, make: bool = False) -> Handle:
 
 def _connected(path: str, make: bool) -> sqlite3.Connection:
     place = f"file:{quote(os.path.abspath(path))}?mode={'rwc' if make else 'rw'}"
-    return sqlite3.connect(place, uri=True, isolation_level=None)
+    # A copy is made through the writer's handle too, by a thread that takes turns with its own.
+    return sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False)

@@ -9,6 +9,7 @@ import os
 
 ENDINGS = ("", "-wal", ".lock")
 MARK, LOG_MARK = b"SQLite format 3\0", b"\x37\x7f\x06"
+PUT_BACK = "stop, put a backup in its place with `jobrunner db restore FOLDER"
 Identity = tuple[int, int]
 
 
@@ -44,7 +45,7 @@ class Whereabouts:
             except OSError as error:
                 return f"{path} cannot be read: {error}"
             if not (begin == MARK or (path != self._path and begin[:3] in (b"", LOG_MARK))):
-                return f"{path} was overwritten: restore a copy from before, and start again"
+                return f"{path} was overwritten: {PUT_BACK} --force`, and start again"
         return ""
 
     def lost(self) -> str:
@@ -56,7 +57,7 @@ class Whereabouts:
             except OSError:
                 continue
             if now is None:
-                return f"{path} is gone: put it back, or restore a copy of it, and start again"
+                return f"{path} is gone: put it back, or {PUT_BACK}`, and start again"
             if now != identity:
                 return f"{path} is another file than the one that was opened: start again on it"
         return ""

@@ -5,10 +5,11 @@ The order matters, so it stands here once:
 1. The process lock, before anything is read: two processes on one file is the one mistake that
    nothing later can repair. It sits on a file of its own, because closing any plain handle on the
    database would drop SQLite's own locks in this process.
-2. Whose file is it? A foreign, a newer or a broken one is refused before a byte of it changes.
-3. The marks of birth (``auto_vacuum``, ``application_id``), which only an empty file can take.
-4. WAL and the other settings, each read back: a setting that did not take is a promise broken.
-5. Migrations, then a new epoch.
+2. A restore that was cut off is finished: until then nobody knows which file is the right one.
+3. Whose file is it? A foreign, a newer or a broken one is refused before a byte of it changes.
+4. The marks of birth (``auto_vacuum``, ``application_id``), which only an empty file can take.
+5. WAL and the other settings, each read back: a setting that did not take is a promise broken.
+6. Migrations, after a copy, then a new epoch.
 
 One handle writes and checkpoints; readers do neither. SQLite from 3.7.0 to 3.51.2 can corrupt a
 WAL when one connection checkpoints while another commits.
@@ -23,6 +24,7 @@ from typing import Any
 from jobrunner.errors import Misconfigured, StorageFull
 from jobrunner.ports import Clock
 from jobrunner.store.features.upkeep import WAL_MAX
+from jobrunner.store.features.restoring import finish_restore
 from jobrunner.store.migrations import latest, level, migrate
 
 APPLICATION_ID = 0x6A6F6272  # "jobr"
@@ -112,6 +114,7 @@ def lock_process(path: str, command: str = "") -> ProcessLock:
     try:
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         lock = ProcessLock(path, command)
+        finish_restore(path)
         if not os.path.exists(path):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
@@ -124,14 +127,14 @@ def prepare_writer(
 ) -> tuple[int, int]:
     """Runs on the writer's thread. Returns the new epoch and the first unused job key."""
     try:
-        if _is_empty(connection, path):
+        if is_new(connection, path):
             _give_birth(connection)
         _apply(connection, WRITER | {"journal_size_limit": wal_max}, path)
         _check_birth(connection, path)
         migrate(connection)
         return _new_epoch(connection, now), _next_row(connection)
     except sqlite3.Error as error:
-        raise _translated(error, path) from error
+        raise translated(error, path) from error
 
 
 def prepare_reader(connection: sqlite3.Connection, path: str) -> None:
@@ -139,7 +142,7 @@ def prepare_reader(connection: sqlite3.Connection, path: str) -> None:
     try:
         _apply(connection, READER, path)
     except sqlite3.Error as error:
-        raise _translated(error, path) from error
+        raise translated(error, path) from error
 
 
 def settings_of(connection: sqlite3.Connection, names: tuple[str, ...]) -> dict[str, Any]:
@@ -147,8 +150,11 @@ def settings_of(connection: sqlite3.Connection, names: tuple[str, ...]) -> dict[
     return {name: row[0] if row else 0 for name, row in found.items()}
 
 
-def _is_empty(connection: sqlite3.Connection, path: str) -> bool:
-    """Raises Misconfigured for a file that is not ours, or is of a later program."""
+def is_new(connection: sqlite3.Connection, path: str) -> bool:
+    """Say whether nothing is in it yet.
+
+    Raises: Misconfigured for a file that is not ours, or is of a later program.
+    """
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     filled = bool(connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
     if owner == 0 and not filled and level(connection) == 0:
@@ -161,7 +167,8 @@ def _is_empty(connection: sqlite3.Connection, path: str) -> bool:
     if level(connection) > latest():
         raise Misconfigured(
             f"{path} has schema {level(connection)}, and this program knows schemas up to "
-            f"{latest()}: start the newer jobrunner that wrote it, or restore an older copy"
+            f"{latest()}: start the newer jobrunner that wrote it, or put a backup in its place "
+            "with `jobrunner db restore FOLDER --force`; migrations keep a copy as *.schema-NUMBER"
         )
     return False
 
@@ -203,14 +210,14 @@ def _next_row(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM jobs").fetchone()[0])
 
 
-def _translated(error: sqlite3.Error, path: str) -> Exception:
+def translated(error: sqlite3.Error, path: str) -> Exception:
     name = getattr(error, "sqlite_errorname", "") or type(error).__name__
     if name == "SQLITE_FULL":
         return StorageFull(f"{path}: no room on the disk to start: free some space")
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return Misconfigured(
-            f"{path} is damaged, or no database at all ({error}): put it aside, with its "
-            "-wal, and restore a copy from before in its place"
+            f"{path} is damaged, or no database at all ({error}): put a backup in its place "
+            "with `jobrunner db restore FOLDER --force`, which keeps this one beside it"
         )
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return Misconfigured(f"{path} is locked by another program: close that one first")

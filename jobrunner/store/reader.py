@@ -15,6 +15,7 @@ from jobrunner.ports import StoreThread
 from jobrunner.store import gauges as gauging
 from jobrunner.store import jobs as answers
 from jobrunner.store import listing
+from jobrunner.store.features import backups as saved
 from jobrunner.store.features import bindings as bound
 from jobrunner.store.features import bulk as bulks
 from jobrunner.store.features import health, notifications, retention, streams, webhooks
@@ -156,6 +157,9 @@ class StoreReader:
     bindings = asks(bound.bindings)
     resting = asks(bound.resting)
     pauses = asks(paused.pauses)
+    backups = asks(saved.backups)
+    restoration = asks(saved.restoration)
+    uncertain = asks(saved.uncertain)
     bulk = asks(bulks.bulk)
     open_bulks = asks(bulks.open_bulks)
     bulk_ahead = asks(bulks.bulk_ahead)

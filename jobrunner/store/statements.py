@@ -361,6 +361,10 @@ LET_GO = Statement("""
     UPDATE deliveries SET status = 'due', due_at = :at, spent = 0, note = ''
     WHERE endpoint = :endpoint AND status = 'disabled'
 """)
+BACKUP = "folder name as_of ended_at bytes new_bytes files failed_at failure"
+BACKED_UP = Statement(_upsert("backups", BACKUP, "folder"))
+BACKUP_FAILED = Statement(_upsert("backups", "folder failed_at failure", "folder"))
+RESTORATION_TOLD = Statement("UPDATE restorations SET told_at = :told_at WHERE id <= :id")
 
 IN_ORDER = (
     SEEN, ENDED, TICK, DEFINITION, STATE, BINDING, JOB_BORN, JOB_MOVED, JOB_TOUCHED,
@@ -375,5 +379,5 @@ IN_ORDER = (
     SUCCESSION, AUDIT, DEAD_LETTER, HALT, UNHALT,
     BULK_OLD, BULK, BULK_ITEM, BULK_TURNED, TALLY,
     ENDPOINT, DELIVERY, TRIED, TRY, ENDPOINT_WELL, ENDPOINT_FAILS, ENDPOINT_DISABLED, HELD_BACK,
-    REDELIVERED, ENDPOINT_ENABLED, LET_GO,
+    REDELIVERED, ENDPOINT_ENABLED, LET_GO, BACKED_UP, BACKUP_FAILED, RESTORATION_TOLD,
 )  # fmt: skip

@@ -12,18 +12,21 @@ from jobrunner.errors import Misconfigured, StorageError
 from jobrunner.ports import Clock, StoreThread
 from jobrunner.store.batch import Written
 from jobrunner.store.describing import FileKeeper
+from jobrunner.store.features.backups import StoreTurns
 from jobrunner.store.features.health import FileCondition, probed
+from jobrunner.store.features.migrating import BroughtUp, prepare_with_copy
 from jobrunner.store.features.upkeep import WAL_MAX
 from jobrunner.store.fsck import check
 from jobrunner.store.hop import open_handle
 from jobrunner.store.identity import Whereabouts
-from jobrunner.store.opening import ProcessLock, lock_patiently, prepare_reader, prepare_writer
+from jobrunner.store.opening import ProcessLock, lock_patiently, prepare_reader
 from jobrunner.store.reader import StoreReader
 from jobrunner.store.writer import StoreWriter
 
 
 class Store:
-    """``epoch`` is this life of the process; ``sqlite_version`` is for the log of the start."""
+    """``epoch`` is this life of the process; ``sqlite_version`` is for the log of the start, and so
+    is ``brought``, when the file was of an older schema. ``copy`` makes one while it is written."""
 
     def __init__(
         self,
@@ -36,6 +39,8 @@ class Store:
         handles: AsyncExitStack,
         whereabouts: Whereabouts,
         keeper: FileKeeper,
+        turns: StoreTurns,
+        brought: BroughtUp | None,
     ) -> None:
         self.path = path
         self.keeper = keeper
@@ -48,6 +53,8 @@ class Store:
         self._clock = clock
         self._writer = writer
         self._handles = handles
+        self.copy = turns.copied
+        self.brought = brought
 
     async def commit(
         self, unit: Unit, then: Callable[[Snapshot], None] | None = None
@@ -133,8 +140,9 @@ async def open_store(
         handles.callback(lock.release)
         whereabouts = Whereabouts(path)
         handles.callback(whereabouts.close)  # after the handles of SQLite: last in, first out
-        write = writer_hop or await _handle(path, handles)
-        epoch, first_row = await write(prepare_writer, path, clock.now(), wal_max)
+        write = StoreTurns(writer_hop or await _handle(path, handles), clock)
+        handles.push_async_callback(write.close)
+        brought, (epoch, first_row) = await write(prepare_with_copy, path, clock.now(), wal_max)
         whereabouts.take()
         if writer_hop is None:
             whereabouts.hold()
@@ -144,7 +152,9 @@ async def open_store(
         reader = StoreReader(read, initial_credits)
         keeper = FileKeeper(path, writer.between, wal_max, clock)
         kept = handles.pop_all()
-        return Store(path, clock, epoch, writer, reader, lock, kept, whereabouts, keeper)
+        return Store(
+            path, clock, epoch, writer, reader, lock, kept, whereabouts, keeper, write, brought
+        )
 
 
 async def _handle(path: str, handles: AsyncExitStack) -> StoreThread:

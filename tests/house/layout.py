@@ -61,6 +61,7 @@ FEATURES = frozenset(
         "assets",
         "attempts",
         "audit",
+        "backups",
         "bindings",
         "bulk",
         "claims",
@@ -115,7 +116,7 @@ def unasked(tree: Tree) -> list[str]:
     asking = [path for path in _of(tree, "jobrunner", "plugins") if path.suffix == ".py"]
     asked = {name for path in asking for name in _imported(path, tree)}
     asked |= {name.rpartition(".")[0] for name in asked}  # an essay is read by those who come in
-    commands = tree.get(PurePosixPath("jobrunner/cli/__init__.py"), "")
+    commands = "".join(tree[path] for path in modules(tree) if path.parent.name == "cli")
     return sorted(
         _dotted(path)
         for path in modules(tree)

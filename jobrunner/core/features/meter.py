@@ -57,6 +57,9 @@ class Meter:
         """So many of a kind were old enough to go: ``jobs``, ``files``, ``keys``, ``audit``,
         ``dead_letters``."""
 
+    def backed_up(self, outcome: str, seconds: float) -> None:
+        """A backup is over: ``done`` or ``failed``."""
+
 
 class Readings(Struct, frozen=True, kw_only=True):
     """The state of things in the moment somebody asks. Jobs are counted by workflow and status."""
@@ -84,6 +87,7 @@ class Readings(Struct, frozen=True, kw_only=True):
     wal_bytes: int = 0
     free_bytes: int = 0
     threads_stray: int = 0
+    backup_at_s: float = 0
 
 
 SILENT = Meter()

@@ -82,6 +82,20 @@ CREATE INDEX awaits_of_job ON awaits (job)
 
 CREATE INDEX awaits_of_nobody ON awaits (at) WHERE job IS NULL
 
+CREATE TABLE backups (
+    folder    TEXT PRIMARY KEY CHECK (folder <> ''),
+    name      TEXT NOT NULL DEFAULT '',
+    as_of     INTEGER,
+    ended_at  INTEGER,
+    bytes     INTEGER NOT NULL DEFAULT 0 CHECK (bytes >= 0),
+    new_bytes INTEGER NOT NULL DEFAULT 0 CHECK (new_bytes >= 0),
+    files     INTEGER NOT NULL DEFAULT 0 CHECK (files >= 0),
+    failed_at INTEGER,
+    failure   TEXT NOT NULL DEFAULT '',
+    CHECK ((name = '') = (as_of IS NULL) AND (name = '') = (ended_at IS NULL)),
+    CHECK ((failed_at IS NULL) = (failure = ''))
+) STRICT, WITHOUT ROWID
+
 CREATE TABLE bindings (
     definition INTEGER NOT NULL REFERENCES definitions (id),
     status     TEXT NOT NULL,
@@ -390,6 +404,15 @@ CREATE TABLE payloads (
     labels TEXT,
     params TEXT,
     result TEXT
+) STRICT
+
+CREATE TABLE restorations (
+    id      INTEGER PRIMARY KEY,
+    backup  TEXT NOT NULL,
+    since   INTEGER NOT NULL,
+    until   INTEGER NOT NULL CHECK (until >= since),
+    lost    TEXT NOT NULL,
+    told_at INTEGER
 ) STRICT
 
 CREATE TABLE sqlite_sequence(name,seq)
