@@ -23,6 +23,7 @@ from jobrunner import preflight
 from jobrunner.actors import Facade, WorkLimits
 from jobrunner.actors.assembly import Terms
 from jobrunner.actors.assembly import working as at_work
+from jobrunner.actors.features.backups import Backups, BackupSource, BackupTerms
 from jobrunner.actors.features.health import Health
 from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
 from jobrunner.actors.features.notifications.signing import Seals
@@ -42,7 +43,14 @@ from jobrunner.minding import keep_telling, stopping
 from jobrunner.ports import Clock, Minder, Ports, system_ports
 from jobrunner.stages import Registry
 from jobrunner.stages.equipment import Surroundings
-from jobrunner.startup import first_token, introduce, keep_secrets, remember, settle
+from jobrunner.startup import (
+    first_token,
+    introduce,
+    keep_secrets,
+    remember,
+    settle,
+    tell_of_restoration,
+)
 from jobrunner.store.store import Store, open_store
 
 Log = Callable[..., None]
@@ -112,7 +120,8 @@ async def running(
         working(config, store, definitions, ports, log, around, meter) as (facade, first),
     ):
         health = Health(store, facade.world)
-        door = _door(config, store, facade, ports, log, health, meter)
+        backups = _backups(config, store, facade.world, ports)
+        door = _door(config, store, facade, ports, log, health, backups, meter)
         await door.arrivals.open()
         async with open_sites(door, table_of(door), _places(config)) as ((host, port), apart):
             url, admin_url = url_of(host, port), url_of(*apart) if apart else ""
@@ -124,6 +133,7 @@ async def running(
                     crew.keep(partial(watch, log))
                 crew.keep(door.keyring.watch)
                 crew.keep(facade.upkeep.run)
+                crew.keep(backups.run)
                 crew.start_soon(keep_telling, ports.minder, ports.clock, store)
                 log("service.ready", url=url, epoch=store.epoch)
                 try:
@@ -149,6 +159,7 @@ async def working(
     """The rooms behind the door: jobs move, and nobody listens yet. With the first token, if it
     was made just now."""
     introduce(config, store, definitions, ports.files, log, version())
+    await tell_of_restoration(store, ports.clock, log)
     await remember(store, definitions, ports.clock, log)
     first = await first_token(config, store, ports.clock, ports.ids, ports.files)
     around = around or surroundings(config, ports)
@@ -165,6 +176,25 @@ async def working(
     )
     async with at_work(world, _terms(config, definitions, ports)) as facade:
         yield facade, first
+
+
+def backup_source(config: Config, store: Store, ports: Ports) -> BackupSource:
+    """Name everything that a backup is made of, and the means to make it."""
+    return BackupSource(
+        store=store,
+        assets=os.path.abspath(config.store.assets),
+        version=version(),
+        floor=config.store.min_free,
+        clock=ports.clock,
+        children=ports.children,
+        files=ports.files,
+    )
+
+
+def _backups(config: Config, store: Store, world: World, ports: Ports) -> Backups:
+    path = os.path.abspath(config.backup.path) if config.backup.path else ""
+    terms = BackupTerms(path, config.backup.every, config.backup.keep)
+    return Backups(world, backup_source(config, store, ports), terms)
 
 
 @asynccontextmanager
@@ -271,6 +301,7 @@ def _door(
     ports: Ports,
     log: Log,
     health: Callable[[], Awaitable[Mapping[str, str]]],
+    backups: Backups,
     meter: Any,
 ) -> Any:
     from jobrunner.http.frame.endpoint import HttpDoor, Settings
@@ -310,6 +341,7 @@ def _door(
         log=log,
         health=health,
         check_db=faults,
+        backups=backups,
         version=version(),
     )
 
@@ -385,6 +417,7 @@ __all__ = [
     "JobrunnerError",
     "LiveService",
     "OutcomeUnknown",
+    "backup_source",
     "load_definitions",
     "open_offline",
     "running",

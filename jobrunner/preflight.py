@@ -19,6 +19,7 @@ def lacking(config: Config, registry: Registry, environ: Mapping[str, str]) -> l
     """Say everything that would keep a service from doing what these settings ask of it."""
     return [
         *folders(config),
+        *_backups(config),
         *_notifications(config, registry, environ),
         *_webhooks(config, registry, environ),
         *filter(None, [oidc_fault(config)]),
@@ -43,6 +44,13 @@ def folders(config: Config) -> Iterator[str]:
             yield f"{key}: {folder} cannot be written: {reason} (it says {given!r})"
     if os.path.isdir(config.store.path):
         yield f"store.path = {config.store.path!r}: is a folder; name the file of the database"
+
+
+def _backups(config: Config) -> Iterator[str]:
+    """A start does not ask for it: its disk may come later, and a warning tells."""
+    path = config.backup.path
+    if path and (reason := _unwritable(os.path.abspath(path))):
+        yield f"backup.path: {path} cannot be written: {reason}"
 
 
 def _unwritable(folder: str) -> str:

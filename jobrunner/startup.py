@@ -13,10 +13,12 @@ import msgspec
 
 from jobrunner.config import overrides
 from jobrunner.config.settings import Config
-from jobrunner.core.decision import Grant, NewToken, Remember
+from jobrunner.core.decision import AuditRecord, Grant, NewToken, Note, Remember
 from jobrunner.core.declaration.old_declarations import leniently
 from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.features.backups import RestorationTold
 from jobrunner.core.features.redaction import Redaction
+from jobrunner.core.instants import text_of
 from jobrunner.core.questions import Token
 from jobrunner.ports import Clock, Files, Ids, digest
 from jobrunner.stages import Registry
@@ -25,6 +27,7 @@ from jobrunner.stages.secret_settings import secrets_of_settings
 from jobrunner.store.store import Store
 
 Log = Callable[..., None]
+NAMED_MAX = 100
 LOCAL = "local"
 FLUSHES = 9
 COLLECTING = 50_000, 20, 50
@@ -42,6 +45,8 @@ def introduce(
         flush_ms=flush_ms(config, files),
         workflows=registry.names(),
     )
+    if (brought := store.brought) is not None:
+        log("store.migrated", from_schema=brought.schema, copy=brought.copy)
     refused = registry.refused
     for name, reasons in refused["stages"].items():
         log("stage.refused", level="error", stage=name, reason="; ".join(reasons))
@@ -69,6 +74,29 @@ def keep_secrets(config: Config, registry: Registry, redaction: Redaction, log: 
     redaction.learn(one for name in named for one in os.environ.get(name, "").split())
     if hear := getattr(log, "clean_with", None):
         hear(redaction)
+
+
+async def tell_of_restoration(store: Store, clock: Clock, log: Log) -> None:
+    """Say once what it means that this file was put in place from a backup: what others did between
+    then and now is unknown here, and what was done here may be done again."""
+    found = await store.reader.restoration()
+    if found is None:
+        return
+    open_now = await store.reader.uncertain(NAMED_MAX)
+    fields = {
+        "backup": found.backup,
+        "since": text_of(found.since),
+        "until": text_of(found.until),
+        "notifications_may_repeat": open_now.notification_count,
+        "notifications": list(open_now.notifications),
+        "webhooks_may_be_missing": open_now.webhook_count,
+        "webhooks": list(open_now.webhooks),
+        "lost": msgspec.to_builtins(found.lost),
+    }
+    log("service.restored", level="warning", **fields)
+    record = AuditRecord("service.restored", "service", fields)
+    await store.commit(Note(record, clock.now()))
+    await store.commit(RestorationTold(found.id, clock.now()))
 
 
 async def remember(store: Store, registry: Registry, clock: Clock, log: Log) -> None:

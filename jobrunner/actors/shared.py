@@ -24,7 +24,8 @@ from jobrunner.stages.equipment import Surroundings
 
 class World:
     """``assets`` is the folder of all files; ``checked`` knows which of them are sound. Once it is
-    ``draining``, nothing new begins."""
+    ``draining``, nothing new begins; while ``files_wanted`` is not 0, no file of a row that was
+    deleted goes."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class World:
         self.loss = StorageLoss(log)
         self.bindings: dict[Spot, Binding] = {}
         self.draining = False
+        self.files_wanted = 0
         self._log = log
 
     @property

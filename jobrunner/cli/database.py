@@ -8,6 +8,10 @@ from jobrunner.cli.upkeep import compact, info, prune
 from jobrunner.errors import Misconfigured
 
 app = App(name="db", help="The file that holds everything.")
+app.command("jobrunner.cli.backups:backup", help="Make a backup, beside a service or without one.")
+app.command("jobrunner.cli.backups:verify", help="Examine a backup from end to end.")
+app.command("jobrunner.cli.restores:restore", help="Put a backup in the place of the file.")
+app.command("jobrunner.cli.migrate:migrate", help="Bring the file to the schema of this program.")
 
 
 app.command(info)

@@ -107,6 +107,12 @@ def _is_safe(url: str) -> bool:
 def _of_store(config: Config) -> Iterator[str]:
     if os.path.abspath(config.store.path) == os.path.abspath(config.store.assets):
         yield f"store.assets = {config.store.assets!r}: must not be store.path itself"
+    assets, backups = os.path.abspath(config.store.assets), os.path.abspath(config.backup.path)
+    if config.backup.path and os.path.commonpath([assets, backups]) == assets:
+        yield (
+            f"backup.path = {config.backup.path!r}: must not be in store.assets, where only files "
+            "of jobs lie"
+        )
 
     if config.store.wal_max < WAL_MIN:
         yield (

@@ -158,7 +158,7 @@ def _plain(kind: Any, raw: Any) -> Any:
 
 def _from_text(kind: Any, text: str) -> Any:
     """Read a variable's text: itself where text is wanted, else a value as TOML writes it."""
-    if kind in (settings.Text, settings.Address, settings.Mode):
+    if kind in (settings.Text, settings.Address, settings.Mode, settings.Folder):
         return text
     if kind is settings.Texts and not text.lstrip().startswith("["):
         return [part.strip() for part in text.split(",") if part.strip()]

@@ -35,6 +35,7 @@ SocketFor = Annotated[
     Literal["owner", "group", "everybody"], Meta(description='"owner", "group" or "everybody"')
 ]
 Listener = Annotated[str, Meta(description="a host to listen on, or nothing")]
+Folder = Annotated[str, Meta(description="a folder, or empty text")]
 Count = Annotated[int, Meta(ge=1, description="a whole number from 1")]
 Amount = Annotated[int, Meta(ge=0, description="a whole number from 0")]
 Factor = Annotated[float, Meta(ge=1, description="a number from 1")]
@@ -208,6 +209,15 @@ class RetentionSection(Struct, frozen=True):
     dead_letters: Duration = 0
 
 
+class BackupSection(Struct, frozen=True):
+    """``path``: where the service makes backups by itself; empty or with ``every`` 0: only when it
+    is asked. The oldest go, so that ``keep`` are left."""
+
+    path: Folder = ""
+    every: Duration = 86400
+    keep: Count = 7
+
+
 class WebhookSettings(Struct, frozen=True):
     """``secrets_env``: the names of environment variables, each with one ``whsec_`` secret."""
 
@@ -228,6 +238,7 @@ class Config(Struct, frozen=True):
     workflows: dict[str, WorkflowSettings] = {}
     webhooks: dict[str, WebhookSettings] = {}
     retention: RetentionSection = RetentionSection()
+    backup: BackupSection = BackupSection()
 
     def workflow(self, name: str) -> WorkflowSettings:
         """Find the settings of one workflow; a name from the environment is compared folded."""

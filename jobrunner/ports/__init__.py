@@ -78,7 +78,7 @@ __all__ = [
     "one_at_a_time",
     "raise_open_files",
     "remove_socket",
-    "socket_at",
     "rest",
+    "socket_at",
     "system_ports",
 ]

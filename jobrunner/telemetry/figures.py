@@ -45,6 +45,7 @@ GAUGES = (
     ("store_unused_bytes", "Room in the file that nothing uses", "unused_bytes"),
     ("store_wal_bytes", "Size of its write-ahead log", "wal_bytes"),
     ("disk_free_bytes", "Room left on the disk of the database", "free_bytes"),
+    ("backup_timestamp_seconds", "As of when the last backup is; 0: there is none", "backup_at_s"),
     ("threads_stray", "Threads that go on though their stage is over", "threads_stray"),
 )
 
@@ -65,6 +66,7 @@ class Figures(Meter):
         self._refusals = Tally("http_refusals", "Refusals by their code", ("code",))
         self._pruned = Tally("pruned", "What was old enough to go", ("what",))
         self._webhooks = Tally("webhooks", "Webhooks that came", ("source", "verdict"))
+        self._backups_s = Spread("backup_seconds", "Backups, whole or failed", LONG, ("outcome",))
         self._units = Spread("commit_units", "Units in one commit", UNITS)
         self._batch_s = Spread("commit_seconds", "A whole batch, on its thread", SOON)
         text = "COMMIT alone, which waits for the disk"
@@ -116,6 +118,9 @@ class Figures(Meter):
 
     def heard(self, source: str, verdict: str) -> None:
         self._webhooks.add(source, verdict)
+
+    def backed_up(self, outcome: str, seconds: float) -> None:
+        self._backups_s.add(seconds, outcome)
 
 
 def _standing(readings: Readings) -> Iterator[Metric]:

@@ -47,7 +47,10 @@ def folder_of(world: World, job: Snapshot) -> str:
 
 
 async def clear(world: World, folders: tuple[str, ...]) -> None:
-    """The files of what was deleted follow their rows. Where that fails, the next start does it."""
+    """The files of what was deleted follow their rows. Where that fails, the next start does it;
+    while a backup wants them, it does so at its end."""
+    if world.files_wanted:
+        return
     try:
         if world.assets:
             await world.children.in_thread(partial(cleared, world.assets, folders))

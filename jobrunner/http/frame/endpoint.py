@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from jobrunner.actors import Facade
+from jobrunner.actors.features.backups import Backups
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.meter import SILENT, Meter, Readings
 from jobrunner.core.job import Actor
@@ -119,6 +120,7 @@ class HttpDoor(Struct, frozen=True, eq=False, kw_only=True):
     log: Callable[..., None]
     health: Callable[[], Awaitable[Mapping[str, str]]]
     check_db: Callable[[], Awaitable[list[str]]]
+    backups: Backups
     limits: HttpLimits
     arrivals: Arrivals
     assets: str

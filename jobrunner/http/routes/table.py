@@ -15,6 +15,7 @@ from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpDoor, HttpRepl
 from jobrunner.http.frame.views import encode
 from jobrunner.http.routes.admin import (
     audit,
+    backups,
     credits,  # noqa: A004 - the feature's word
     health,
     metrics,
@@ -45,7 +46,7 @@ MODULES = (
     *(submissions, jobs, attempts, explain, streams, artifacts, pauses, reruns),
     *(assets, content, uploads, resumable),
     *(claims, status_moves, reports, webhooks, commands, bulk),
-    *(workflows, credits, audit, tokens, notifications, retention, upkeep),
+    *(workflows, credits, audit, tokens, notifications, retention, upkeep, backups),
     *(health, metrics, docs),
 )
 

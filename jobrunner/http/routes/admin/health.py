@@ -16,10 +16,12 @@ class Alive(View, frozen=True, kw_only=True):
 
 
 class Readiness(View, frozen=True, kw_only=True):
-    """``checks`` says by name what is wrong; an empty text is a check that passed."""
+    """``checks`` says by name what is wrong; an empty text is a check that passed. ``warnings`` are
+    for an operator to look at; the service can do its work."""
 
     ready: bool
     checks: dict[str, str]
+    warnings: dict[str, str]
 
 
 @Endpoint("POST", "/admin/db/check", {200: Checked}, ADMINS, body=NoFields, empty=True)
@@ -40,4 +42,7 @@ async def is_ready(call: HttpCall) -> HttpReply:
     """Tell whether the service can do its work."""
     checks = dict(await call.door.health())
     fine = not any(checks.values())
-    return reply(Readiness(ready=fine, checks=checks), 200 if fine else 503)
+    return reply(
+        Readiness(ready=fine, checks=checks, warnings=call.door.backups.warnings()),
+        200 if fine else 503,
+    )

@@ -45,6 +45,7 @@ async def readings(door: HttpDoor) -> Readings:
         unused_bytes=found.unused_bytes,
         free_bytes=door.limits.free_bytes,
         threads_stray=stats["strays"],
+        backup_at_s=(door.backups.last_at or 0) / 1000,
     )
 
 

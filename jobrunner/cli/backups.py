@@ -1,0 +1,145 @@
+"""``db backup`` and ``db verify``: backups of everything, and whether they are whole."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.file import OPERATOR, file_or_none
+from jobrunner.cli.frame.options import Asking, Where
+from jobrunner.errors import Misconfigured, StorageError
+
+if TYPE_CHECKING:
+    from jobrunner.core.features.backups import Manifest
+    from jobrunner.files.stored_backups import StoredBackups
+    from jobrunner.store.store import Store
+
+WAIT_S = 20
+
+
+async def backup(folder: Path | None = None, /, *, asking: Asking = Asking()) -> int:
+    """Make a backup of the database and of all files in FOLDER, or in that of [backup] path.
+
+    Each stands there under the moment at which it began. Of files, those that no backup before it
+    had are taken; the oldest beyond [backup] keep are removed.
+    """
+    place = os.path.abspath(folder) if folder else ""
+    async with file_or_none(asking) as store:
+        found = await (_asked(asking, place) if store is None else _made(asking, store, place))
+    if found["state"] == "failed":
+        raise StorageError(f"no backup was made: {found['detail']}")
+    printing.record({name: value for name, value in found.items() if value != 0})
+    return 1 if found["absent"] else 0
+
+
+async def verify(folder: Path, /, *, at: str = "", where: Where = Where()) -> int:
+    """Read a backup in FOLDER from end to end: digests, the database, and that nothing is missing.
+
+    Parameters
+    ----------
+    at
+        The name of the backup; else the newest.
+    """
+    from jobrunner.files.stored_backups import StoredBackups
+
+    where.load()
+    archive = StoredBackups(str(folder))
+    name = chosen(archive, at)
+    faults = list(_faults(archive, name))
+    if faults:
+        print("\n".join(faults))
+        return 1
+    printing.record({"ok": name, **told(archive.manifest(name))})
+    return 0
+
+
+def chosen(archive: "StoredBackups", at: str) -> str:
+    """The name of a whole backup.
+
+    Raises: Misconfigured
+    """
+    names = archive.names()
+    if at and at not in names:
+        torn = at in archive.folders()
+        why = "was cut off before it was whole" if torn else "is not there"
+        raise Misconfigured(f"{at} {why}; whole backups in {archive.root}: {_listed(names)}")
+    if not names:
+        raise Misconfigured(f"{archive.root} holds no whole backup")
+    return at or names[-1]
+
+
+def told(made: "Manifest") -> dict[str, Any]:
+    """Choose what a person wants to know of a backup."""
+    from jobrunner.core.instants import text_of
+
+    return {
+        "as_of": text_of(made.as_of),
+        "schema": made.schema,
+        "jobs": made.jobs,
+        "files": made.files,
+        "bytes": made.database.size + made.bytes,
+        "absent": made.absent_count or None,
+    }
+
+
+async def _made(asking: Asking, store: "Store", folder: str) -> dict[str, Any]:
+    """On the file itself, and remembered in it."""
+    from jobrunner.actors.features.backups import back_up, backed_up, is_known
+    from jobrunner.app import backup_source
+    from jobrunner.core.decision import AuditRecord, Note
+    from jobrunner.ports import system_ports
+
+    config = asking.load()
+    folder = folder or config.backup.path
+    if not folder:
+        raise Misconfigured("name a folder, or set [backup] path")
+    ports = system_ports()
+    source = backup_source(config, store, ports)
+    known = is_known(await store.reader.backups(), folder)
+    made = await back_up(source, folder, config.backup.keep, lambda: True, known=known)
+    unit = backed_up(folder, made.manifest)
+    await store.commit(unit)
+    fields = {"folder": unit.folder, "name": unit.name}
+    await store.commit(Note(AuditRecord("db.backup", OPERATOR, fields), ports.clock.now()))
+    if made.fault:
+        raise StorageError(f"{unit.name} is whole, but older ones cannot be cleared: {made.fault}")
+    found = {"folder": unit.folder, "name": unit.name, **told(made.manifest)}
+    return {"state": "done", **found, "new_bytes": unit.new_bytes}
+
+
+async def _asked(asking: Asking, folder: str) -> dict[str, Any]:
+    from jobrunner.cli.frame.service import service
+
+    async with service(asking) as running:
+        found = await running.post("/admin/db/backup", {"folder": folder})
+        while found["state"] == "running":
+            found = await running.get("/admin/db/backup", {"wait": WAIT_S})
+    return dict(found)
+
+
+def _faults(archive: "StoredBackups", name: str) -> Iterator[str]:
+    from jobrunner.files.stored_backups import DATABASE
+    from jobrunner.store.features.backups import files_of
+    from jobrunner.store.fsck import check_copy
+
+    try:
+        damaged = list(archive.faults(name))
+        yield from damaged
+        if damaged:
+            return
+        database = str(archive.root / name / DATABASE)
+        yield from check_copy(database)
+        listed = {line.path for line in archive.lines(name)}
+        missing = [row.path for row in files_of(database) if row.due and row.path not in listed]
+        absent = archive.manifest(name).absent_count
+        if len(missing) != absent:
+            yield f"{len(missing)} files of rows are not listed, of which {absent} were absent"
+    except (StorageError, msgspec.DecodeError) as error:
+        yield str(error)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,39 @@
+"""``db migrate``: the file brought to the schema of this program, or tried."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from jobrunner.cli.frame.options import Where
+
+
+def migrate(
+    *,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    without_copy: Annotated[bool, Parameter(negative="")] = False,
+    where: Where = Where(),
+) -> None:
+    """Bring the file to the schema of this program. A start does the same by itself.
+
+    Parameters
+    ----------
+    dry_run
+        Take every step, say so, and take all of them back.
+    without_copy
+        Keep no copy of the file as it was: there is no way back then.
+    """
+    from jobrunner.store.features.migrating import migrate_alone
+
+    path = where.load().store.path
+    done = migrate_alone(path, dry_run=dry_run, copies=not without_copy)
+    if not done.steps:
+        print(f"{path} has schema {done.schema}, which is that of this program")
+        return
+    steps = ", ".join(map(str, done.steps))
+    if dry_run:
+        print(f"{path} has schema {done.schema}; it can be brought to {steps}")
+        print("nothing was changed" + ("" if without_copy else f"; a copy would be {done.copy}"))
+        return
+    print(f"{path} had schema {done.schema} and was brought to {steps}")
+    if done.copy:
+        print(f"{done.copy} is how it was")
