@@ -9,14 +9,12 @@ import importlib.metadata
 import os
 import site
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
-from ipaddress import ip_network
 from typing import Any
 
 import anyio
-import msgspec
 from msgspec import Struct
 
 from jobrunner import preflight
@@ -31,16 +29,16 @@ from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
 from jobrunner.config import overrides
 from jobrunner.config.retention import retention_terms
-from jobrunner.config.settings import SOCKET, Config
+from jobrunner.config.settings import Config
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.ending import LATE_S, Ending, ungrouped
+from jobrunner.entrance import fitted_door, places
 from jobrunner.equipping import accompanied, reached_at, surroundings, url_of
-from jobrunner.errors import JobrunnerError, Misconfigured, OutcomeUnknown
-from jobrunner.files.incoming import Arrivals
+from jobrunner.errors import JobrunnerError, OutcomeUnknown
 from jobrunner.log import Log as Subscriber
 from jobrunner.minding import keep_telling, stopping
-from jobrunner.ports import Clock, Minder, Ports, system_ports
+from jobrunner.ports import Minder, Ports, system_ports
 from jobrunner.stages import Registry
 from jobrunner.stages.equipment import Surroundings
 from jobrunner.startup import (
@@ -55,7 +53,6 @@ from jobrunner.store.store import Store, open_store
 
 Log = Callable[..., None]
 LAST_TRACES_S = 5.0
-SOCKET_MODES = {"owner": 0o600, "group": 0o660, "everybody": 0o666}
 
 
 class LiveService(Struct, frozen=True):
@@ -121,9 +118,11 @@ async def running(
     ):
         health = Health(store, facade.world)
         backups = _backups(config, store, facade.world, ports)
-        door = _door(config, store, facade, ports, log, health, backups, meter)
+        door = fitted_door(
+            config, store, facade, ports, log, health, backups, meter, os.environ, version()
+        )
         await door.arrivals.open()
-        async with open_sites(door, table_of(door), _places(config)) as ((host, port), apart):
+        async with open_sites(door, table_of(door), places(config)) as ((host, port), apart):
             url, admin_url = url_of(host, port), url_of(*apart) if apart else ""
             around.local_url = url_of(reached_at(host), port)
             around.base_url = config.server.public_url or around.local_url
@@ -284,114 +283,6 @@ def _seals(config: Config, registry: Registry, ports: Ports) -> Seals:
     named = {name: config.workflow(name).notify.secret_env for name in registry.names()}
     own = {f"workflow:{name}": variable for name, variable in named.items() if variable}
     return seals(file, config.notify.secrets_env, own, os.environ)
-
-
-def _places(config: Config) -> Any:
-    from jobrunner.http.frame.server import Places
-
-    at = config.server
-    mode = SOCKET_MODES[at.socket_for]
-    return Places(at.host, at.port, at.admin_host, at.admin_port, at.socket, mode)
-
-
-def _door(
-    config: Config,
-    store: Store,
-    facade: Facade,
-    ports: Ports,
-    log: Log,
-    health: Callable[[], Awaitable[Mapping[str, str]]],
-    backups: Backups,
-    meter: Any,
-) -> Any:
-    from jobrunner.http.frame.endpoint import HttpDoor, Settings
-
-    async def faults() -> list[str]:
-        return list(await store.check())
-
-    proxies = config.server.trusted_proxies
-    settings = Settings(
-        auth=config.auth.mode,
-        max_body=config.server.max_body,
-        max_upload=config.server.max_upload,
-        upload_expires_s=config.server.upload_expires,
-        initial_credits=config.credits.initial,
-        public_url=config.server.public_url,
-        cors=config.server.cors,
-        gzip=config.server.gzip,
-        trusted_proxies=tuple(ip_network(text, strict=False) for text in proxies if text != SOCKET),
-        trusts_socket=SOCKET in proxies,
-    )
-    root = os.path.abspath(config.store.assets)
-    limits = _limits(config, store, facade, ports)
-    limits.on_lag = meter.lagged
-    return HttpDoor(
-        arrivals=Arrivals(root, ports.children, ports.files, ports.clock, config.store.min_free),
-        assets=root,
-        facade=facade,
-        reader=store.reader,
-        clock=ports.clock,
-        ids=ports.ids,
-        keyring=_keyring(config, store, facade, ports, log),
-        settings=settings,
-        limits=limits,
-        meter=meter,
-        exposition=meter.exposition,
-        webhooks=_sources(config, facade, ports.clock, log),
-        log=log,
-        health=health,
-        check_db=faults,
-        backups=backups,
-        version=version(),
-    )
-
-
-def _keyring(config: Config, store: Store, facade: Facade, ports: Ports, log: Log) -> Any:
-    """Raises: Misconfigured, without the library that reads the tokens of others."""
-    from jobrunner.http.frame.auth import Keyring
-
-    oidc = config.auth.oidc
-    keyring = Keyring(store.reader, ports.clock, config.auth.mode)
-    if not oidc.issuer:
-        return keyring
-    if fault := preflight.oidc_fault(config):
-        raise Misconfigured(fault)
-    from jobrunner.oidc.trusting import fetching, trusting
-
-    fetch = fetching(oidc, facade.world.surroundings.outlets, ports.files, ports.children)
-    keyring.believe(trusting(oidc, fetch, ports.clock, log, keyring.forget))
-    return keyring
-
-
-def _limits(config: Config, store: Store, facade: Facade, ports: Ports) -> Any:
-    from jobrunner.http.frame.limits import Bounds, HttpLimits
-
-    bounds = msgspec.convert(config.limits, Bounds, from_attributes=True)
-
-    def free() -> int:
-        found: int = ports.files.free(config.store.path)
-        return found
-
-    def waiting() -> int:
-        return max(store.waiting(), facade.submissions.under_way)
-
-    return HttpLimits(ports.clock, ports.ids, bounds, free, waiting)
-
-
-def _sources(config: Config, facade: Facade, clock: Clock, log: Log) -> Any:
-    """Open the sources of webhooks with the secrets of the environment. One that lacks its own
-    refuses its webhooks, and the log says so."""
-    from jobrunner.http.frame.sources import Sources, keys_of
-
-    known, keys = facade.definitions.sources, {}
-    for name in known:
-        keys[name], faults = keys_of(config.webhook(name).secrets_env, os.environ)
-        if faults:
-            log("webhooks.fault", level="error", source=name, reasons=list(faults))
-    for name in config.unheard(known):
-        reason = f"webhooks.{name}: no plugin brings a source of this name"
-        log("webhooks.fault", level="error", source=name, reasons=[reason])
-    return Sources(known, keys, facade.secrets_of, clock, log)
 
 
 def version() -> str:

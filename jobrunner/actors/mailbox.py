@@ -35,21 +35,19 @@ class Mailbox:
             self.open = True
             return
         come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        lane = self._inside if inside else self._outside
-        lane.append(come)
+        (self._inside if inside else self._outside).append(come)
         try:
             await come
         except BaseException:
-            if come.cancelled():
-                lane.remove(come)
-            else:
+            if not come.cancelled():
                 self.next()  # it had come just then
             raise
 
     def next(self) -> None:
-        """Give the turn to the next one, inside first."""
-        lane = self._inside or self._outside
-        if lane:
-            lane.popleft().set_result(None)
-        else:
-            self.open = False
+        """Give the turn to the next one, inside first, that still waits for it."""
+        while lane := self._inside or self._outside:
+            come = lane.popleft()
+            if not come.done():
+                come.set_result(None)
+                return
+        self.open = False

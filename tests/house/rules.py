@@ -41,10 +41,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "": {"core", "errors", "files", "outgoing", "providers", "stages"},
     "startup": {"config", "core", "errors", "ports", "stages", "store"},
     "preflight": {"actors", "config", "errors", "http", "ports", "stages"},
+    "entrance": {
+        *("actors", "config", "errors", "files", "http", "oidc", "ports", "preflight", "store")
+    },
     "equipping": {"config", "files", "outgoing", "ports", "stages"},
     "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
     | {"files", "outgoing"}
-    | {"ending", "equipping", "minding", "oidc", "preflight", "startup", "telemetry"},
+    | {"ending", "entrance", "equipping", "minding", "oidc", "preflight", "startup", "telemetry"},
 }
 ALL_ROOMS = set(MAY_IMPORT) | {"app"}
 MAY_IMPORT |= {"bench": ALL_ROOMS, "testing": ALL_ROOMS | {"bench"}, "__main__": {"cli"}}
