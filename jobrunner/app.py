@@ -130,9 +130,8 @@ async def running(
                 crew = Crew(ports.clock, log, facade.loss.give_up)
                 for watch in (health.watch, health.look, door.arrivals.watch):
                     crew.keep(partial(watch, log))
-                crew.keep(door.keyring.watch)
-                crew.keep(facade.upkeep.run)
-                crew.keep(backups.run)
+                for serve in (door.keyring.watch, facade.upkeep.run, backups.run):
+                    crew.keep(serve)
                 crew.start_soon(keep_telling, ports.minder, ports.clock, store)
                 log("service.ready", url=url, epoch=store.epoch)
                 try:

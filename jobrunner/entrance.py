@@ -1,5 +1,6 @@
 """The door of the service, fitted with everything that a request may meet: who may come in, how
-many, how large, and which rooms answer. The door itself is ``http``; here the settings become its own.
+many, how large, and which rooms answer. The door itself is ``http``; here the settings become its
+own.
 """
 
 import os
@@ -44,24 +45,11 @@ def fitted_door(
     version: str,
 ) -> Any:
     """Everything that a request may meet, put together."""
-    from jobrunner.http.frame.endpoint import HttpDoor, Settings
+    from jobrunner.http.frame.endpoint import HttpDoor
 
     async def faults() -> list[str]:
         return list(await store.check())
 
-    proxies = config.server.trusted_proxies
-    settings = Settings(
-        auth=config.auth.mode,
-        max_body=config.server.max_body,
-        max_upload=config.server.max_upload,
-        upload_expires_s=config.server.upload_expires,
-        initial_credits=config.credits.initial,
-        public_url=config.server.public_url,
-        cors=config.server.cors,
-        gzip=config.server.gzip,
-        trusted_proxies=tuple(ip_network(text, strict=False) for text in proxies if text != SOCKET),
-        trusts_socket=SOCKET in proxies,
-    )
     root = os.path.abspath(config.store.assets)
     limits = _limits(config, store, facade, ports)
     limits.on_lag = meter.lagged
@@ -73,7 +61,7 @@ def fitted_door(
         clock=ports.clock,
         ids=ports.ids,
         keyring=_keyring(config, store, facade, ports, log),
-        settings=settings,
+        settings=_settings(config),
         limits=limits,
         meter=meter,
         exposition=meter.exposition,
@@ -83,6 +71,24 @@ def fitted_door(
         check_db=faults,
         backups=backups,
         version=version,
+    )
+
+
+def _settings(config: Config) -> Any:
+    from jobrunner.http.frame.endpoint import Settings
+
+    proxies = config.server.trusted_proxies
+    return Settings(
+        auth=config.auth.mode,
+        max_body=config.server.max_body,
+        max_upload=config.server.max_upload,
+        upload_expires_s=config.server.upload_expires,
+        initial_credits=config.credits.initial,
+        public_url=config.server.public_url,
+        cors=config.server.cors,
+        gzip=config.server.gzip,
+        trusted_proxies=tuple(ip_network(text, strict=False) for text in proxies if text != SOCKET),
+        trusts_socket=SOCKET in proxies,
     )
 
 

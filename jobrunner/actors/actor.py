@@ -58,7 +58,7 @@ class JobActor:
         self.job_id = job_id
         self.mailbox = Mailbox()
         self.weight = self.weighed = 0
-        self._payload: tuple[Any, ...] = ()
+        self._payload: tuple[Any, ...] = (None, None, None)
         self._payload_weight = 0
         self._world = world
         self._consequences = consequences
@@ -73,10 +73,8 @@ class JobActor:
     def keep(self, job: Snapshot) -> None:
         """Remember this as what was committed last."""
         payload = (job.params, job.result, job.artifacts)
-        if any(one is not before for one, before in zip(payload, self._payload, strict=False)):
-            self._payload_weight = 0
-        if not self._payload_weight:
-            self._payload, self._payload_weight = payload, len(msgspec.json.encode(payload)) + 1
+        if any(one is not before for one, before in zip(payload, self._payload, strict=True)):
+            self._payload, self._payload_weight = payload, len(msgspec.json.encode(payload))
         self._job, self.weight = job, SNAPSHOT_BYTES + self._payload_weight
 
     def forget(self) -> None:

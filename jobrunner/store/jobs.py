@@ -14,16 +14,13 @@ from jobrunner.core.questions import (
     PAGE,
     ArtifactView,
     AssetRow,
-    AuditRow,
     Counts,
     Credits,
-    DeadLetterRow,
     DoorFacts,
     DoorQuestion,
     DueTimer,
     KnownKey,
     LastLife,
-    LedgerRow,
     OpenAttempt,
     Place,
     Tombstone,
@@ -81,23 +78,6 @@ def clearings(db: Db, limit: int) -> tuple[str, ...]:
     """Folders of what was deleted, whose files may still be there; the oldest first."""
     oldest = "SELECT folder FROM clearings ORDER BY at, folder LIMIT :limit"
     return tuple(folder for (folder,) in db.execute(oldest, {"limit": limit}))
-
-
-def library(db: Db, user_id: str | None, limit: int, after: int | None) -> tuple[AssetRow, ...]:
-    """Newest first; of everybody, where no owner is named."""
-    whose = "" if user_id is None else "t.user_id = :user_id AND"
-    newest = f"WHERE {whose} t.id < :after ORDER BY t.id DESC LIMIT :limit"
-    return rows.ASSET.all(db, newest, user_id=user_id, after=after or LAST, limit=limit)
-
-
-def asset(db: Db, asset_id: str) -> AssetRow | None:
-    return rows.ASSET.one(db, "WHERE t.uid = :asset_id", asset_id=asset_id)
-
-
-def named_by(db: Db, row: AssetRow, workflows: tuple[str, ...]) -> bool:
-    """Looks at the newest jobs of the file's owner: so many, and no more."""
-    asked = {"user_id": row.user_id, "workflows": rows.text(workflows), "asset": row.asset.id}
-    return bool(db.execute(NAMED_BY, {**asked, "most": MOST_JOBS}).fetchone()[0])
 
 
 def artifact(db: Db, job_id: str, name: str, version: int | None) -> ArtifactView | None:
@@ -164,42 +144,6 @@ def credits_of(db: Db, user_id: str, initial_credits: int) -> Credits:
     """Read an account; one that is not there yet has what an account starts with."""
     found = CREDITS.one(db, "WHERE t.user_id = :user_id", user_id=user_id)
     return found or Credits(user_id, initial_credits, 0)
-
-
-def ledger(db: Db, user_id: str, limit: int, after: int | None) -> tuple[LedgerRow, ...]:
-    """Newest first."""
-    newest = "WHERE t.user_id = :user_id AND t.id < :after ORDER BY t.id DESC LIMIT :limit"
-    return rows.LEDGER.all(db, newest, user_id=user_id, after=after or LAST, limit=limit)
-
-
-def grant(db: Db, user_id: str, key: str) -> LedgerRow | None:
-    """The entry that was made under this key."""
-    entry = "SELECT entry FROM grant_keys WHERE user_id = :user_id AND key = :key"
-    return rows.LEDGER.one(db, f"WHERE t.id = ({entry})", user_id=user_id, key=key)
-
-
-def audit(db: Db, limit: int, after: int | None) -> tuple[AuditRow, ...]:
-    """Newest first."""
-    newest = "WHERE t.id < :after ORDER BY t.id DESC LIMIT :limit"
-    return rows.AUDIT.all(db, newest, after=after or LAST, limit=limit)
-
-
-def dead_letters(db: Db, limit: int, after: int | None, hidden: bool) -> tuple[DeadLetterRow, ...]:
-    """Newest first; ``hidden`` shows also those that are kept off the review list."""
-    newest = "WHERE t.id < :after AND t.hidden <= :hidden ORDER BY t.id DESC LIMIT :limit"
-    return rows.DEAD_LETTER.all(db, newest, after=after or LAST, hidden=hidden, limit=limit)
-
-
-MOST_JOBS = 10_000
-NAMED_BY = """
-    SELECT EXISTS (
-        SELECT 1 FROM (
-            SELECT id FROM jobs
-            WHERE user_id = :user_id AND workflow IN (SELECT value FROM json_each(:workflows))
-            ORDER BY id DESC LIMIT :most) j
-        WHERE EXISTS (SELECT 1 FROM payloads p WHERE p.job = j.id AND instr(p.params, :asset))
-            OR EXISTS (SELECT 1 FROM artifacts a WHERE a.job = j.id AND instr(a.value, :asset)))
-"""
 
 
 AT_ONCE = rows.text(sorted(OF_HELD_WORK))

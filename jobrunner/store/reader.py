@@ -15,9 +15,12 @@ from jobrunner.ports import StoreThread
 from jobrunner.store import gauges as gauging
 from jobrunner.store import jobs as answers
 from jobrunner.store import listing
+from jobrunner.store.features import assets as shelved
+from jobrunner.store.features import audit as acts
 from jobrunner.store.features import backups as saved
 from jobrunner.store.features import bindings as bound
 from jobrunner.store.features import bulk as bulks
+from jobrunner.store.features import credits as money
 from jobrunner.store.features import health, notifications, retention, streams, webhooks
 from jobrunner.store.features import pauses as paused
 from jobrunner.store.features import tokens as bearers
@@ -131,17 +134,17 @@ class StoreReader:
     assets = asks(answers.assets)
     job_assets = asks(answers.job_assets)
     clearings = asks(answers.clearings)
-    library = asks(answers.library)
-    asset = asks(answers.asset)
-    named_by = asks(answers.named_by)
+    library = asks(shelved.library)
+    asset = asks(shelved.asset)
+    named_by = asks(shelved.named_by)
     artifact = asks(answers.artifact)
     event = asks(answers.event)
     webhook = asks(webhooks.webhook)
     old_webhooks = asks(webhooks.old_webhooks)
-    ledger = asks(answers.ledger)
-    grant = asks(answers.grant)
-    audit = asks(answers.audit)
-    dead_letters = asks(answers.dead_letters)
+    ledger = asks(money.ledger)
+    grant = asks(money.grant)
+    audit = asks(acts.audit)
+    dead_letters = asks(acts.dead_letters)
     token = asks(bearers.token)
     tokens = asks(bearers.tokens)
     due_timers = asks(answers.due_timers)

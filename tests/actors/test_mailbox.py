@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 
 import anyio
 import anyio.lowlevel
@@ -47,7 +48,7 @@ async def test_whoever_is_cancelled_as_its_turn_comes_hands_it_on() -> None:
         await box.turn(inside=False)
         first, second = (asyncio.ensure_future(bring(number)) for number in (1, 2))
         await anyio.wait_all_tasks_blocked()
-        steps = [first.cancel, box.next]
+        steps: list[Callable[[], object]] = [first.cancel, box.next]
         for step in steps if order == "cancelled first" else reversed(steps):
             step()
         await asyncio.gather(first, second, return_exceptions=True)

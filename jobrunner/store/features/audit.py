@@ -1,10 +1,14 @@
-"""The audit as rows: the one place where a record of the audit gets its form."""
+"""The audit: the one place where a record of it gets its form as a row, and where it is read; with
+it the list of work that was given up."""
 
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from jobrunner.core.decision import AuditRecord
+from jobrunner.core.questions import AuditRow, DeadLetterRow
+from jobrunner.store import rows
+from jobrunner.store.jobs import LAST, Db
 from jobrunner.store.rows import text
 from jobrunner.store.statements import AUDIT, Row
 
@@ -15,9 +19,9 @@ def audit_row(record: AuditRecord, at: int, job_id: str | None = None) -> Row:
     )
 
 
-def with_address(rows: Iterable[Row], address: str) -> Iterator[Row]:
+def with_address(said: Iterable[Row], address: str) -> Iterator[Row]:
     """The same rows, and those of the audit also say from which address it was asked."""
-    for row in rows:
+    for row in said:
         yield _told(row, address) if row[0] is AUDIT else row
 
 
@@ -25,3 +29,15 @@ def _told(row: Row, address: str) -> Row:
     said = AUDIT.named(row[1])
     fields = msgspec.json.decode(said.pop("fields")) | {"address": address}
     return AUDIT.row(**said, fields=text(fields))
+
+
+def audit(db: Db, limit: int, after: int | None) -> tuple[AuditRow, ...]:
+    """Newest first."""
+    newest = "WHERE t.id < :after ORDER BY t.id DESC LIMIT :limit"
+    return rows.AUDIT.all(db, newest, after=after or LAST, limit=limit)
+
+
+def dead_letters(db: Db, limit: int, after: int | None, hidden: bool) -> tuple[DeadLetterRow, ...]:
+    """Newest first; ``hidden`` shows also those that are kept off the review list."""
+    newest = "WHERE t.id < :after AND t.hidden <= :hidden ORDER BY t.id DESC LIMIT :limit"
+    return rows.DEAD_LETTER.all(db, newest, after=after or LAST, hidden=hidden, limit=limit)
