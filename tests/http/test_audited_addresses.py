@@ -231,6 +231,15 @@ async def redeliver(scene: Scene) -> None:
 
 Act = Callable[[Scene], Awaitable[None]]
 BULK = ("bulk.started", "bulk.done")
+
+
+async def look_after_the_file(scene: Scene) -> None:
+    folder = f"{scene.house.service.store.path}.backups"
+    for act, order in (("prune", {}), ("compact", {}), ("backup", {"folder": folder})):
+        said = await scene.admin.post(f"/admin/db/{act}", order)
+        assert said.status == 200, said.raw
+
+
 ACTS: dict[Act, tuple[str, ...]] = {
     make_token: ("token.created", "credits.granted"),
     rotate_token: ("token.rotated",),
@@ -254,6 +263,7 @@ ACTS: dict[Act, tuple[str, ...]] = {
     rerun: ("job.rerun",),
     delete: ("job.deleted",),
     bulk: (*BULK * 3, "job.cancel", "job.deleted", "job.rerun"),
+    look_after_the_file: ("db.backup", "store.compacted"),
     redeliver: ("delivery.redelivered", "delivery.redelivered"),
 }
 

@@ -93,7 +93,7 @@ class Torn:
 
     async def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
         found = await self._handle(function, *arguments)
-        if self.tears and function is write_batch:
+        if self.tears and write_batch in (function, *arguments[:1]):
             return [OutcomeUnknown("the disk fell silent")] * len(found)
         return found
 
