@@ -71,7 +71,9 @@ class JobActor:
         return self._job
 
     def keep(self, job: Snapshot) -> None:
-        """Remember this as what was committed last."""
+        """Remember this as what was committed last, unless something newer is known already."""
+        if self._job is not None and (self._job.version, self._job.beat) > (job.version, job.beat):
+            return
         payload = (job.params, job.result, job.artifacts)
         if any(one is not before for one, before in zip(payload, self._payload, strict=True)):
             self._payload, self._payload_weight = payload, len(msgspec.json.encode(payload))
@@ -127,9 +129,10 @@ class JobActor:
         job = await self._world.reader.job(self.job_id)
         if job is None:
             raise unknown(self.job_id)
-        if not job.unreadable:
-            self.keep(job)
-        return job
+        if job.unreadable:
+            return job
+        self.keep(job)
+        return self._job or job
 
     async def _unreadable(self, job: Snapshot, message: Message) -> Refused:
         """Mark it stuck in its row, once, so that nobody comes by for it again."""
@@ -193,17 +196,13 @@ class JobActor:
         """None when a fact had changed meanwhile: read and decide again."""
         if tick is not None:
             decision = replace(decision, tick=tick)
-        follow = partial(self._committed, decision)
+        follow = partial(self._consequences.committed, decision)
         outcome = ours(await self._world.commit(asked(decision), follow))
         if isinstance(outcome, Clash):
             return None
         assert outcome.snapshot is not None, "a decision leaves a snapshot"
         replayed = bool(decision.answer.get("replayed", False))
         return Answer(outcome.snapshot, decision.answer, decision.status, replayed)
-
-    def _committed(self, decision: Decision, job: Snapshot) -> None:
-        self.keep(job)
-        self._consequences.committed(decision, job)
 
     def _noop(self, verdict: NoOp) -> Answer:
         for line in verdict.logs:

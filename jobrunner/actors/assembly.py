@@ -81,6 +81,7 @@ def _assembled(
     attempts = RunningAttempts(world, crew, stages, supervisor, dispatcher)
     deliveries = Deliveries(world, world.surroundings.outlets.tell, terms.seals)
     listeners = Listeners(
+        kept=supervisor.keep,
         start=attempts.start,
         stop=attempts.stop,
         abandoned=attempts.abandon,
@@ -92,7 +93,7 @@ def _assembled(
     )
     consequences = Consequences(world, listeners)
     supervisor.begin(crew, consequences, dispatcher.lend)
-    submissions = Submissions(world, consequences, dispatcher, supervisor.keep)
+    submissions = Submissions(world, consequences, dispatcher)
     resumed = partial(_look_again, world, timers, dispatcher)
     deletions = Deletions(world, supervisor)
     return Facade(

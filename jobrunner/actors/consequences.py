@@ -20,6 +20,7 @@ class Listeners(Struct, frozen=True, kw_only=True):
     """Everybody who hears of commits. No field has a default: one that is forgotten is an error
     when the room is put together, and not silence later."""
 
+    kept: Callable[[Snapshot], None]  # this is how the job stands on disk
     start: Callable[[Snapshot, Attempt], None]  # the stage of this attempt is to run here
     stop: Callable[[str, int], None]  # the attempt of this job and serial was left
     abandoned: Callable[[Snapshot, Attempt], None]  # the job ended, and this attempt was not done
@@ -39,6 +40,7 @@ class Consequences:
 
     def committed(self, decision: Decision, job: Snapshot) -> None:
         """Log what is on disk now, do what was decided, and wake whoever waits for it."""
+        self._tell.kept(job)
         for line in decision.logs:
             self._world.announce(line.event, job, "info", **line.fields)
         self._perform(decision, job)

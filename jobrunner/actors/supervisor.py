@@ -107,7 +107,7 @@ class Supervisor:
         return await self._made(job_id).foresee(message)
 
     def keep(self, job: Snapshot) -> None:
-        """Remember a job that was just made: it will be told something soon."""
+        """Remember how a job stands, whichever actor it has now."""
         actor = self._actor(job.id)
         actor.keep(job)
         self._weigh(actor)

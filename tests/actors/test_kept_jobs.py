@@ -15,6 +15,7 @@ from jobrunner.core.job import Actor
 from jobrunner.core.messages import Beat, Do
 from jobrunner.errors import Refused
 from tests.http.serving import House, opened
+from tests.http.uploading import until
 
 pytestmark = pytest.mark.anyio
 
@@ -115,4 +116,10 @@ async def test_a_commit_whose_caller_is_gone_is_remembered(tmp_path: Path) -> No
         while not store.waiting():
             await anyio.lowlevel.checkpoint()
         scope.cancel()
+        await until(lambda: ended)
+        kept = facade.supervisor.kept(job_id)
+        assert kept == await store.reader.job(job_id)
+        assert kept is not None
+        facade.supervisor.keep(job)
+        assert facade.supervisor.kept(job_id) == kept, "what was read before is older"
     assert [one.status for one in ended] == ["CANCELLED"]

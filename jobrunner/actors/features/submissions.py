@@ -1,6 +1,5 @@
 """Makes jobs of submissions. No actor is needed for that: only facts, a decision and a commit."""
 
-from collections.abc import Callable
 from functools import partial
 
 from msgspec.structs import replace
@@ -14,7 +13,6 @@ from jobrunner.core.births import born, derived_parts, keys_of, needs_facts
 from jobrunner.core.decision import Clash, Decision, KeyRow, NoOp
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.bulk import Tick
-from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Facts, Submit
 from jobrunner.core.questions import DoorQuestion
 from jobrunner.core.replies import Verdict
@@ -25,17 +23,10 @@ TRIES = 5
 
 
 class Submissions:
-    """``under_way`` is how many are being made just now; ``keep`` remembers each that was."""
+    """``under_way`` is how many are being made just now."""
 
-    def __init__(
-        self,
-        world: World,
-        consequences: Consequences,
-        dispatcher: Dispatcher,
-        keep: Callable[[Snapshot], None],
-    ) -> None:
+    def __init__(self, world: World, consequences: Consequences, dispatcher: Dispatcher) -> None:
         self._world = world
-        self._keep = keep
         self._consequences = consequences
         self._dispatcher = dispatcher
         self.under_way = 0
@@ -85,16 +76,12 @@ class Submissions:
     async def _committed(self, verdict: Decision, tick: Tick | None) -> Answer | None:
         """None when a fact had changed meanwhile: read and decide again."""
         ticked = replace(verdict, tick=tick) if tick else verdict
-        follow = partial(self._made, verdict)
+        follow = partial(self._consequences.committed, verdict)
         outcome = ours(await self._world.commit(asked(ticked), follow))
         if isinstance(outcome, Clash):
             return None
         assert outcome.snapshot is not None, "a birth leaves a snapshot"
         return Answer(outcome.snapshot, verdict.answer, 201)
-
-    def _made(self, decision: Decision, job: Snapshot) -> None:
-        self._keep(job)
-        self._consequences.committed(decision, job)
 
 
 async def _decided(world: World, definition: Definition, submission: Submit) -> Verdict:
