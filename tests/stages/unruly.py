@@ -46,7 +46,7 @@ class Unreadable(Exception):
         raise ZeroDivisionError
 
 
-@stage("unruly.stage", memory=512 * MIB, cpu_s=1, file_size=8 * MIB, output=2 * MIB, processes=32)
+@stage("unruly.stage", memory=512 * MIB, cpu_s=5, file_size=8 * MIB, output=2 * MIB, processes=32)
 def misbehave(ctx: PlainContext[Params]) -> Any:
     ctx.log(f"about to {ctx.params.does}")
     return DEEDS[ctx.params.does](ctx)
