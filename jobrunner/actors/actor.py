@@ -8,7 +8,6 @@ loses the answer: what follows from a commit is done by the commit.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -58,7 +57,6 @@ class JobActor:
         self.job_id = job_id
         self.mailbox = Mailbox()
         self.weight = self.weighed = 0
-        self._payload: tuple[Any, ...] = (None, None, None)
         self._payload_weight = 0
         self._world = world
         self._consequences = consequences
@@ -72,11 +70,12 @@ class JobActor:
 
     def keep(self, job: Snapshot) -> None:
         """Remember this as what was committed last, unless something newer is known already."""
-        if self._job is not None and (self._job.version, self._job.beat) > (job.version, job.beat):
+        before = self._job
+        if before is not None and (before.version, before.beat) > (job.version, job.beat):
             return
-        payload = (job.params, job.result, job.artifacts)
-        if any(one is not before for one, before in zip(payload, self._payload, strict=True)):
-            self._payload, self._payload_weight = payload, len(msgspec.json.encode(payload))
+        if before is None or not _same_payload(before, job):
+            payload = (job.params, job.result, job.artifacts)
+            self._payload_weight = len(msgspec.json.encode(payload))
         self._job, self.weight = job, SNAPSHOT_BYTES + self._payload_weight
 
     def forget(self) -> None:
@@ -225,6 +224,11 @@ class JobActor:
             correlation_id=REQUEST.get() or job.correlation_id,
         )
         return refused
+
+
+def _same_payload(before: Snapshot, job: Snapshot) -> bool:
+    same = before.params is job.params and before.result is job.result
+    return same and before.artifacts is job.artifacts
 
 
 def _or_stuck(definition: Definition, job: Snapshot, message: Message) -> Message:

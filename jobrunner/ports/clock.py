@@ -45,8 +45,8 @@ class SystemIds:
         self._last = (now, counter)
         high = (now << 16) | 0x7000 | (counter >> 20)
         low = (0b10 << 62) | ((counter & 0xFFFFF) << 42) | tail
-        text = f"{high:016x}{low:016x}"
-        return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+        text = f"{high << 64 | low:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def _draw(self) -> int:
         """64 random bits."""

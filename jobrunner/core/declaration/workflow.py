@@ -330,8 +330,14 @@ class Definition:
         results = self.workflow.results
         return results.get(job_type, results.get(ANY, ()))
 
+    @cached_property
+    def _guarding(self) -> dict[str, Lock]:
+        """The first lock that guards a state is its lock."""
+        locks = reversed(self.workflow.locks)
+        return {status: lock for lock in locks for status in lock.guarded}
+
     def lock_guarding(self, status: str) -> Lock | None:
-        return next((lock for lock in self.workflow.locks if status in lock.guarded), None)
+        return self._guarding.get(status)
 
     def _sources(self, edge: Edge) -> list[str]:
         if edge.source != ANY:
