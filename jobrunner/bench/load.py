@@ -99,8 +99,18 @@ class LoadLine(asyncio.Protocol):
         self.run = run
         self.number = number
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._wire: asyncio.Transport | None = None
         self._got = b""
         self._sent_at = 0.0
+
+    async def open(self, host: str, port: int) -> None:
+        await asyncio.get_running_loop().create_connection(lambda: self, host, port)
+
+    def leave(self) -> None:
+        """Also where another one was closed, and nobody waits for this one any more."""
+        self.over.cancel()
+        if self._wire is not None:
+            self._wire.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -133,6 +143,8 @@ class LoadLine(asyncio.Protocol):
             self._send()
 
     def _send(self) -> None:
+        if self.over.done() or self._wire is None:
+            return
         request = self.run.request(self.number)
         if request is None:
             self.over.set_result(None)
@@ -144,16 +156,16 @@ class LoadLine(asyncio.Protocol):
 
 async def load(asked: LoadOrder) -> Measured:
     """Raises: ConnectionError, where the server closes a connection."""
-    place, loop = urlsplit(asked.url), asyncio.get_running_loop()
+    place = urlsplit(asked.url)
     worked_s, run = time.process_time(), LoadRun(asked)
-    lines = []
-    for number in range(asked.clients):
-        made = await loop.create_connection(
-            lambda number=number: LoadLine(run, number),  # type: ignore[misc]
-            place.hostname or "", place.port or 0,
-        )  # fmt: skip
-        lines.append(made[1].over)
-    await asyncio.gather(*lines)
+    lines = [LoadLine(run, number) for number in range(asked.clients)]
+    try:
+        for line in lines:
+            await line.open(place.hostname or "", place.port or 0)
+        await asyncio.gather(*(line.over for line in lines))
+    finally:
+        for line in lines:
+            line.leave()
     took_s = time.perf_counter() - run.started
     busy = (time.process_time() - worked_s) / took_s
     answers, delays_ms, refusals_ms = dict(run.answers), sorted(run.delays), sorted(run.refusals)

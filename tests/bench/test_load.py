@@ -30,6 +30,8 @@ async def answering(answer: Answering) -> AsyncIterator[str]:
         try:
             await talk(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
             writer.close()
 
     server = await asyncio.start_server(until_gone, "127.0.0.1", 0)
@@ -92,6 +94,26 @@ async def test_a_connection_that_is_closed_is_an_error() -> None:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         with pytest.raises(ConnectionError):
             await load(LoadOrder(url, [request("GET", "/")], clients=1))
+
+
+async def test_one_connection_that_is_closed_ends_the_others() -> None:
+    """Those whose answers nobody waits for any more do not stay open."""
+    came, gone = 0, asyncio.Event()
+
+    async def close_the_second(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal came
+        came += 1
+        if came == 1:
+            await reader.read()
+            gone.set()
+        writer.close()
+
+    server = await asyncio.start_server(close_the_second, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(ConnectionError):
+            await load(LoadOrder(url, [request("GET", "/")] * 2, clients=2))
+        await asyncio.wait_for(gone.wait(), 30)
 
 
 def test_a_request_as_it_is_sent() -> None:
