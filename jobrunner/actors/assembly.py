@@ -123,6 +123,7 @@ async def _recover(world: World, crew: Crew, facade: Facade) -> None:
     """Bring everything to what is true today, before anything new begins."""
     await clear_scratch(world)
     await world.pauses.load(world.reader)
+    await facade.dispatcher.begin()
     crew.start_soon(sweep, world)
     changed = await begin_rebinding(world)
     facade.dispatcher.suspect(await recover(world, facade.supervisor.deliver))

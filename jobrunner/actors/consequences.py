@@ -79,10 +79,15 @@ class Consequences:
                 self._world.meter.attempted(job, attempt, _ending(attempt), _lifetime(attempt))
 
     def _line_changed(self, decision: Decision) -> None:
-        was = decision.before is not None and _stands_in_line(decision.before)
-        stands = _stands_in_line(decision.after)
-        if was != stands:
-            self._tell.line(1 if stands else -1, decision.after)
+        before, after = decision.before, decision.after
+        was = before if before is not None and _stands_in_line(before) else None
+        stands = _stands_in_line(after)
+        if was and stands and (was.status, was.line_at) == (after.status, after.line_at):
+            return
+        if was:
+            self._tell.line(-1, was)
+        if stands:
+            self._tell.line(1, after)
 
     def _timers_changed(self, decision: Decision) -> None:
         """While a job is stuck or paused its timers are not looked for, so those of one that is

@@ -64,10 +64,16 @@ class Dispatcher:
     def running(self) -> dict[str, str]:
         return self._slots.holders
 
+    async def begin(self) -> None:
+        """Count who waits, before anything changes that."""
+        self._line = InLine(await self._world.reader.line_users())
+
     def line_changed(self, change: int, job: Snapshot) -> None:
-        self._line.change(change, job.priority, job.user_id)
         if change > 0:
+            self._line.came(job)
             self._nudge.set()
+        else:
+            self._line.left(job)
 
     def lend(self, job: Snapshot, definition: Definition) -> frozenset[str]:
         """Name the stages that this job may begin in the slot that it has when its attempt ends:
@@ -117,7 +123,6 @@ class Dispatcher:
 
     async def run(self, group: Crew) -> None:
         """``group`` is where jobs are asked: who is asked stays so when this is started again."""
-        self._line = InLine(await self._world.reader.line_users())
         while True:
             self._nudge.clear()
             self._forget_later()
@@ -146,6 +151,8 @@ class Dispatcher:
             if left := self._suspects.those_of(line):
                 fit = [one for one in left if one.workflow in ready]
                 return self._suspects.try_next(fit, self._later)
+        if (known := self._line.whole()) is not None:
+            return [one for one in known if one.workflow in ready and not self._halted(one)]
         passed, found = set(self._slots.crowded()), list[Waiting]()
         most, full = self._slots.limits.active_jobs + len(self._later), self._full()
         for _ in range(ROUNDS_MAX):
@@ -156,6 +163,10 @@ class Dispatcher:
             if len(line) < most or self._line.users() <= passed:
                 break
         return found
+
+    def _halted(self, one: Waiting) -> bool:
+        bound = self._world.registry.bound_at(one.workflow, one.status, one.job_type)
+        return bound in self._world.pauses.stages
 
     def _full(self) -> tuple[tuple[str, str, str], ...]:
         """Where nobody needs to be called: the stage there is paused, or has no turn, or no
@@ -203,6 +214,7 @@ class Dispatcher:
             self._later[one.job_id] = self._world.clock.monotonic() + AGAIN_S
             self._suspects.could_not_begin(one.job_id)
         if taken != "took":
+            self._line.doubt(one.job_id)
             self.ended(one.job_id)
 
     async def _offered(self, job_id: str) -> Taken:

@@ -11,7 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from jobrunner.core.job import Snapshot
+from jobrunner.core.questions import Waiting
 from jobrunner.stages import Stage
+
+KNOWN_MAX = 256
 
 
 class WorkLimits(Struct, frozen=True):
@@ -29,15 +33,40 @@ class Slot(Struct, frozen=True):
 
 
 class InLine:
-    """How many jobs wait for a slot, by priority and user."""
+    """How many jobs wait for a slot, by priority and user; and who they are, as far as they came
+    while few waited. A short line is known whole, and nobody needs to ask the table for it."""
 
     def __init__(self, counted: Iterable[tuple[int, str, int]] = ()) -> None:
         self._users: dict[int, Counter[str]] = {}
+        self._known: dict[str, Waiting] = {}
         self.count = 0
         for priority, user_id, count in counted:
-            self.change(count, priority, user_id)
+            self._change(count, priority, user_id)
 
-    def change(self, change: int, priority: int, user_id: str) -> None:
+    def came(self, job: Snapshot) -> None:
+        assert job.line_at is not None, f"job {job.id} does not wait for a slot"
+        self._change(1, job.priority, job.user_id)
+        if len(self._known) < KNOWN_MAX:
+            self._known[job.id] = Waiting(
+                job.id, job.user_id, job.workflow, job.status, job.job_type, job.priority,
+                job.line_at,
+            )  # fmt: skip
+
+    def left(self, job: Snapshot) -> None:
+        self._change(-1, job.priority, job.user_id)
+        self._known.pop(job.id, None)
+
+    def doubt(self, job_id: str) -> None:
+        """It was called and did not come: the table knows better."""
+        self._known.pop(job_id, None)
+
+    def whole(self) -> list[Waiting] | None:
+        """The line, if it is known whole: highest priority first, then who waits longest."""
+        if len(self._known) < self.count:
+            return None
+        return sorted(self._known.values(), key=lambda one: (-one.priority, one.line_at))
+
+    def _change(self, change: int, priority: int, user_id: str) -> None:
         self.count += change
         users = self._users.setdefault(priority, Counter())
         users[user_id] += change

@@ -23,10 +23,11 @@ from jobrunner import (
     Workflow,
     app,
 )
+from jobrunner.actors import slots as slots_module
 from jobrunner.actors.slots import InLine, Slots, WorkLimits
 from jobrunner.config.settings import Config, ServerSection, StoreSection
 from jobrunner.config.settings import LimitsSection as LimitSettings
-from jobrunner.core.job import Actor
+from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.stages import Registry
 from tests.stages.house import until
@@ -79,6 +80,12 @@ def relay() -> Definition:
         ),
         structs={"params": NoParams},
     )
+
+
+@pytest.fixture(autouse=True, params=[slots_module.KNOWN_MAX, 0], ids=["memory", "table"])
+def known_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits is known by heart, or the table is asked for it: nobody sees a difference."""
+    monkeypatch.setattr(slots_module, "KNOWN_MAX", request.param)
 
 
 class Stand:
@@ -275,6 +282,14 @@ def test_nothing_is_lent_that_others_have() -> None:
     assert slots.lend("nobody", (plain,)) == frozenset()
 
 
+def waiting(user: str, job_id: str = "", priority: int = 0, line_at: int = 1) -> Snapshot:
+    return Snapshot(
+        id=job_id or user, workflow="plain", digest="", job_type="any", user_id=user,
+        status="queued", kind="queued", created_at=0, updated_at=0, priority=priority,
+        line_at=line_at,
+    )  # fmt: skip
+
+
 def test_a_better_claim_is_one_of_priority_or_of_a_user_with_less() -> None:
     line = InLine([(0, "ada", 3), (0, "eve", 1), (-5, "bob", 1)])
     running = {"ada": 2, "eve": 2}
@@ -283,11 +298,11 @@ def test_a_better_claim_is_one_of_priority_or_of_a_user_with_less() -> None:
     assert not line.somebody_before(0, "eve", running)
     assert line.somebody_before(-5, "bob", {"bob": 1})
     assert line.somebody_before(0, "ada", {"ada": 2, "eve": 1})
-    line.change(1, 0, "kim")
+    line.came(waiting("kim"))
     assert line.somebody_before(0, "ada", running), "kim has none yet"
-    line.change(-1, 0, "kim")
+    line.left(waiting("kim"))
     assert not line.somebody_before(0, "ada", running)
-    line.change(1, 7, "ada")
+    line.came(waiting("ada", priority=7))
     assert line.somebody_before(0, "ada", running), "her own, and more urgent"
     assert line.users() == {"ada", "eve", "bob"}
 
