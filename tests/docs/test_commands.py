@@ -9,18 +9,14 @@ import cyclopts
 import pytest
 
 from jobrunner import cli
+from tests.docs.pages import ROOT, TEXTS, label, snippets
 
-ROOT = Path(__file__).resolve().parents[2]
-TEXTS = sorted(
-    [path for kind in ("*.md", "docs/*.md", "plugins/*/README.md") for path in ROOT.glob(kind)]
-)
-SHELL = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 INLINE = re.compile(r"`(jobrunner [^`]+)`")
 
 
 def typed(text: str) -> Iterator[list[str]]:
     """Every call of ``jobrunner``: its words up to whatever the shell reads as its end."""
-    for block in (*SHELL.findall(text), *INLINE.findall(text)):
+    for block in (*snippets(text, "sh"), *INLINE.findall(text)):
         for line in block.replace("\\\n", " ").splitlines():
             for call in re.findall(r"(?:^|[\s(|;])jobrunner (.*)", line):
                 for one in call.split("jobrunner "):
@@ -62,7 +58,7 @@ def _inner(app: cyclopts.App) -> Iterator[str]:
     return (name for name in app if not name.startswith("-"))
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: str(text.relative_to(ROOT)))
+@pytest.mark.parametrize("text", TEXTS, ids=label)
 def test_every_command_that_is_shown_is_there(text: Path) -> None:
     told = text.read_text(encoding="utf-8")
     found = [fault for words in typed(told) for fault in faults(words)]

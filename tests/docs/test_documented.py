@@ -1,4 +1,4 @@
-"""What exists is documented and what is documented exists, by the tables of README."""
+"""What exists is documented and what is documented exists, by the tables of the pages."""
 
 import re
 import tomllib
@@ -18,33 +18,7 @@ from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http.frame.endpoint import ADMINS, ANYBODY, OWNERS, WORKERS
 from jobrunner.http.routes.plugins import endpoints_of
 from jobrunner.http.routes.table import CORE
-
-ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-TEXTS = sorted(
-    [path for kind in ("*.md", "docs/*.md", "plugins/*/README.md") for path in ROOT.glob(kind)]
-)
-
-
-def table(heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading of README."""
-    _, _, below = README.partition(f"\n{heading}\n")
-    assert below, f"README has no heading {heading!r}"
-    lines = below.splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith("|---"))
-    rows = []
-    for line in lines[start + 1 :]:
-        if not line.startswith("|"):
-            break
-        rows.append([cell.strip() for cell in line.strip("|").split(" |")])
-    return rows
-
-
-def code(cell: str) -> str:
-    """What stands in backquotes first."""
-    found = re.match(r"`([^`]+)`", cell)
-    assert found, f"{cell!r} does not begin with a name in backquotes"
-    return found[1]
+from tests.docs.pages import ROOT, TEXTS, anchors, code, label, links, prose, table
 
 
 def definitions() -> dict[Path, Definition]:
@@ -73,13 +47,13 @@ def routes() -> dict[str, Any]:
 
 
 def test_every_route() -> None:
-    same([code(row[0]) for row in table("## HTTP")], set(routes()))
+    same([code(row[0]) for row in table("docs/http.md")], set(routes()))
 
 
 def test_every_route_names_who_may_call_it() -> None:
     words = {None: "anybody", ANYBODY: "all", OWNERS: "user", WORKERS: "workflow", ADMINS: "admin"}
     known = routes()
-    for call, who, _ in table("## HTTP"):
+    for call, who, _ in table("docs/http.md"):
         endpoint = known[code(call)]
         if who != "as declared":
             assert words[endpoint.roles] == who or endpoint.method in ("DELETE", "PUT"), call
@@ -91,7 +65,7 @@ def test_every_error_code_with_its_status() -> None:
         for definition in DEFINITIONS.values()
         for name, status in definition.workflow.codes.items()
     }
-    rows = {code(row[0]): int(row[1]) for row in table("### Errors")}
+    rows = {code(row[0]): int(row[1]) for row in table("docs/errors.md")}
     same(list(rows), set(codes))
     assert rows == codes
 
@@ -116,11 +90,11 @@ def keys() -> Iterator[str]:
 
 
 def test_every_setting() -> None:
-    same([code(row[0]) for row in table("## Settings")], set(keys()))
+    same([code(row[0]) for row in table("docs/settings.md")], set(keys()))
 
 
 def test_every_parameter_of_retries_and_quotas() -> None:
-    rows = {code(row[0]): row[2] for row in table("## Settings")}
+    rows = {code(row[0]): row[2] for row in table("docs/settings.md")}
     for key, kind in (("retry.STATE", "RetrySettings"), ("quota", "QuotaSettings")):
         struct = getattr(import_module("jobrunner.config.settings"), kind)
         for name in struct.__struct_fields__:
@@ -129,7 +103,7 @@ def test_every_parameter_of_retries_and_quotas() -> None:
 
 def test_the_defaults_of_settings(tmp_path: Path) -> None:
     lines = []
-    for key, default, _ in table("## Settings"):
+    for key, default, _ in table("docs/settings.md"):
         if default and "NAME" not in key:
             value = code(default)
             plain = re.fullmatch(r"\d+|\[.*\]", value)
@@ -157,7 +131,7 @@ def commands(app: cyclopts.App, above: str = "") -> Iterator[str]:
 
 
 def test_every_command() -> None:
-    same([code(row[0]) for row in table("## The command line")], set(commands(cli.app)))
+    same([code(row[0]) for row in table("docs/cli.md")], set(commands(cli.app)))
 
 
 def test_every_command_takes_the_config_file() -> None:
@@ -173,7 +147,7 @@ def test_every_command_takes_the_config_file() -> None:
 
 def test_every_workflow() -> None:
     known = {definition.workflow.name for definition in DEFINITIONS.values()}
-    same([code(row[0]) for row in table("## The workflows")], known)
+    same([code(row[0]) for row in table("README.md", "## The workflows")], known)
 
 
 def _names(definition: Definition) -> Iterator[str]:
@@ -200,14 +174,38 @@ def test_a_plugins_readme_names_all_that_its_workflow_declares(folder: Path) -> 
     assert not missing
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: str(text.relative_to(ROOT)))
+def astray(text: Path) -> list[str]:
+    """The links of a text that lead to nothing, or to no heading of what is there."""
+    found = []
+    for path, anchor in links(text.read_text(encoding="utf-8")):
+        place = text.parent / path if path else text
+        if not place.exists():
+            found.append(path)
+        elif anchor and anchor not in anchors(place.read_text(encoding="utf-8")):
+            found.append(f"{path}#{anchor}")
+    return found
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=label)
 def test_links_lead_somewhere(text: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)", text.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (text.parent / target).exists(), f"{text.name} links to {target}"
+    assert astray(text) == []
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: str(text.relative_to(ROOT)))
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text("# Other\n\n## It's `a-b`, twice\n\n## It's `a-b`, twice\n")
+    text = tmp_path / "text.md"
+    good = "[a](other.md#its-a-b-twice) [b](other.md#its-a-b-twice-1) [c](#here) [d](other.md)"
+    text.write_text(f"# Here\n\n{good} [e](gone.md) [f](other.md#there) [g](#other)\n")
+    assert astray(text) == ["gone.md", "other.md#there", "#other"]
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    readme = ROOT / "README.md"
+    led = {ROOT / path for path, _ in links(readme.read_text(encoding="utf-8"))}
+    assert [label(page) for page in sorted(ROOT.glob("docs/*.md")) if page not in led] == []
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=label)
 def test_a_text_has_one_title(text: Path) -> None:
-    outside = re.sub(r"```.*?```", "", text.read_text(encoding="utf-8"), flags=re.DOTALL)
+    outside = prose(text.read_text(encoding="utf-8"))
     assert len(re.findall(r"^# ", outside, re.MULTILINE)) == 1

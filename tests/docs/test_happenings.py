@@ -1,7 +1,6 @@
 """What may be subscribed to is one list: in the core, on every way in, and in what people read."""
 
 import re
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -11,8 +10,8 @@ from jobrunner.config.settings import NotifySettings
 from jobrunner.core.declaration.happenings import NAMES, OCCASIONS, UNASKED, Happening
 from jobrunner.http.frame.openapi import document
 from jobrunner.http.routes.table import CORE
+from tests.docs.pages import read
 
-README = Path(__file__).resolve().parents[2].joinpath("README.md")
 ROW = re.compile(r"\| `(\w+)` \| `job\.(\w+)`[^|]* \| ([^|]+) \|")
 
 
@@ -21,8 +20,12 @@ def test_every_event_has_its_occasion() -> None:
     assert set(OCCASIONS) == set(get_args(Happening)) == set(NAMES)
 
 
-def test_readme_offers_what_there_is_in_the_same_words() -> None:
-    rows = {name: when for name, kind, when in ROW.findall(README.read_text()) if name == kind}
+def test_the_page_offers_what_there_is_in_the_same_words() -> None:
+    rows = {
+        name: when
+        for name, kind, when in ROW.findall(read("docs/notifications.md"))
+        if name == kind
+    }
     assert rows == {name: one.when for name, one in OCCASIONS.items()}
     assert {name for name, when in rows.items() if "unasked" in when} == set(UNASKED)
 

@@ -1,17 +1,15 @@
 """docs/performance.md names the works, settings and figures that there are."""
 
 import re
-from pathlib import Path
 
 from msgspec.structs import fields
 
 from jobrunner.bench.report import FIGURES
 from jobrunner.bench.suite import WORKS
 from jobrunner.config.settings import Config
-from tests.docs.test_documented import README
+from tests.docs.pages import code, read, table
 
-ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+TEXT = read("docs/performance.md")
 
 
 def first_cells(heading: str) -> list[str]:
@@ -36,7 +34,7 @@ def test_every_setting_is_one() -> None:
 def test_every_metric_is_one() -> None:
     named = set(re.findall(r"`(jobrunner_\w+)`", TEXT))
     assert named
-    assert named <= set(re.findall(r"^\| `(jobrunner_\w+)` \|", README, re.MULTILINE))
+    assert named <= {code(row[0]) for row in table("docs/monitoring.md")}
 
 
 def test_the_columns_that_are_explained_are_printed() -> None:

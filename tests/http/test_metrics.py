@@ -1,7 +1,6 @@
 """``GET /metrics``: who may see it, that it is true, and that nobody outside can make it grow."""
 
 import random
-import re
 from pathlib import Path
 
 import anyio
@@ -13,13 +12,12 @@ from jobrunner.core.features.meter import Meter, Readings
 from jobrunner.http.frame.origins import is_local
 from jobrunner.stages import Registry
 from jobrunner.telemetry import Figures, Telemetry
+from tests.docs.pages import code, table
 from tests.http.posting import KEY, STRANGER, TYPE, VARIABLE, listening, saying, secret, signed
 from tests.http.serving import Caller, House, Said, opened
 
 pytestmark = pytest.mark.anyio
 
-ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 HERE = {"Host": "localhost:8080"}
 FORWARDED = {"X-Forwarded-For": "203.0.113.7"}
 TOLD_WEBHOOKS = "jobrunner_webhooks_total"
@@ -104,7 +102,7 @@ async def test_operators_may_have_it_to_themselves(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what
 
 
-async def test_readme_lists_every_figure(house: House) -> None:
+async def test_the_page_lists_every_figure(house: House) -> None:
     families = text_string_to_metric_families((await house.nobody.get("/metrics")).raw.decode())
     there = {
         family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
@@ -112,7 +110,10 @@ async def test_readme_lists_every_figure(house: House) -> None:
         if family.name.startswith("jobrunner_")
     }
     there |= {"jobrunner_build_info"} if "jobrunner_build" in there else set()
-    assert set(re.findall(r"^\| `(jobrunner_\w+)`", README, re.MULTILINE)) == there
+    told = [code(row[0]) for row in table("docs/monitoring.md")]
+    assert told.pop() == "process_*", "the last row is of what is no metric of ours"
+    assert len(told) == len(set(told))
+    assert set(told) == there
 
 
 async def test_jobs_are_counted_by_workflow_and_status(house: House) -> None:

@@ -1,7 +1,8 @@
 """The events of notifications: what each is called, in which words it is offered, and when it is.
 
 Whatever may be subscribed to is said here and nowhere else: bodies of requests, the settings, the
-OpenAPI document and the help of the command line are made from it, and the README is compared.
+OpenAPI document and the help of the command line are made from it, and docs/notifications.md is
+compared.
 """
 
 from collections.abc import Callable

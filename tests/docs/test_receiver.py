@@ -1,15 +1,13 @@
-"""The receiver that README shows takes what is ours, and nothing else."""
+"""The receiver that docs/notifications.md shows takes what is ours, and nothing else."""
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobrunner.actors.features.notifications.signing import derived, sealed
+from tests.docs.pages import read, snippets
 
-ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_767_225_600
 OLD, NEW = (derived(f"{number} of the service's secrets", "ada") for number in (1, 2))
 BODY = b'{"type":"job.ended"}'
@@ -17,9 +15,7 @@ BODY = b'{"type":"job.ended"}'
 
 @pytest.fixture
 def is_ours() -> Callable[..., bool]:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = readme.partition("\n## Notifications\n")[2].partition("\n## ")[0]
-    (snippet,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    (snippet,) = snippets(read("docs/notifications.md"), "python")
     names: dict[str, Any] = {}
     exec(snippet, names)
     found: Callable[..., bool] = names["is_ours"]

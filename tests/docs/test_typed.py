@@ -1,4 +1,4 @@
-"""What README tells a newcomer to type is typed, by a newcomer's shell, against a real service."""
+"""What texts tell a newcomer to type is typed, by a shell of their own, against a real service."""
 
 import json
 import os
@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.docs.pages import ROOT, read, section, snippets
 from tests.served import PATIENCE_S, Served, serving
 
-ROOT = Path(__file__).resolve().parents[2]
 SETUP = """
 set -eu -o pipefail
 curl() { command curl --fail-with-body "$@"; echo; }
@@ -17,10 +17,9 @@ curl() { command curl --fail-with-body "$@"; echo; }
 AFTER = 'jobrunner job show "$JOB" -o json > job.json; jobrunner db check\n'
 
 
-def blocks(section: str) -> list[str]:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    text = readme.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    return re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+def minute() -> list[str]:
+    """What a newcomer types first."""
+    return snippets(section("README.md", "## Running in a minute"), "sh")
 
 
 def typed(folder: Path, served: Served, script: str) -> str:
@@ -40,7 +39,7 @@ def typed(folder: Path, served: Served, script: str) -> str:
 
 
 def test_the_minute_ends_with_a_picture(tmp_path: Path) -> None:
-    serve, *rest = blocks("Running in a minute")
+    serve, *rest = minute()
     assert serve == "make serve\n"
     with serving(tmp_path) as served:
         said = typed(tmp_path, served, "\n".join(rest) + AFTER)
@@ -55,10 +54,10 @@ def test_the_minute_ends_with_a_picture(tmp_path: Path) -> None:
 
 
 def test_a_worker_elsewhere_delivers(tmp_path: Path) -> None:
-    _, *rest = blocks("Running in a minute")
+    _, *rest = minute()
     settings = {"JOBRUNNER_WORKFLOWS__IMAGE_GENERATION__STAGES__RUNNING": "external"}
     with serving(tmp_path, **settings) as served:
-        steps = [*rest[:2], *blocks("Workers elsewhere")]
+        steps = [*rest[:2], *snippets(read("docs/workers.md"), "sh")]
         typed(tmp_path, served, "\n".join(steps) + AFTER)
         assert served.stop() == 0
     job = json.loads((tmp_path / "job.json").read_text())
