@@ -28,17 +28,20 @@ def section(name: str, heading: str) -> str:
     return re.split(rf"(?m)^#{{1,{rank}}} ", below)[0]
 
 
-def table(name: str, heading: str = "") -> list[list[str]]:
-    """The cells of the first table of a text, or of that below one of its headings."""
-    lines = (section(name, heading) if heading else read(name)).splitlines()
-    start = next((number for number, line in enumerate(lines) if line.startswith("|---")), None)
-    assert start is not None, f"{name} has no table below {heading!r}"
-    rows = []
-    for line in lines[start + 1 :]:
-        if not line.startswith("|"):
-            break
-        rows.append([cell.strip() for cell in line.strip("|").split(" |")])
-    return rows
+def rows(name: str, head: str) -> list[list[str]]:
+    """The cells of all tables of a text whose first column is called that, without their heads."""
+    found: list[list[str]] = []
+    inside = False
+    for line in read(name).splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" |")] if line[:1] == "|" else []
+        if not inside and cells and cells[0] == head:
+            inside = True
+        elif inside and not cells:
+            inside = False
+        elif inside and not line.startswith("|---"):
+            found.append(cells)
+    assert found, f"{name} has no table of {head!r}"
+    return found
 
 
 def code(cell: str) -> str:

@@ -18,7 +18,7 @@ from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http.frame.endpoint import ADMINS, ANYBODY, OWNERS, WORKERS
 from jobrunner.http.routes.plugins import endpoints_of
 from jobrunner.http.routes.table import CORE
-from tests.docs.pages import ROOT, TEXTS, anchors, code, label, links, prose, table
+from tests.docs.pages import ROOT, TEXTS, anchors, code, label, links, prose, rows
 
 
 def definitions() -> dict[Path, Definition]:
@@ -47,13 +47,13 @@ def routes() -> dict[str, Any]:
 
 
 def test_every_route() -> None:
-    same([code(row[0]) for row in table("docs/http.md")], set(routes()))
+    same([code(row[0]) for row in rows("docs/http.md", "call")], set(routes()))
 
 
 def test_every_route_names_who_may_call_it() -> None:
     words = {None: "anybody", ANYBODY: "all", OWNERS: "user", WORKERS: "workflow", ADMINS: "admin"}
     known = routes()
-    for call, who, _ in table("docs/http.md"):
+    for call, who, _ in rows("docs/http.md", "call"):
         endpoint = known[code(call)]
         if who != "as declared":
             assert words[endpoint.roles] == who or endpoint.method in ("DELETE", "PUT"), call
@@ -65,9 +65,9 @@ def test_every_error_code_with_its_status() -> None:
         for definition in DEFINITIONS.values()
         for name, status in definition.workflow.codes.items()
     }
-    rows = {code(row[0]): int(row[1]) for row in table("docs/errors.md")}
-    same(list(rows), set(codes))
-    assert rows == codes
+    told = rows("docs/errors.md", "`error_code`")
+    same([code(row[0]) for row in told], set(codes))
+    assert {code(row[0]): int(row[1]) for row in told} == codes
 
 
 FIELDS_OF_OIDC = OidcSection.__struct_fields__
@@ -90,20 +90,20 @@ def keys() -> Iterator[str]:
 
 
 def test_every_setting() -> None:
-    same([code(row[0]) for row in table("docs/settings.md")], set(keys()))
+    same([code(row[0]) for row in rows("docs/settings.md", "key")], set(keys()))
 
 
 def test_every_parameter_of_retries_and_quotas() -> None:
-    rows = {code(row[0]): row[2] for row in table("docs/settings.md")}
+    told = {code(row[0]): row[2] for row in rows("docs/settings.md", "key")}
     for key, kind in (("retry.STATE", "RetrySettings"), ("quota", "QuotaSettings")):
         struct = getattr(import_module("jobrunner.config.settings"), kind)
         for name in struct.__struct_fields__:
-            assert f"`{name}`" in rows[f"workflows.NAME.{key}"]
+            assert f"`{name}`" in told[f"workflows.NAME.{key}"]
 
 
 def test_the_defaults_of_settings(tmp_path: Path) -> None:
     lines = []
-    for key, default, _ in table("docs/settings.md"):
+    for key, default, _ in rows("docs/settings.md", "key"):
         if default and "NAME" not in key:
             value = code(default)
             plain = re.fullmatch(r"\d+|\[.*\]", value)
@@ -131,7 +131,7 @@ def commands(app: cyclopts.App, above: str = "") -> Iterator[str]:
 
 
 def test_every_command() -> None:
-    same([code(row[0]) for row in table("docs/cli.md")], set(commands(cli.app)))
+    same([code(row[0]) for row in rows("docs/cli.md", "command")], set(commands(cli.app)))
 
 
 def test_every_command_takes_the_config_file() -> None:
@@ -147,7 +147,7 @@ def test_every_command_takes_the_config_file() -> None:
 
 def test_every_workflow() -> None:
     known = {definition.workflow.name for definition in DEFINITIONS.values()}
-    same([code(row[0]) for row in table("README.md", "## The workflows")], known)
+    same([code(row[0]) for row in rows("README.md", "workflow")], known)
 
 
 def _names(definition: Definition) -> Iterator[str]:

@@ -7,7 +7,7 @@ from msgspec.structs import fields
 from jobrunner.bench.report import FIGURES
 from jobrunner.bench.suite import WORKS
 from jobrunner.config.settings import Config
-from tests.docs.pages import code, read, table
+from tests.docs.pages import code, read, rows
 
 TEXT = read("docs/performance.md")
 
@@ -34,7 +34,7 @@ def test_every_setting_is_one() -> None:
 def test_every_metric_is_one() -> None:
     named = set(re.findall(r"`(jobrunner_\w+)`", TEXT))
     assert named
-    assert named <= {code(row[0]) for row in table("docs/monitoring.md")}
+    assert named <= {code(row[0]) for row in rows("docs/monitoring.md", "metric")}
 
 
 def test_the_columns_that_are_explained_are_printed() -> None:

@@ -12,7 +12,7 @@ from jobrunner.core.features.meter import Meter, Readings
 from jobrunner.http.frame.origins import is_local
 from jobrunner.stages import Registry
 from jobrunner.telemetry import Figures, Telemetry
-from tests.docs.pages import code, table
+from tests.docs.pages import code, rows
 from tests.http.posting import KEY, STRANGER, TYPE, VARIABLE, listening, saying, secret, signed
 from tests.http.serving import Caller, House, Said, opened
 
@@ -110,7 +110,7 @@ async def test_the_page_lists_every_figure(house: House) -> None:
         if family.name.startswith("jobrunner_")
     }
     there |= {"jobrunner_build_info"} if "jobrunner_build" in there else set()
-    told = [code(row[0]) for row in table("docs/monitoring.md")]
+    told = [code(row[0]) for row in rows("docs/monitoring.md", "metric")]
     assert told.pop() == "process_*", "the last row is of what is no metric of ours"
     assert len(told) == len(set(told))
     assert set(told) == there
