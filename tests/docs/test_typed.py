@@ -7,19 +7,28 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.docs.pages import ROOT, read, section, snippets
+import pytest
+
+from tests.docs.pages import ROOT, label, read, section, snippets
 from tests.served import PATIENCE_S, Served, serving
 
 SETUP = """
 set -eu -o pipefail
 curl() { command curl --fail-with-body "$@"; echo; }
 """
+IN_ORDER = ("docs/http.md", "docs/cli.md", "docs/operations.md")
+MEASURES = ("docs/performance.md",)  # for a minute, and for an hour
+AS_ADMIN = "unset JOBRUNNER_TOKEN\n"
 AFTER = 'jobrunner job show "$JOB" -o json > job.json; jobrunner db check\n'
 
 
 def minute() -> list[str]:
     """What a newcomer types first."""
     return snippets(section("README.md", "## Running in a minute"), "sh")
+
+
+def shell(page: str) -> list[str]:
+    return snippets(read(page), "sh")
 
 
 def typed(folder: Path, served: Served, script: str) -> str:
@@ -54,17 +63,34 @@ def test_the_minute_ends_with_a_picture(tmp_path: Path) -> None:
 
 
 def test_a_worker_elsewhere_delivers(tmp_path: Path) -> None:
-    _, *rest = minute()
-    settings = {"JOBRUNNER_WORKFLOWS__IMAGE_GENERATION__STAGES__RUNNING": "external"}
-    with serving(tmp_path, **settings) as served:
-        steps = [*rest[:2], *snippets(read("docs/workers.md"), "sh")]
-        typed(tmp_path, served, "\n".join(steps) + AFTER)
+    (settings,) = snippets(section("docs/workers.md", "## Bind a state"), "toml")
+    (tmp_path / "config.toml").write_text(settings)
+    with serving(tmp_path) as served:
+        typed(tmp_path, served, "\n".join(shell("docs/workers.md")) + AS_ADMIN + AFTER)
         assert served.stop() == 0
     job = json.loads((tmp_path / "job.json").read_text())
-    assert (job["status"], job["result_url"]) == (
-        "completed",
-        "https://example.org/lighthouse.png",
-    )
+    assert (job["status"], job["progress_message"]) == ("completed", "painting the sea")
+    assert job["result_url"] == job["artifacts"]["original"]
+
+
+@pytest.mark.parametrize("page", IN_ORDER)
+def test_what_a_page_shows_is_typed_in_its_order(page: str, tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        typed(tmp_path, served, "\n".join(shell(page)))
+        assert served.stop() == 0
+
+
+def test_an_error_is_as_it_is_shown(tmp_path: Path) -> None:
+    (asked,), (shown,) = shell("docs/errors.md"), snippets(read("docs/errors.md"), "json")
+    with serving(tmp_path) as served:
+        told = json.loads(typed(tmp_path, served, f'curl() {{ command curl "$@"; }}\n{asked}'))
+    changes = {"correlation_id": json.loads(shown)["correlation_id"]}
+    assert told | changes == json.loads(shown)
+
+
+def test_every_page_with_commands_is_typed() -> None:
+    with_commands = {label(page) for page in ROOT.glob("docs/*.md") if shell(label(page))}
+    assert with_commands == {*IN_ORDER, "docs/workers.md", "docs/errors.md", *MEASURES}
 
 
 def _commands(folder: Path) -> Path:
