@@ -1,21 +1,27 @@
-# All set-up happens by itself: the virtual environment in .venv is made by uv where there is one,
-# else by python3 -m venv, and renewed when a pyproject.toml changes. PYTHON chooses another python.
+# All set-up happens by itself, in .venv: by uv where there is one, else by python3 -m venv and pip. What
+# serves has the program and the plugins, what tests has tools besides; each is installed once, and again
+# when its pyproject.toml changes. PYTHON chooses another python, PLUGINS fewer plugins to serve:
+# make serve PLUGINS="hello image_generation"
 
 PYTHON ?= python3
+ALL := $(patsubst plugins/%/pyproject.toml,%,$(sort $(wildcard plugins/*/pyproject.toml)))
+PLUGINS ?= $(ALL)
 VENV := .venv
 PY := $(VENV)/bin/python
-STAMP := $(VENV)/.ready
-PLUGINS := $(sort $(dir $(wildcard plugins/*/pyproject.toml)))
-PROJECTS := pyproject.toml $(addsuffix pyproject.toml,$(PLUGINS))
-EDITABLE := $(foreach plugin,$(PLUGINS),-e ./$(plugin:/=))
+DONE := $(VENV)/installed
+SERVES := $(DONE)/jobrunner $(addprefix $(DONE)/,$(PLUGINS))
+SHOWS := $(DONE)/jobrunner $(addprefix $(DONE)/,$(ALL))
+TESTS := $(SHOWS) $(DONE)/tools
+STEPS := $(notdir $(if $(filter serve,$(MAKECMDGOALS)),$(SERVES),$(if $(filter demo,$(MAKECMDGOALS)),$(SHOWS),$(TESTS))))
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup serve test check demo bench overload prove system clean
+.NOTPARALLEL:
 
 help:
-	@echo "make serve   run the service (CONFIG=file, else config.toml)"
+	@echo "make serve   run the service (CONFIG=file, else config.toml; PLUGINS=names, else all)"
 	@echo "make test    lint, types, tests"
 	@echo "make check   lint and types only"
 	@echo "make demo    one job of each kind, results in demo-out/"
@@ -23,42 +29,32 @@ help:
 	@echo "make overload  measure it under ever more clients (needs a C compiler)"
 	@echo "make prove   the long proofs"
 	@echo "make system  install what some tests need beyond Python (Debian: nginx, caddy, systemd)"
-	@echo "make setup   only what the others need"
+	@echo "make setup   only what the others need, test tools included"
 	@echo "make clean   remove what was made, not the data"
 
-setup: $(STAMP)
+setup: $(TESTS)
 
-$(STAMP): $(PROJECTS) Makefile
-ifneq ($(UV),)
-	$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
-	$(UV) pip install --quiet --python $(PY) -e ".[dev]" $(EDITABLE)
-else
-	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[dev]" $(EDITABLE)
-endif
-	@touch $@
-
-serve: $(STAMP)
+serve: $(SERVES)
 	@exec $(VENV)/bin/jobrunner serve $(if $(CONFIG),--config $(CONFIG))
 
 test: check
 	$(PY) -m pytest --numprocesses=auto --dist=worksteal
 
-check: $(STAMP)
+check: $(TESTS)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy jobrunner tests $(wildcard plugins/*/jobrunner_*)
 
-demo: $(STAMP)
+demo: $(SHOWS)
 	$(PY) -m jobrunner.bench.demo --into demo-out
 
-bench: $(STAMP)
+bench: $(DONE)/jobrunner
 	$(VENV)/bin/jobrunner bench $(WITH)
 
-overload: $(STAMP)
+overload: $(DONE)/jobrunner
 	$(PY) -m jobrunner.bench.overload
 
-prove: $(STAMP)
+prove: $(TESTS)
 	$(PY) -m pytest -m long --override-ini faulthandler_timeout=0
 
 system:
@@ -67,3 +63,37 @@ system:
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist .coverage demo-out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ---------------------------------------------------------------- set-up
+
+# One step: how far it is, and what the installer says. uv shows itself what it does. pip names the files
+# that it fetches, with their size; its other words are left out unless it fails.
+ifneq ($(UV),)
+INSTALL = $(UV) pip install --python $(PY) $(2)
+else
+INSTALL = $(PY) -m pip --version >$(DONE)/.said 2>&1 || $(PY) -m ensurepip >$(DONE)/.said; \
+	{ $(PY) -m pip install --disable-pip-version-check --no-compile --progress-bar off $(2); \
+	echo $$? >$(DONE)/.said; } | grep --line-buffered -E '^ *(Downloading|Using cached) ' || true; \
+	exit $$(cat $(DONE)/.said)
+endif
+
+define install
+	@echo "[$$(printf '%s\n' $(STEPS) | grep -nx $(@F) | cut -d: -f1)/$(words $(STEPS))] $(1)"
+	@$(INSTALL)
+	@du -sm $(VENV) | awk '{ print "  " $$1 " MB in $(VENV) so far" }'
+	@touch $@
+endef
+
+$(DONE)/python:
+	@echo "$(VENV) is made, in $(words $(STEPS)) steps; with all plugins it takes a minute and some 800 MB"
+	@$(if $(UV),$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV))
+	@mkdir -p $(DONE) && touch $@
+
+$(DONE)/jobrunner: pyproject.toml | $(DONE)/python
+	$(call install,jobrunner,-e .)
+
+$(DONE)/tools: pyproject.toml | $(DONE)/jobrunner
+	$(call install,tools for tests,-e ".[dev]")
+
+$(DONE)/%: plugins/%/pyproject.toml | $(DONE)/jobrunner
+	$(call install,plugin $*,-e ./plugins/$*)
