@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 
 from jobrunner.core.decision import (
     Addressed,
-    AuditRecord,
     Cleared,
     CreditEntry,
     DeadLetter,
@@ -48,8 +47,10 @@ from jobrunner.store.features.audit import audit_row, with_address
 from jobrunner.store.features.backups import backup_rows
 from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows, tick_row
+from jobrunner.store.features.credits import granted_rows
 from jobrunner.store.features.pauses import pause_rows
 from jobrunner.store.features.retention import UNITS, forgotten, retention_rows
+from jobrunner.store.features.tokens import token_rows
 from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
 from jobrunner.store.rows import fixed_of, moving_of, payload_row, place_of, stands, text
 from jobrunner.store.statements import Row
@@ -95,7 +96,7 @@ def compiled(unit: Unit, fresh_rows: Iterator[int], initial_credits: int) -> Wor
     if isinstance(unit, Decision):
         return _decided(unit, fresh_rows, initial_credits)
     if isinstance(unit, Grant):
-        return Work(list(_granted(unit, initial_credits)), alone=True)
+        return Work(list(granted_rows(unit, initial_credits)), alone=True)
     return COMPILES[type(unit)](unit)
 
 
@@ -276,54 +277,12 @@ def _dead_letter(letter: DeadLetter, job: Snapshot) -> Row:
     )  # fmt: skip
 
 
-def _said(event: str, unit: Grant | NewToken | RevokeToken, **fields: Any) -> Row:
-    return audit_row(AuditRecord(event, unit.actor, fields), unit.at)
-
-
-def _granted(grant: Grant, initial_credits: int) -> Iterator[Row]:
-    if grant.once:
-        yield sql.ACCOUNT_NEW.row(user_id=grant.user_id, opened_at=grant.at)
-    else:
-        yield sql.ACCOUNT.row(user_id=grant.user_id, initial=initial_credits, opened_at=grant.at)
-    if grant.amount:
-        yield sql.LEDGER.row(
-            user_id=grant.user_id, kind="grant", amount=grant.amount, held_change=0, job_id=None,
-            run_id=None, reason=grant.reason, at=grant.at,
-        )  # fmt: skip
-    if grant.key:
-        yield sql.GRANT_KEY.row(user_id=grant.user_id, key=grant.key)
-    yield _said("credits.granted", grant, user_id=grant.user_id, amount=grant.amount,
-                reason=grant.reason)  # fmt: skip
-
-
-def _token(token: NewToken) -> Iterator[Row]:
-    yield sql.TOKEN.row(
-        id=token.id, name=token.name, role=token.role, digest=token.digest, created_at=token.at,
-        expires_at=token.expires_at, workflows=text(token.workflows),
-    )  # fmt: skip
-    for old in token.replaces:
-        yield sql.TOKEN_ENDS.row(at=token.replaced_until, token=old)
-        yield sql.SUCCESSION.row(successor=token.id, token=old)
-    event = "token.rotated" if token.replaces else "token.created"
-    more = {"replaces": list(token.replaces)} if token.replaces else {}
-    more |= {"workflows": list(token.workflows)} if token.workflows else {}
-    yield _said(event, token, id=token.id, name=token.name, role=token.role, **more)
-
-
 def _remembered(unit: Remember) -> Iterator[Row]:
     yield sql.DEFINITION.row(
         digest=unit.digest, name=unit.name, version=unit.version, data=unit.data, stored_at=unit.at
     )
     for name, kind in unit.states:
         yield sql.STATE.row(digest=unit.digest, name=name, kind=kind)
-
-
-def _revoked(unit: RevokeToken) -> Work:
-    rows = [
-        sql.TOKEN_REVOKED.row(at=unit.at, token=unit.which),
-        _said("token.revoked", unit, token=unit.which),
-    ]
-    return Work(rows, alone=True)
 
 
 def _unshelved(unit: Unshelve) -> Work:
@@ -355,8 +314,7 @@ def _of_bulk(unit: NewBulk | MoreItems | BulkTurned | Ticked) -> Work:
 
 
 COMPILES: dict[type, Callable[[Any], Work]] = {
-    NewToken: lambda unit: Work(list(_token(unit)), alone=True),
-    RevokeToken: _revoked,
+    **dict.fromkeys((NewToken, RevokeToken), lambda unit: Work(list(token_rows(unit)), alone=True)),
     Note: lambda unit: Work([audit_row(unit.record, unit.at, unit.job_id)]),
     Forget: lambda unit: Work(list(forgotten(unit)), alone=True, touched=(unit.job.id,)),
     Shelve: lambda unit: Work([_asset(unit.asset, None, unit.user_id)]),

@@ -1,8 +1,30 @@
-"""The ledger, read: where credits went."""
+"""The ledger: what an admin grants, and where credits went."""
 
+from collections.abc import Iterator
+
+from jobrunner.core.decision import AuditRecord, Grant
 from jobrunner.core.questions import LedgerRow
 from jobrunner.store import rows
+from jobrunner.store import statements as sql
+from jobrunner.store.features.audit import audit_row
 from jobrunner.store.jobs import LAST, Db
+from jobrunner.store.statements import Row
+
+
+def granted_rows(grant: Grant, initial_credits: int) -> Iterator[Row]:
+    if grant.once:
+        yield sql.ACCOUNT_NEW.row(user_id=grant.user_id, opened_at=grant.at)
+    else:
+        yield sql.ACCOUNT.row(user_id=grant.user_id, initial=initial_credits, opened_at=grant.at)
+    if grant.amount:
+        yield sql.LEDGER.row(
+            user_id=grant.user_id, kind="grant", amount=grant.amount, held_change=0, job_id=None,
+            run_id=None, reason=grant.reason, at=grant.at,
+        )  # fmt: skip
+    if grant.key:
+        yield sql.GRANT_KEY.row(user_id=grant.user_id, key=grant.key)
+    said = {"user_id": grant.user_id, "amount": grant.amount, "reason": grant.reason}
+    yield audit_row(AuditRecord("credits.granted", grant.actor, said), grant.at)
 
 
 def ledger(db: Db, user_id: str, limit: int, after: int | None) -> tuple[LedgerRow, ...]:
