@@ -31,6 +31,7 @@ from jobrunner.stages import Registry
 PLUGINS = ("asset_pattern", "cutx", "howera", "image_generation", "ss")
 OUTSIDE = WorkflowSettings(stages={"*": "external"})
 JSON = "application/json"
+PROBLEM = "application/problem+json"
 
 
 @dataclass
@@ -60,6 +61,7 @@ class Contract:
 
     def judge(self, method: str, path: str, said: Said) -> None:
         """Every answer is documented: its route, its status, its code, its shape."""
+        path = path.rstrip("/") if path == "/jobs/" else path  # served twice, listed once
         fitting = [one for one in self._paths if _fits(one, path)]
         verb = "get" if method == "HEAD" else method.lower()
         template = next((one for one in fitting if verb in self.document["paths"][one]), None)
@@ -71,21 +73,33 @@ class Contract:
         assert said.status != 500, f"{method} {path}: {said.raw[:300]!r}"
         answers = operation["responses"]
         assert str(said.status) in answers, f"{method} {template}: {said.status} {said.raw[:300]!r}"
-        for name, about in answers[str(said.status)]["headers"].items():
+        answer = self._found(answers[str(said.status)])
+        for name, about in answer["headers"].items():
             told = name in said.headers or not about["required"]
             assert told, f"{method} {template}: {said.status} without {name}"
         if said.raw and method != "HEAD":
-            content = answers[str(said.status)]["content"]
+            content = answer["content"]
             media = said.headers["Content-Type"].partition(";")[0]
             assert media in content, f"{method} {template}: {media}"
             if "json" in media:
                 self._check(content[media]["schema"], said, f"{method} {template} {said.status}")
+            if media == PROBLEM:
+                codes = operation["x-error-codes"][str(said.status)]
+                assert said.code in codes, f"{method} {template}: {said.status} {said.code}"
+
+    def _found(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer itself, or the shared one that it refers to."""
+        shared = answer.get("$ref", "").removeprefix("#/components/responses/")
+        found: dict[str, Any] = (
+            self.document["components"]["responses"][shared] if shared else answer
+        )
+        return found
 
     def _check(self, schema: dict[str, Any], said: Said, where: str) -> None:
         key = msgspec.json.encode(schema).decode()
         if key not in self._validators:
             whole = {**schema, "components": self.document["components"]}
-            self._validators[key] = jsonschema_rs.Draft202012Validator(whole)
+            self._validators[key] = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
         faults = [str(error) for error in self._validators[key].iter_errors(said.json)]
         assert not faults, f"{where}: {faults} in {said.raw[:600]!r}"
 

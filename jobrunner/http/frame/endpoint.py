@@ -185,7 +185,8 @@ class Endpoint(Struct, frozen=True):
     read and not looked at. ``answers`` maps a status to what comes with it: a view, a media type,
     any JSON (``dict``) or nothing (None). ``codes`` are the refusals beyond those that any call may
     get. ``streams``: the body is a file of this media type, which the handler reads itself.
-    ``local``: who asks from this machine needs no token."""
+    ``local``: who asks from this machine needs no token. ``events`` are what a stream tells, by
+    name. What is not ``listed`` is served and not in the document: it stands there already."""
 
     method: Method
     path: str
@@ -201,6 +202,8 @@ class Endpoint(Struct, frozen=True):
     codes: tuple[str, ...] = ()
     media: tuple[str, ...] = ()
     local: bool = False
+    listed: bool = True
+    events: dict[str, type[View]] = {}
     max_body: int = 0
     name: str = ""
     summary: str = ""

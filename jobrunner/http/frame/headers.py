@@ -1,5 +1,6 @@
 """Which headers a request may bring and which ones an answer has, for the document."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from jobrunner.http.frame.endpoint import Endpoint
@@ -139,21 +140,24 @@ def _asked(endpoint: Endpoint) -> list[str]:
 
 
 def answered_by(endpoint: Endpoint, status: int) -> dict[str, Any]:
-    """The headers of an answer with this status, as the document has them."""
-    always = ["X-Request-Id"]
-    perhaps: list[str] = []
-    if status in endpoint.answers:
-        own, rest = ANSWERED.get(endpoint.name, ((), ()))
-        always += own if status != 304 else ()
-        perhaps += rest if status != 304 else ()
-        always += _of_job(endpoint, status)
-    always += {401: ["WWW-Authenticate"], 405: ["Allow"], 429: ["Retry-After"]}.get(status, [])
+    """The headers of an answer that an operation is meant to give."""
+    own, perhaps = ANSWERED.get(endpoint.name, ((), ())) if status != 304 else ((), ())
+    always = ["X-Request-Id", *own, *_of_job(endpoint, status)]
     if status == 503:  # /readyz says so in a way of its own
-        (perhaps if status in endpoint.answers else always).append("Retry-After")
-    if status == 415:
-        perhaps.append("Accept-Encoding")
+        perhaps = (*perhaps, "Retry-After")
     if status == 206:
         always.append("Content-Range")
+    return _headers(always, perhaps)
+
+
+def told_with(status: int) -> dict[str, Any]:
+    """The headers of a refusal, whatever refuses."""
+    always = {401: ["WWW-Authenticate"], 429: ["Retry-After"], 503: ["Retry-After"]}
+    perhaps = {412: ["Tus-Version"], 415: ["Accept-Encoding"], 416: ["Content-Range"]}
+    return _headers(["X-Request-Id", *always.get(status, ())], perhaps.get(status, ()))
+
+
+def _headers(always: Iterable[str], perhaps: Iterable[str]) -> dict[str, Any]:
     return {name: _header(name, True) for name in dict.fromkeys(always)} | {
         name: _header(name, False) for name in perhaps
     }

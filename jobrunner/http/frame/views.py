@@ -8,6 +8,8 @@ from msgspec.structs import asdict
 
 from jobrunner.actors import Answer
 from jobrunner.core.access import allowed, ended_as, needs_person
+from jobrunner.core.credits import Standing
+from jobrunner.core.declaration.states import Kind
 from jobrunner.core.declaration.workflow import End
 from jobrunner.core.features.streams import HistoryRow
 from jobrunner.core.instants import text_of, text_or_none, timed
@@ -26,7 +28,7 @@ encode = msgspec.json.Encoder().encode
 
 class Money(View, frozen=True, kw_only=True):
     cost: int
-    state: str
+    state: Standing
 
 
 class Allowed(View, frozen=True, kw_only=True):
@@ -64,7 +66,7 @@ class Job(View, frozen=True, kw_only=True):
     job_type: str
     user_id: str
     status: str
-    kind: str
+    kind: Kind
     version: int
     progress: int
     progress_message: str | None

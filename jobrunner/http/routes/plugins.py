@@ -34,7 +34,7 @@ from jobrunner.http.frame.inputs import (
     params_of,
 )
 from jobrunner.http.frame.views import Job, encode, job_view
-from jobrunner.http.routes.jobs.commands import command_at
+from jobrunner.http.routes.jobs.commands import AnyCommand, command_at
 from jobrunner.http.routes.jobs.submissions import CANONICAL, ended, submission
 
 READ = tuple[dict[str, Any], str | None]
@@ -80,6 +80,7 @@ def _aliases(definition: Definition) -> Iterator[Endpoint]:
                 summary=f"The command {command.name!r} of whatever workflow the job has",
                 roles=frozenset(command.roles) | {"admin"},
                 body=msgspec.Raw,
+                shown_body=AnyCommand,
                 command=command.name,
                 empty=True,
                 answers={200: Job, 202: Job},

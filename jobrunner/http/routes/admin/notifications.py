@@ -46,7 +46,7 @@ class DeliveryEntry(View, frozen=True, kw_only=True):
     id: str
     job_id: str
     type: str
-    status: str
+    status: Status
     endpoint: int
     url: str
     note: str | None

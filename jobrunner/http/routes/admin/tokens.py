@@ -55,7 +55,7 @@ class TokenEntry(View, frozen=True, kw_only=True):
 
     id: str
     name: str
-    role: str
+    role: TokenRole
     workflows: list[str]
     created_at: str
     expires_at: str | None

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.core.declaration.artifacts import Listed, schema_of_shapes
+from jobrunner.core.declaration.states import End, Kind, Money, Role, Trigger
 from jobrunner.core.declaration.workflow import ANY, Command, Definition, State, Upload, Workflow
 from jobrunner.drawing.mermaid import mermaid
 from jobrunner.drawing.svg import svg
@@ -30,10 +31,10 @@ class StateView(View, frozen=True, kw_only=True):
     """``stage`` is one name, or several by job type; None where nothing is run."""
 
     name: str
-    kind: str
+    kind: Kind
     stage: str | dict[str, str] | None
     same: str
-    ends: str | None
+    ends: End | None
     deadline_s: float | None
     limit_s: float | None
     retry_max: int | None
@@ -42,9 +43,9 @@ class StateView(View, frozen=True, kw_only=True):
 class EdgeView(View, frozen=True, kw_only=True):
     source: str = msgspec.field(name="from")
     target: str = msgspec.field(name="to")
-    triggers: list[str]
+    triggers: list[Trigger]
     guards: list[str]
-    money: str | None
+    money: Money | None
 
 
 class CommandView(View, frozen=True, kw_only=True):
@@ -54,7 +55,7 @@ class CommandView(View, frozen=True, kw_only=True):
     source: list[str] = msgspec.field(name="from")
     path: dict[str, list[str]]
     satisfied: list[str]
-    roles: list[str]
+    roles: list[Role]
     fields_schema: dict[str, Any] | None
 
 

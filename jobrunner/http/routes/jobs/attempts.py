@@ -1,5 +1,7 @@
 """GET /jobs/{id}/attempts: what the stages did."""
 
+from typing import Literal
+
 from jobrunner.core.instants import text_or_none
 from jobrunner.core.job import Attempt, Failure
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, View
@@ -12,7 +14,7 @@ class AttemptEntry(View, frozen=True, kw_only=True):
     stage: str
     run_id: str
     attempt: int
-    status: str
+    status: Literal["due", "running", "parked", "ended"]
     outcome: str | None
     failure_code: str | None
     failure_message: str | None

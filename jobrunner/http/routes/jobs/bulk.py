@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, to_builtins
 
 from jobrunner.actors.features.bulk import FORESEEN_MAX
-from jobrunner.core.features.bulk import BUILT_IN, Bulk, BulkItem, Orders
+from jobrunner.core.features.bulk import BUILT_IN, Bulk, BulkItem, Orders, Status
 from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.core.questions import JobFilter
 from jobrunner.http.frame import inputs
@@ -95,7 +95,7 @@ class BulkView(View, frozen=True, kw_only=True):
     command: str
     by: str
     reason: str | None
-    status: str
+    status: Status
     total: int
     done: int
     satisfied: int

@@ -107,7 +107,7 @@ async def list_jobs(call: HttpCall) -> HttpReply:
     return reply(Jobs(jobs=shown, next_cursor=cursor_of(page.next_after)))
 
 
-list_jobs_here = replace(list_jobs, path="/jobs/", name="listJobsHere")
+list_jobs_here = replace(list_jobs, path="/jobs/", name="listJobsHere", listed=False)
 
 
 @Endpoint("GET", "/jobs/{id}/history", {200: History}, query=RowsQuery)

@@ -32,7 +32,7 @@ class PauseOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class PauseView(View, frozen=True, kw_only=True):
     """A workflow or a stage, held back or not."""
 
-    scope: str
+    scope: Scope
     name: str
     paused: bool
     by: str | UnsetType = UNSET

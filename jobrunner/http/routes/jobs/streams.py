@@ -26,7 +26,14 @@ from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, 
 from jobrunner.http.frame.inputs import visible_job
 from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.streaming import EVENT_STREAM
-from jobrunner.http.frame.views import PAYLOADS, HistoryEntry, encode, history_entry, job_view
+from jobrunner.http.frame.views import (
+    PAYLOADS,
+    HistoryEntry,
+    Job,
+    encode,
+    history_entry,
+    job_view,
+)
 
 EventNumber = Annotated[str, Meta(max_length=64, extra_json_schema={"pattern": "^[0-9]{1,15}$"})]
 
@@ -65,12 +72,16 @@ class TransitionEvent(View, frozen=True, kw_only=True):
     hops: list[HistoryEntry]
 
 
+EVENTS: dict[str, type[View]] = {"transition": TransitionEvent, "progress": Job, "settled": Job}
+
+
 @Endpoint(
     "GET",
     "/jobs/{id}/events",
     {200: EVENT_STREAM, 204: None},
     query=JobEventsQuery,
     codes=STREAMING,
+    events=EVENTS,
 )
 async def follow_job(call: HttpCall) -> HttpReply:
     """Stream the events of a job.
@@ -86,7 +97,14 @@ async def follow_job(call: HttpCall) -> HttpReply:
     return HttpReply(200, content_type=EVENT_STREAM, events=_of_job(call, job.id, started))
 
 
-@Endpoint("GET", "/events", {200: EVENT_STREAM}, query=EventsQuery, codes=STREAMING)
+@Endpoint(
+    "GET",
+    "/events",
+    {200: EVENT_STREAM},
+    query=EventsQuery,
+    codes=STREAMING,
+    events=EVENTS,
+)
 async def follow_jobs(call: HttpCall) -> HttpReply:
     """Stream the events of all jobs that the caller may list."""
     query: EventsQuery = call.query

@@ -125,7 +125,7 @@ async def create_job(call: HttpCall) -> HttpReply:
     return shown
 
 
-create_job_here = replace(create_job, path="/jobs/", name="createJobHere")
+create_job_here = replace(create_job, path="/jobs/", name="createJobHere", listed=False)
 
 
 def _wait_asked(call: HttpCall) -> tuple[float, bool]:
