@@ -115,7 +115,7 @@ async def open_gate(connector: Connector, rules: Rules) -> AsyncIterator[Outgoin
             await gate.aclose()
 
 
-class Client:
+class OutgoingClient:
     """HTTP for the stages of one plugin. ``origins`` are its own, and may grow while it runs."""
 
     def __init__(self, gate: OutgoingGate, origins: Iterable[Origin] = ()) -> None:

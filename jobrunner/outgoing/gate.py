@@ -17,7 +17,7 @@ from jobrunner.ports import Children, Connector
 
 if TYPE_CHECKING:
     from jobrunner.outgoing.downloads import Downloader
-    from jobrunner.outgoing.exchange import Client, OutgoingGate
+    from jobrunner.outgoing.exchange import OutgoingClient, OutgoingGate
 
 
 class Outlets:
@@ -39,12 +39,12 @@ class Outlets:
         self._room = room or Room()
         self._gate: OutgoingGate | None = None
 
-    def client(self, settings: Mapping[str, Any] | None = None) -> "Client":
+    def client(self, settings: Mapping[str, Any] | None = None) -> "OutgoingClient":
         """For whoever these settings belong to; without any, for public places only."""
-        from jobrunner.outgoing.exchange import Client
+        from jobrunner.outgoing.exchange import OutgoingClient
         from jobrunner.outgoing.rules import origins_of
 
-        return Client(self.gate(), origins_of(settings))
+        return OutgoingClient(self.gate(), origins_of(settings))
 
     def downloader(self, settings: Mapping[str, Any] | None = None) -> "Downloader":
         from jobrunner.outgoing.downloads import Downloader
