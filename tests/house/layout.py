@@ -33,7 +33,9 @@ OPENS_FILES = frozenset(
         *("stages", "store", "testing"),
     }
 )
-READS_ENVIRONMENT = frozenset({"app", "cli", "config", "bench", "ports", "startup", "testing"})
+READS_ENVIRONMENT = frozenset(
+    {"app", "cli", "client", "config", "bench", "ports", "startup", "testing"}
+)
 FILE_CALLS = re.compile(
     r"open|io\.open|shutil\.\w+"
     r"|os\.(?:access|chmod|chown|fdopen|link|listdir|lstat|makedirs|mkdir|open|remove|removedirs"

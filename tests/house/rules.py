@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "outgoing": {"core", "errors", "files", "ports", "providers"},
     "stages": {"check", "core", "errors", "files", "outgoing", "ports"},
     "actors": {"core", "errors", "files", "outgoing", "ports", "stages", "store"},
+    "client": {"errors", "ports"},
     "http": {"actors", "core", "drawing", "errors", "files", "ports", "stages"},
     "": {"core", "errors", "files", "outgoing", "providers", "stages"},
     "startup": {"config", "core", "errors", "ports", "stages", "store"},
@@ -65,7 +66,7 @@ ROOMS = (
         "outgoing",
         "stages",
     ),
-    *("actors", "http", "oidc", "bench", "testing", "cli"),
+    *("actors", "client", "http", "oidc", "bench", "testing", "cli"),
 )
 
 PURE = {

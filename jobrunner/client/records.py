@@ -1,0 +1,192 @@
+"""The service's answers, typed. Members that are not listed here are passed over, so a client goes
+on with a service that has learned more; words that may grow are text."""
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+
+class CreditsOfJob(Struct, frozen=True, kw_only=True):
+    cost: int
+    state: str
+
+
+class NextSteps(Struct, frozen=True, kw_only=True):
+    """The moves and commands that the caller may ask for next."""
+
+    statuses: list[str]
+    commands: list[str]
+
+
+class StuckRecord(Struct, frozen=True, kw_only=True):
+    reason: str
+    missing: list[str] = []
+
+
+class PauseRecord(Struct, frozen=True, kw_only=True):
+    by: str
+    reason: str | None
+    at: datetime
+
+
+class JobRecord(Struct, frozen=True, kw_only=True):
+    """A job as it was when the service answered. ``etag`` names that moment, for ``changed``;
+    ``said`` is the whole answer, with what a command has to say beside the job."""
+
+    id: str
+    workflow: str
+    workflow_version: str | None = None
+    job_type: str
+    user_id: str
+    status: str
+    kind: str
+    version: int
+    progress: int
+    progress_message: str | None = None
+    attempt: int
+    retry_count: int
+    run_id: str | None = None
+    params: Any = None
+    result: Any = None
+    artifacts: dict[str, Any] = {}
+    failure_code: str | None = None
+    failure_message: str | None = None
+    failed_stage: str | None = None
+    correlation_id: str | None = None
+    idempotency_key: str | None = None
+    priority: int
+    labels: dict[str, str]
+    credits: CreditsOfJob
+    created_at: datetime
+    updated_at: datetime
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    scheduled_at: datetime | None = None
+    heartbeat_at: datetime | None = None
+    next_attempt_at: datetime | None = None
+    deadline_at: datetime | None = None
+    run_at: datetime | None = None
+    result_url: str | None = None
+    notify_url: str | None = None
+    notify_on: list[str] = []
+    stuck: StuckRecord | None = None
+    paused: PauseRecord | None = None
+    forked_from: str | None = None
+    ended_as: str | None = None
+    needs_person: bool = False
+    allowed: NextSteps
+    replayed: bool = False
+    etag: str = ""
+    said: dict[str, Any] = {}
+
+    @property
+    def ended(self) -> bool:
+        """It is at rest, and nothing more happens by itself."""
+        return self.ended_as is not None
+
+    @property
+    def succeeded(self) -> bool:
+        return self.ended_as == "completed"
+
+
+class HopRecord(Struct, frozen=True, kw_only=True):
+    """A transition of a job's history."""
+
+    version: int
+    hop: int
+    from_status: str | None
+    to_status: str
+    trigger: str
+    actor: str
+    reason: str | None
+    run_id: str
+    event_id: str | None
+    at: datetime
+
+
+class MoveRecord(Struct, frozen=True, kw_only=True):
+    """One version of a job, as a stream tells it."""
+
+    job_id: str
+    workflow: str
+    user_id: str
+    version: int
+    status: str
+    hops: list[HopRecord]
+
+
+class AttemptRecord(Struct, frozen=True, kw_only=True):
+    state: str
+    stage: str
+    run_id: str
+    attempt: int
+    status: str
+    outcome: str | None
+    failure_code: str | None
+    failure_message: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    log: list[str]
+
+
+class FileRecord(Struct, frozen=True, kw_only=True):
+    """A file of a job, or one that no job has yet."""
+
+    id: str
+    job_id: str | None
+    asset_type: str
+    url: str
+    storage_path: str | None
+    file_size: int | None
+    sha256: str | None
+    created_at: datetime
+
+
+class VersionRecord(Struct, frozen=True, kw_only=True):
+    version: int
+    created_at: datetime
+
+
+class ArtifactRecord(Struct, frozen=True, kw_only=True):
+    name: str
+    version: int
+    value: Any
+    created_at: datetime
+    versions: list[VersionRecord]
+
+
+class CreditsRecord(Struct, frozen=True, kw_only=True):
+    """``balance`` is what can be spent."""
+
+    user_id: str
+    balance: int
+    held: int
+
+
+class LedgerRecord(Struct, frozen=True, kw_only=True):
+    kind: str
+    amount: int
+    balance_after: int
+    held_after: int
+    job_id: str | None
+    run_id: str | None
+    reason: str
+    created_at: datetime
+
+
+class WorkflowRecord(Struct, frozen=True, kw_only=True):
+    name: str
+    version: str
+    initial: str
+    job_types: list[str]
+
+
+class JobEvent(Struct, frozen=True, kw_only=True):
+    """Something that a stream told. ``transition`` has ``moved``; ``progress`` and ``settled`` have
+    the job. ``id`` is where a stream goes on after it."""
+
+    kind: str
+    id: str
+    job: JobRecord | None = None
+    moved: MoveRecord | None = None

@@ -1,0 +1,222 @@
+"""Both clients against a running service."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import fields
+
+from jobrunner.client import (
+    AsyncClient,
+    Client,
+    InConflict,
+    InvalidRequest,
+    NotPermitted,
+    NotThere,
+    RetryLimits,
+    TryLater,
+    records,
+)
+from jobrunner.client.place import place_of
+from jobrunner.errors import Misconfigured, Refused
+from tests.served import Served, clean, serving
+
+ONCE = RetryLimits(tries=1)
+
+
+def test_a_job_from_its_submission_to_its_result(client: Any) -> None:
+    job = client.submit("hello", {"name": "Ada"}, labels={"a": "b"}, priority=3)
+    done = client.wait(job.id)
+    assert (done.ended, done.succeeded, done.status) == (True, True, "greeted")
+    assert done.result == {"greeting": "Hello, Ada!"}
+    assert (done.labels, done.priority, done.params) == ({"a": "b"}, 3, {"name": "Ada"})
+    assert done.created_at < done.completed_at
+    assert done.said["job_id"] == job.id
+    assert [hop.to_status for hop in client.history(job.id)] == ["queued", "greeting", "greeted"]
+    assert [one.outcome for one in client.attempts(job.id)] == ["done"]
+    again = client.rerun(job.id)
+    assert again.forked_from == job.id
+    assert client.wait(again.id).ended
+    client.delete_job(job.id)
+    with pytest.raises(NotThere):
+        client.job(job.id)
+
+
+def test_a_wait_ends_with_the_time(client: Any) -> None:
+    job = client.submit("howera")
+    found = client.wait(job.id, timeout_s=0.2)
+    assert not found.ended
+    assert client.changed(found, wait_s=0.1) == found
+    moved = client.cancel(job.id, reason="enough")
+    assert client.changed(found, wait_s=30).version == moved.version
+    assert client.wait(job.id).ended_as == "canceled"
+
+
+def test_a_key_leads_to_the_same_job(client: Any) -> None:
+    first = client.submit("hello", key=f"key-{id(client)}")
+    second = client.submit("hello", key=f"key-{id(client)}")
+    assert (second.id, second.replayed, first.replayed) == (first.id, True, False)
+    assert client.submit("hello").id != client.submit("hello").id
+
+
+def test_refusals_are_errors_by_who_must_act(client: Any, served: Served, kind: Any) -> None:
+    with pytest.raises(InvalidRequest) as malformed:
+        client.submit("hello", {"name": 7})
+    assert malformed.value.code == "INVALID_PARAMS"
+    assert malformed.value.extra["errors"][0]["path"] == "$.params.name"
+    assert "$.params.name: " in malformed.value.detail
+    with pytest.raises(InvalidRequest, match="UNKNOWN_WORKFLOW"):
+        client.submit("nothing")
+    ended = client.submit("hello", wait_s=20)
+    with pytest.raises(NotThere) as missing:
+        client.command(ended.id, "nothing")
+    assert missing.value.code == "UNKNOWN_COMMAND"
+    assert missing.value.correlation_id
+    with pytest.raises(InConflict, match="TERMINAL_STATE"):
+        client.pause(ended.id)
+    with kind(served.url, "jr_guessed", limits=ONCE) as stranger, pytest.raises(NotPermitted):
+        stranger.job(ended.id)
+    assert all(issubclass(one, Refused) for one in (InvalidRequest, NotThere, TryLater))
+
+
+def test_rows_come_page_by_page(client: Any) -> None:
+    label = {"page": str(id(client))}
+    made = [client.submit("howera", labels=label).id for _ in range(5)]
+    assert [job.id for job in client.jobs(labels=label, page=2)] == made[::-1]
+    client.cancel(made[0])
+    some = client.jobs(labels=label, order="oldest", include="params", status=["CANCELLED", "X"])
+    assert [(job.id, job.params is None) for job in some] == [(made[0], False)]
+
+
+def test_commands_pauses_and_artifacts(client: Any) -> None:
+    job = client.submit("howera")
+    assert client.pause(job.id, reason="wait").paused.reason == "wait"
+    assert client.resume(job.id).paused is None
+    assert client.explain(job.id)
+    with pytest.raises(NotThere):
+        client.artifact(job.id, "draft")
+    assert client.command(job.id, "cancel", fields={}, reason="no").status == "CANCELLED"
+
+
+def test_files_there_and_back(client: Any) -> None:
+    file = client.upload_at_once(b"some bytes", name="a.txt")
+    assert client.file(file.id) == file
+    into = io.BytesIO()
+    assert client.download(file.id, into) == 10
+    assert into.getvalue() == b"some bytes"
+    rest = io.BytesIO(b"some ")
+    rest.seek(0, 2)
+    assert client.download(file.id, rest, start=5) == 10
+    assert rest.getvalue() == b"some bytes"
+    assert file.id in [one.id for one in client.files()]
+    client.delete_file(file.id)
+    with pytest.raises(NotThere):
+        client.download(file.id, into)
+
+
+def test_credits(client: Any, served: Served) -> None:
+    name = f"user-{id(client)}"
+    made = client.ask("POST", "/admin/tokens", body={"name": name, "role": "user"})
+    assert made.status == 201
+    before = client.credits(name).balance
+    assert client.grant(name, 5, "gift", key="once").balance == before + 5
+    assert client.grant(name, 5, "gift", key="once").balance == before + 5
+    with pytest.raises(InConflict, match="IDEMPOTENCY_MISMATCH"):
+        client.grant(name, 6, "gift", key="once")
+    assert next(row.amount for row in client.ledger(name)) == 5
+
+
+def test_workflows(client: Any) -> None:
+    assert "hello" in [one.name for one in client.workflows()]
+    assert client.workflow("hello")["states"]
+
+
+def test_too_many_requests_are_sent_again_when_the_service_says(tmp_path: Path, kind: Any) -> None:
+    limits = {
+        "JOBRUNNER_LIMITS__REQUESTS_PER_SECOND": "1",
+        "JOBRUNNER_LIMITS__BURST": "1",
+    }
+    with serving(tmp_path, **limits) as served:
+        with kind(served.url, served.token, limits=ONCE) as hasty:
+            hasty.workflows()
+            with pytest.raises(TryLater) as refused:
+                [hasty.workflows() for _ in range(3)]
+        assert refused.value.code == "RATE_LIMITED"
+        assert refused.value.retry_after_s >= 1
+        with kind(served.url, served.token) as patient:
+            assert [len(patient.workflows()) > 0 for _ in range(3)] == [True] * 3
+    told = [line.get("error_code") for line in served.log()]
+    assert told.count("RATE_LIMITED") >= 2
+
+
+# ---------------------------------------------------------------- the client as it is offered
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    def offered(kind: type) -> set[str]:
+        return {name for name in vars(kind) if not name.startswith("_")}
+
+    assert offered(Client) == offered(AsyncClient)
+
+
+SHOWN = {
+    "ArtifactRecord": "ArtifactValue",
+    "AttemptRecord": "AttemptEntry",
+    "CreditsRecord": "Credits",
+    "CreditsOfJob": "JobCredits",
+    "FileRecord": "AssetEntry",
+    "HopRecord": "HistoryEntry",
+    "JobRecord": "Job",
+    "LedgerRecord": "LedgerEntry",
+    "MoveRecord": "TransitionEvent",
+    "NextSteps": "AllowedNext",
+    "PauseRecord": "HeldBack",
+    "StuckRecord": "Stuck",
+    "VersionRecord": "ArtifactVersion",
+    "WorkflowRecord": "WorkflowEntry",
+}
+OURS = {"JobRecord": {"etag", "said"}}
+LEFT_OUT = {"JobRecord": {"job_id"}}  # id once more
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_records_have_what_the_service_documents(name: str, client: Client) -> None:
+    document = client.ask("GET", "/openapi.json").body
+    schemas = json.loads(document)["components"]["schemas"]
+    shown = set(schemas[SHOWN[name]]["properties"]) - LEFT_OUT.get(name, set())
+    assert {one.name for one in fields(getattr(records, name))} - OURS.get(name, set()) == shown
+
+
+def test_the_library_for_loops_is_loaded_when_it_is_used() -> None:
+    asked = "import sys, jobrunner.client; print('aiohttp' in sys.modules)"
+    said = subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, env=clean(), text=True, check=True
+    )
+    assert said.stdout.strip() == "False"
+
+
+def test_the_environment_says_where_and_who(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOBRUNNER_URL", served.url)
+    monkeypatch.setenv("JOBRUNNER_TOKEN", served.token)
+    with Client() as client:
+        assert client.workflows()
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://a.invalid", "127.0.0.1:80", "http://a.invalid:x", "http://"]
+)
+def test_what_is_no_address_is_said_so(url: str) -> None:
+    with pytest.raises(Misconfigured, match="no address"):
+        place_of(url, None, {})
+
+
+def test_a_service_below_a_path() -> None:
+    place = place_of("https://jobs.example.invalid/runner/", "t", {})
+    assert (place.tls, place.port, place.prefix) == (True, 443, "/runner")
+    assert place.headers == {"Authorization": "Bearer t"}
