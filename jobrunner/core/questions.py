@@ -114,7 +114,7 @@ class AssetRow(Struct, frozen=True):
 
 class JobFilter(Struct, frozen=True):
     """Which jobs a list shows. ``after`` is the internal key of the last one seen (a cursor);
-    ``workflows`` are the only ones whose jobs the caller may see (none named: all)."""
+    ``id_begins`` is the beginning of their ids, ``workflows`` are the only ones whose jobs the caller may see (none named: all)."""
 
     user_id: str | None = None
     workflow: str | None = None
@@ -128,6 +128,7 @@ class JobFilter(Struct, frozen=True):
     stuck: bool = False
     paused: bool = False
     workflows: tuple[str, ...] = ()
+    id_begins: str = ""
 
 
 class JobPage(Struct, frozen=True):

@@ -175,6 +175,7 @@ async def test_what_is_said_in_a_query_is_checked_too(house: House) -> None:
     for query in (
         "limit=0", "limit=101", "limit=x", "limit=1&limit=2", "cursor=5", "offset=10001",
         "surprise=1", "order=up", "include=secrets", "label=x", "offset=1&cursor=c1-5",
+        "id=019a1b2", "id=019A1B2C", "id=019a1b2c%25", "id=",
     ):  # fmt: skip
         said = await house.ada.get(f"/jobs?{query}")
         assert (said.status, said.code) == (400, "VALIDATION_ERROR"), query

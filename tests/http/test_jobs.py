@@ -364,3 +364,14 @@ async def test_a_job_that_does_not_move_is_explained(house: House) -> None:
     told = (await house.ada.get(f"/jobs/{job['id']}/explain")).json
     assert told["status"] == "CREATED"
     assert told["waits_for"]
+
+
+async def test_jobs_are_found_by_the_beginning_of_their_ids(house: House) -> None:
+    """A stranger's stays unknown, however little of its id is given."""
+    mine = (await house.ada.post("/jobs", {"workflow": "howera"})).json["id"]
+    other = (await house.ada.post("/jobs", {"workflow": "howera"})).json["id"]
+    whole = (await house.ada.get(f"/jobs?id={mine}")).json["jobs"]
+    assert [job["id"] for job in whole] == [mine]
+    begun = (await house.ada.get(f"/jobs?id={mine[:8]}")).json["jobs"]
+    assert {mine, other} <= {job["id"] for job in begun}
+    assert (await house.eve.get(f"/jobs?id={mine}")).json["jobs"] == []

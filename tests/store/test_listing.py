@@ -1,21 +1,24 @@
 """Whatever a list can be asked for is looked at."""
 
 import sqlite3
+from typing import Any
 
+import pytest
 from msgspec.structs import fields
 
 from jobrunner.core.questions import JobFilter
 from jobrunner.http.routes.jobs.jobs import JobsQuery
 from jobrunner.store import rows
-from jobrunner.store.listing import NARROW
+from jobrunner.store.listing import NARROW, jobs
 from jobrunner.store.migrations import migrate
 
 ELSEWHERE = {
-    *("user_id", "after", "oldest_first"),  # the walk along an index
+    *("user_id", "after", "oldest_first", "id_begins"),  # the walk along an index
     *("statuses", "labels"),  # as many conditions as there are values
     *("limit", "offset"),
 }
 ASKED_AS = {"statuses": "status", "labels": "label", "oldest_first": "order", "after": "cursor"}
+ASKED_AS |= {"id_begins": "id"}
 NOT_ASKED_FOR = {"workflows"}  # what a token is bound to
 APART = {"id", "uid", "definition", "quota"}  # given at birth by the statement itself
 
@@ -30,6 +33,21 @@ def test_every_field_of_a_filter_can_be_asked_for() -> None:
     asked = {field.name for field in fields(JobsQuery)}
     wanted = {field.name for field in fields(JobFilter)} - NOT_ASKED_FOR
     assert {ASKED_AS.get(name, name) for name in wanted} <= asked
+
+
+@pytest.mark.parametrize("which", [{}, {"user_id": "ada"}, {"after": 9}, {"oldest_first": True}])
+def test_jobs_are_found_by_the_beginning_of_their_ids_in_an_index(which: dict[str, Any]) -> None:
+    """However many jobs there are: no step of the plan walks through all of them."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(connection)
+    asked: list[str] = []
+    connection.set_trace_callback(asked.append)
+    jobs(connection, JobFilter(id_begins="019a1b2c", **which))
+    connection.set_trace_callback(None)
+    (listed,) = asked
+    plan = [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {listed}")]
+    assert any("SEARCH j USING INDEX sqlite_autoindex_jobs_1" in step for step in plan), plan
+    assert not any(step.startswith("SCAN j") for step in plan), plan
 
 
 def test_every_column_of_a_job_is_written() -> None:

@@ -103,6 +103,10 @@ async def test_a_page_stays_where_it_was_while_jobs_arrive(store: Store) -> None
         ),
         (JobFilter(labels=(("team", "red"),)), ()),
         (JobFilter(stuck=True), (4,)),
+        (JobFilter(id_begins="job-00000"), (5, 4, 3, 2, 1)),
+        (JobFilter(id_begins="job-000002"), (2,)),
+        (JobFilter(id_begins="job-00000", limit=9, after=3, oldest_first=True), (4, 5)),
+        (JobFilter(id_begins="job-00001"), ()),
         (JobFilter(user_id="ada", statuses=("queued",), job_type="fancy"), (1,)),
     ],
 )

@@ -39,6 +39,11 @@ Payloads = Annotated[
     ),
 ]
 
+IdBegins = Annotated[
+    str,
+    Meta(pattern=r"^[0-9a-f-]{8,36}(?!\n)$", description="The beginning of a job's id"),
+]
+
 HOPS_MAX = 1000
 
 
@@ -46,6 +51,7 @@ class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True
     """``status`` and ``label`` (KEY:VALUE) may be repeated; so may ``include``."""
 
     many: ClassVar[frozenset[str]] = frozenset({"status", "label", "include"})
+    id: IdBegins | None = None
     workflow: str | None = None
     status: list[str] = []
     job_type: str | None = None
@@ -155,6 +161,7 @@ def _filter(call: HttpCall, query: JobsQuery) -> JobFilter:
         stuck=query.stuck,
         paused=query.paused,
         workflows=call.actor.workflows,
+        id_begins=query.id or "",
     )
 
 
