@@ -68,5 +68,6 @@ def serving(folder: Path, **environ: str) -> Iterator[Served]:
 
 
 def clean() -> dict[str, str]:
-    """The environment without settings of whoever runs the tests."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("JOBRUNNER_")}
+    """The environment without settings and terminal of whoever runs the tests."""
+    theirs = ("JOBRUNNER_", "COLUMNS", "NO_COLOR")
+    return {name: value for name, value in os.environ.items() if not name.startswith(theirs)}

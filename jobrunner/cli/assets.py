@@ -3,13 +3,13 @@
 import hashlib
 import os
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from jobrunner.cli.frame import printing
-from jobrunner.cli.frame.options import Listing, positive
-from jobrunner.cli.frame.service import part, service
+from jobrunner.cli.frame.options import Ids, Listing, spelled_out
+from jobrunner.cli.frame.paging import Limit, Since, paged
+from jobrunner.cli.frame.service import RunningService, part, service
 from jobrunner.cli.frame.transfers import fetched, sent
 from jobrunner.errors import Refused
 
@@ -22,29 +22,27 @@ COLUMNS = ("id", "job_id", "asset_type", "file_size", "storage_path", "created_a
 async def list_(
     *,
     user: str | None = None,
-    limit: Annotated[int, Parameter(validator=positive)] = 20,
+    limit: Limit = None,
+    since: Since = None,
     listing: Listing = Listing(),
 ) -> None:
-    """List files over all jobs, newest first."""
-    found: list[dict[str, object]] = []
-    cursor = None
+    """List files over all jobs, newest first.
+
+    Parameters
+    ----------
+    user
+        Only files of this user.
+    """
     async with service(listing) as running:
-        while len(found) < limit:
-            size = min(100, limit - len(found))
-            query = [("user_id", user), ("limit", size), ("cursor", cursor)]
-            page = await running.get("/assets", query)
-            found += page["assets"]
-            cursor = page["next_cursor"]
-            if cursor is None:
-                break
-    printing.rows(found, COLUMNS, listing.output)
+        found = await paged(running, "/assets", [("user_id", user)], limit, since)
+    printing.rows(found, COLUMNS, listing)
 
 
 @app.command
 async def show(asset_id: str, /, *, listing: Listing = Listing()) -> None:
     """Print what is known of a file."""
     async with service(listing) as running:
-        printing.record(await running.get(f"/assets/{part(asset_id)}"), listing.output)
+        printing.record(await running.get(f"/assets/{part(asset_id)}"), listing)
 
 
 @app.command
@@ -52,7 +50,7 @@ async def put(file: Path, /, *, listing: Listing = Listing()) -> None:
     """Send a file before its job; what is printed is the asset, with `-o ids` its id."""
     async with service(listing) as running:
         asset_id = await sent(running, "/uploads", file)
-        printing.record(await running.get(f"/assets/{part(asset_id)}"), listing.output)
+        printing.record(await running.get(f"/assets/{part(asset_id)}"), listing)
 
 
 @app.command
@@ -62,23 +60,37 @@ async def get(asset_id: str, file: Path | None = None, /, *, listing: Listing = 
     A fetch that broke off goes on where it stood. What is there already is not replaced.
     """
     async with service(listing) as running:
-        entry = await running.get(f"/assets/{part(asset_id)}")
-        place = file or Path(os.path.basename(entry["storage_path"] or "") or entry["id"])
-        if place.exists():
-            raise Refused("ALREADY_EXISTS", f"{place} is there already; name another file")
-        draft = place.with_name(f"{place.name}.part")
-        try:
-            await fetched(running, f"/assets/{part(asset_id)}/content", draft, entry["file_size"])
-        except Refused:
-            _discard_if_empty(draft)
-            raise
+        printing.record(await kept(running, asset_id, file), listing)
+
+
+@app.command
+async def delete(asset_ids: Ids, /, *, listing: Listing = Listing()) -> None:
+    """Forget files that are no job's; `-` reads ids from stdin."""
+    async with service(listing) as running:
+        for one in spelled_out(asset_ids):
+            await running.ask("DELETE", f"/assets/{part(one)}")
+            printing.record({"id": one, "deleted": True}, listing)
+
+
+async def kept(running: RunningService, asset_id: str, file: Path | None) -> dict[str, str]:
+    """Fetch a file, and look whether it is the one that was stored."""
+    entry = await running.get(f"/assets/{part(asset_id)}")
+    place = file or Path(os.path.basename(entry["storage_path"] or "") or entry["id"])
+    if place.exists():
+        raise Refused("ALREADY_EXISTS", f"{place} is there already; name another file")
+    draft = place.with_name(f"{place.name}.part")
+    try:
+        await fetched(running, f"/assets/{part(asset_id)}/content", draft, entry["file_size"])
+    except Refused:
+        _discard_if_empty(draft)
+        raise
     with draft.open("rb") as data:
         found = hashlib.file_digest(data, "sha256").hexdigest()
     if entry["sha256"] not in (None, found):
         draft.unlink()
         raise Refused("DIGEST_MISMATCH", f"what came is not asset {asset_id}; fetch it again")
     draft.rename(place)
-    printing.record({"id": entry["id"], "file": str(place), "sha256": found}, listing.output)
+    return {"id": entry["id"], "file": str(place), "sha256": found}
 
 
 def _discard_if_empty(draft: Path) -> None:

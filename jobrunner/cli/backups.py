@@ -9,7 +9,7 @@ import msgspec
 
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.file import OPERATOR, file_or_none
-from jobrunner.cli.frame.options import Asking, Where
+from jobrunner.cli.frame.options import Asking, Listing, Shown
 from jobrunner.errors import Misconfigured, StorageError
 
 if TYPE_CHECKING:
@@ -20,22 +20,23 @@ if TYPE_CHECKING:
 WAIT_S = 20
 
 
-async def backup(folder: Path | None = None, /, *, asking: Asking = Asking()) -> int:
+async def backup(folder: Path | None = None, /, *, listing: Listing = Listing()) -> int:
     """Make a backup of the database and of all files in FOLDER, or in that of [backup] path.
 
     Each stands there under the moment at which it began. Of files, those that no backup before it
     had are taken; the oldest beyond [backup] keep are removed.
     """
     place = os.path.abspath(folder) if folder else ""
-    async with file_or_none(asking) as store:
-        found = await (_asked(asking, place) if store is None else _made(asking, store, place))
+    async with file_or_none(listing) as store:
+        found = await (_asked(listing, place) if store is None else _made(listing, store, place))
     if found["state"] == "failed":
         raise StorageError(f"no backup was made: {found['detail']}")
-    printing.record({name: value for name, value in found.items() if value != 0})
+    said = {name: value for name, value in found.items() if value != 0}
+    printing.record(said, listing, key="name")
     return 1 if found["absent"] else 0
 
 
-async def verify(folder: Path, /, *, at: str = "", where: Where = Where()) -> int:
+async def verify(folder: Path, /, *, at: str = "", shown: Shown = Shown()) -> int:
     """Read a backup in FOLDER from end to end: digests, the database, and that nothing is missing.
 
     Parameters
@@ -45,14 +46,14 @@ async def verify(folder: Path, /, *, at: str = "", where: Where = Where()) -> in
     """
     from jobrunner.files.stored_backups import StoredBackups
 
-    where.load()
+    shown.load()
     archive = StoredBackups(str(folder))
     name = chosen(archive, at)
     faults = list(_faults(archive, name))
     if faults:
         print("\n".join(faults))
         return 1
-    printing.record({"ok": name, **told(archive.manifest(name))})
+    printing.record({"ok": name, **told(archive.manifest(name))}, shown, key="ok")
     return 0
 
 

@@ -7,6 +7,7 @@ from cyclopts import CycloptsError, Parameter
 
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.options import Listing, pairs, parameters, spelled_out
+from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import part, service
 
 Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
@@ -55,6 +56,8 @@ async def bulk(
     body |= {"fields": parameters(None, field or ())} if field else {}
     body |= {"reason": reason} if reason else {}
     async with service(listing) as running:
+        if ids:
+            body["ids"] = [await whole(running, one) for one in body["ids"]]
         told = await running.post("/admin/bulk", body)
         while wait and told.get("status") == "running":
             await asyncio.sleep(LOOK_AGAIN_S)
@@ -65,6 +68,6 @@ async def bulk(
 
 def _print(told: dict[str, Any], listing: Listing) -> None:
     if told.get("dry_run") and listing.output == "ids":
-        printing.rows([{"id": one["job_id"]} for one in told["jobs"]], (), "ids")
+        printing.rows([{"id": one["job_id"]} for one in told["jobs"]], (), listing)
     else:
-        printing.record(told, listing.output)
+        printing.record(told, listing)

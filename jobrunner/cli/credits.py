@@ -8,6 +8,7 @@ from msgspec.structs import asdict
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.file import OPERATOR, file_or_none
 from jobrunner.cli.frame.options import Asking, Listing, positive
+from jobrunner.cli.frame.paging import Limit, Since, extent, paged
 from jobrunner.cli.frame.system import clock, ids
 from jobrunner.core.credits import granted_otherwise
 from jobrunner.core.decision import Clash, Grant
@@ -23,17 +24,17 @@ COLUMNS = ("created_at", "kind", "amount", "balance_after", "held_after", "job_i
 
 
 @app.command
-async def balance(user: str, /, *, asking: Asking = Asking()) -> None:
+async def balance(user: str, /, *, listing: Listing = Listing()) -> None:
     """Print what USER can spend and what is held for jobs under way."""
-    async with file_or_none(asking) as store:
+    async with file_or_none(listing) as store:
         if store is not None:
             found = asdict(await store.reader.credits(user))
         else:
             from jobrunner.cli.frame.service import service
 
-            async with service(asking) as running:
+            async with service(listing) as running:
                 found = await running.get("/credits", {"user_id": user})
-    printing.record(found)
+    printing.record(found, listing, key="user_id")
 
 
 @app.command
@@ -72,20 +73,23 @@ async def history(
     user: str,
     /,
     *,
-    limit: Annotated[int, Parameter(validator=positive)] = 20,
+    limit: Limit = None,
+    since: Since = None,
     listing: Listing = Listing(),
 ) -> None:
     """List what happened to the credits of USER, newest first."""
     async with file_or_none(listing) as store:
         if store is not None:
-            found = [_row(asdict(row)) for row in await store.reader.ledger(user, limit, None)]
+            most, start = extent(limit, since)
+            rows = [_row(asdict(row)) for row in await store.reader.ledger(user, most, None)]
+            found = [row for row in rows if start is None or row["created_at"] >= start]
         else:
             from jobrunner.cli.frame.service import service
 
-            query = {"user_id": user, "limit": limit}
+            query = [("user_id", user)]
             async with service(listing) as running:
-                found = (await running.get("/credits/history", query))["history"]
-    printing.rows(found, COLUMNS, listing.output)
+                found = await paged(running, "/credits/history", query, limit, since)
+    printing.rows(found, COLUMNS, listing)
 
 
 async def _given(store: "Store", grant: Grant) -> None:

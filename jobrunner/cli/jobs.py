@@ -7,7 +7,9 @@ from cyclopts import App, Parameter
 
 from jobrunner.cli.bulk import bulk
 from jobrunner.cli.frame import printing
-from jobrunner.cli.frame.options import Ids, Listing, pairs, parameters, positive, spelled_out
+from jobrunner.cli.frame.options import Ids, Listing, pairs, parameters, spelled_out
+from jobrunner.cli.frame.paging import Limit, Since, paged
+from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import RunningService, part, service
 from jobrunner.core.declaration.happenings import NAMES
 
@@ -60,7 +62,7 @@ async def submit(
     body |= {"workflow": workflow, "params": parameters(params, param or ())}
     body |= {"priority": priority, "labels": pairs(label or ())}
     async with service(listing) as running:
-        printing.record(await running.post("/jobs", body), listing.output)
+        printing.record(await running.post("/jobs", body), listing)
 
 
 @app.command(name="list")
@@ -71,23 +73,38 @@ async def list_(
     job_type: Annotated[str | None, Parameter(alias="--type")] = None,
     user: str | None = None,
     label: Many = None,
-    limit: Annotated[int, Parameter(validator=positive)] = 20,
+    limit: Limit = None,
+    since: Since = None,
     oldest: Annotated[bool, Parameter(negative="")] = False,
     paused: Annotated[bool, Parameter(negative="")] = False,
+    stuck: Annotated[bool, Parameter(negative="")] = False,
     listing: Listing = Listing(),
 ) -> None:
-    """List jobs, newest first."""
+    """List jobs, newest first.
+
+    Parameters
+    ----------
+    label
+        NAME=VALUE; again for more, which all have to fit.
+    oldest
+        The oldest first.
+    paused
+        Only those that are paused.
+    stuck
+        Only those that are stuck; for admins.
+    """
     query: list[tuple[str, Any]] = [
         ("workflow", workflow),
         ("status", status),
         ("job_type", job_type),
         ("user_id", user),
-        ("order", "oldest" if oldest else None),
         ("paused", "true" if paused else None),
+        ("stuck", "true" if stuck else None),
         *(("label", f"{name}:{value}") for name, value in pairs(label or ()).items()),
     ]
     async with service(listing) as running:
-        printing.rows(await _pages(running, query, limit), COLUMNS, listing.output)
+        found = await paged(running, "/jobs", query, limit, since, oldest=oldest)
+    printing.rows(found, COLUMNS, listing, jobs=("id",))
 
 
 @app.command
@@ -100,17 +117,19 @@ async def show(ids: Ids, /, *, listing: Listing = Listing()) -> None:
 async def history(job_id: str, /, *, listing: Listing = Listing()) -> None:
     """List the transitions of a job, oldest first."""
     async with service(listing) as running:
-        found = (await running.get(f"/jobs/{part(job_id)}/history"))["history"]
+        path = f"/jobs/{part(await whole(running, job_id))}/history"
+        found = (await running.get(path))["history"]
     rows = [row | {"id": f"{row['version']}.{row['hop']}"} for row in found]
-    printing.rows(rows, HISTORY, listing.output)
+    printing.rows(rows, HISTORY, listing)
 
 
 @app.command
 async def explain(job_id: str, /, *, listing: Listing = Listing()) -> None:
     """Say why a job is where it is, and what it waits for."""
     async with service(listing) as running:
+        job_id = await whole(running, job_id)
         found = await running.get(f"/jobs/{part(job_id)}/explain")
-    printing.record({"id": job_id} | found, listing.output)
+    printing.record({"id": job_id} | found, listing)
 
 
 @app.command
@@ -169,8 +188,8 @@ async def rerun(
     body: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     body["params"] = parameters(None, param or ())
     async with service(listing) as running:
-        made = await running.post(f"/jobs/{part(job_id)}/rerun", body)
-        printing.record(made, listing.output)
+        made = await running.post(f"/jobs/{part(await whole(running, job_id))}/rerun", body)
+        printing.record(made, listing)
 
 
 app.command(bulk)
@@ -186,8 +205,8 @@ async def watch(ids: Ids, /, *, listing: Listing = Listing()) -> int:
     codes = set()
     async with service(listing) as running:
         for one in spelled_out(ids):
-            job = await _at_rest(running, one)
-            printing.record(job, listing.output)
+            job = await _at_rest(running, await whole(running, one))
+            printing.record(job, listing)
             codes.add(_code_of(job))
     return next((code for code in (FAILED, WAITS_FOR_PERSON) if code in codes), DONE)
 
@@ -233,24 +252,9 @@ async def upload(
     from jobrunner.cli.frame.transfers import sent
 
     async with service(listing) as running:
-        asset_id = await sent(running, f"/jobs/{part(job_id)}/uploads", file, upload)
-        printing.record(await running.get(f"/assets/{part(asset_id)}"), listing.output)
-
-
-async def _pages(
-    running: RunningService, query: list[tuple[str, Any]], limit: int
-) -> list[dict[str, Any]]:
-    """So many jobs, in as many pages as it takes; a page may be short and not the last."""
-    found: list[dict[str, Any]] = []
-    cursor = None
-    while len(found) < limit:
-        size = min(100, limit - len(found))
-        page = await running.get("/jobs", [*query, ("limit", size), ("cursor", cursor)])
-        found += page["jobs"]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            break
-    return found
+        where = f"/jobs/{part(await whole(running, job_id))}/uploads"
+        asset_id = await sent(running, where, file, upload)
+        printing.record(await running.get(f"/assets/{part(asset_id)}"), listing)
 
 
 async def _command(name: str, ids: list[str], reason: str | None, listing: Listing) -> None:
@@ -264,5 +268,6 @@ async def _each(
     """One after the other; the first refusal ends it, and what was done before it is printed."""
     async with service(listing) as running:
         for one in spelled_out(ids):
-            job = await running.ask(method, f"/jobs/{part(one)}{suffix}", body=body)
-            printing.record(job, listing.output)
+            job_id = part(await whole(running, one))
+            job = await running.ask(method, f"/jobs/{job_id}{suffix}", body=body)
+            printing.record(job, listing)

@@ -1,12 +1,13 @@
 """``delivery`` and ``notify``: what was told to whom, and the secrets that it is signed with."""
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError
 
 from jobrunner.cli.frame import printing
-from jobrunner.cli.frame.options import Asking, Ids, Listing, Where, positive, spelled_out
+from jobrunner.cli.frame.options import Ids, Listing, Where, spelled_out
+from jobrunner.cli.frame.paging import Limit, Since, paged
 from jobrunner.cli.frame.system import ids
 from jobrunner.ports import SystemFiles
 
@@ -27,41 +28,82 @@ async def list_(
     status: Status | None = None,
     job: str | None = None,
     endpoint: int | None = None,
-    limit: Annotated[int, Parameter(validator=positive)] = 20,
+    limit: Limit = None,
+    since: Since = None,
     listing: Listing = Listing(),
 ) -> None:
-    """List deliveries, newest first.
+    """List deliveries of all jobs, newest first; for admins.
+
+    Parameters
+    ----------
+    status
+        Only those with this one.
+    job
+        Only those about this job, by its id or the beginning of it.
+    endpoint
+        Only those to this one, by its number.
+    """
+    from jobrunner.cli.frame.prefixes import whole
+    from jobrunner.cli.frame.service import service
+
+    async with service(listing) as running:
+        job_id = await whole(running, job) if job else None
+        query = [("status", status), ("job_id", job_id), ("endpoint", endpoint)]
+        found = await paged(running, "/admin/deliveries", query, limit, since)
+    printing.rows([_told(row) for row in found], COLUMNS, listing)
+
+
+async def of_job(
+    job_id: str,
+    /,
+    *,
+    status: Status | None = None,
+    limit: Limit = None,
+    since: Since = None,
+    listing: Listing = Listing(),
+) -> None:
+    """List what the endpoint of a job was told, newest first.
+
+    Parameters
+    ----------
+    status
+        Only deliveries with this one.
+    """
+    from jobrunner.cli.frame.prefixes import whole
+    from jobrunner.cli.frame.service import part, service
+
+    async with service(listing) as running:
+        path = f"/jobs/{part(await whole(running, job_id))}/deliveries"
+        found = await paged(running, path, [("status", status)], limit, since)
+    printing.rows([_told(row) for row in found], COLUMNS, listing)
+
+
+@app.command
+async def redeliver(
+    deliveries: Ids, /, *, job: str | None = None, listing: Listing = Listing()
+) -> None:
+    """Tell it again, under the same id; `-` reads ids from stdin.
 
     Parameters
     ----------
     job
-        Only those about this job.
+        The job that they are about, where who asks is its owner and no admin.
     """
-    query = [("status", status), ("job_id", job), ("endpoint", endpoint)]
-    found = await _paged("/admin/deliveries", "deliveries", query, limit, listing)
-    for row in found:
-        tries = row["tries"]
-        row["tried"] = len(tries)
-        row["last"] = (tries[-1]["error"] or tries[-1]["http_status"]) if tries else None
-    printing.rows(found, COLUMNS, listing.output)
-
-
-@app.command
-async def redeliver(deliveries: Ids, /, *, listing: Listing = Listing()) -> None:
-    """Tell it again, under the same id; `-` reads ids from stdin."""
+    from jobrunner.cli.frame.prefixes import whole
     from jobrunner.cli.frame.service import part, service
 
     async with service(listing) as running:
+        above = f"/jobs/{part(await whole(running, job))}" if job else "/admin"
         for one in spelled_out(deliveries):
-            found = await running.post(f"/admin/deliveries/{part(one)}/redeliver", {})
-            printing.record(found, listing.output)
+            found = await running.post(f"{above}/deliveries/{part(one)}/redeliver", {})
+            printing.record(found, listing)
 
 
 @app.command
 async def endpoints(
     *,
     all: bool = False,
-    limit: Annotated[int, Parameter(validator=positive)] = 20,
+    limit: Limit = None,
     listing: Listing = Listing(),
 ) -> None:
     """List the endpoints that fail or are disabled.
@@ -71,9 +113,12 @@ async def endpoints(
     all
         Also those that are well.
     """
-    query = [("all", "true" if all else None)]
-    found = await _paged("/admin/endpoints", "endpoints", query, limit, listing)
-    printing.rows(found, ENDPOINT_COLUMNS, listing.output)
+    from jobrunner.cli.frame.service import service
+
+    async with service(listing) as running:
+        query = [("all", "true" if all else None)]
+        found = await paged(running, "/admin/endpoints", query, limit)
+    printing.rows(found, ENDPOINT_COLUMNS, listing)
 
 
 @app.command
@@ -83,7 +128,17 @@ async def enable(endpoint: int, /, *, listing: Listing = Listing()) -> None:
 
     async with service(listing) as running:
         found = await running.post(f"/admin/endpoints/{endpoint}/enable", {})
-    printing.record(found, listing.output)
+    printing.record(found, listing)
+
+
+@notify.command
+async def own(*, listing: Listing = Listing()) -> None:
+    """Print what one's own receivers verify with, the newest first; the running service knows."""
+    from jobrunner.cli.frame.service import service
+
+    async with service(listing) as running:
+        found = (await running.get("/notifications/secret"))["secrets"]
+    printing.rows([{"secret": one} for one in found], ("secret",), listing, key="secret")
 
 
 @notify.command
@@ -118,6 +173,13 @@ def rotate(*, where: Where = Where()) -> None:
     _key_file(where).rotate(ids.secret())
 
 
+def _told(delivery: dict[str, Any]) -> dict[str, Any]:
+    """With how often it was tried, and what the last try brought."""
+    tries = delivery["tries"]
+    last = (tries[-1]["error"] or tries[-1]["http_status"]) if tries else None
+    return delivery | {"tried": len(tries), "last": last}
+
+
 def _key_file(where: Where) -> "KeyFile":
     from jobrunner.actors.features.notifications.secrets import key_file_beside
 
@@ -125,21 +187,3 @@ def _key_file(where: Where) -> "KeyFile":
     if os.path.isdir(os.path.dirname(file.path)):
         file.make(ids.secret())
     return file
-
-
-async def _paged(
-    path: str, name: str, query: list[tuple[str, Any]], limit: int, asking: Asking
-) -> list[dict[str, Any]]:
-    from jobrunner.cli.frame.service import service
-
-    found: list[dict[str, Any]] = []
-    cursor = None
-    async with service(asking) as running:
-        while len(found) < limit:
-            size = min(100, limit - len(found))
-            page = await running.get(path, [*query, ("limit", size), ("cursor", cursor)])
-            found += page[name]
-            cursor = page["next_cursor"]
-            if cursor is None:
-                break
-    return found

@@ -16,7 +16,7 @@ from cyclopts import App, Parameter
 
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.installed import installed
-from jobrunner.cli.frame.options import Output, Where
+from jobrunner.cli.frame.options import Shown, Where
 from jobrunner.config.settings import Config, nearest
 from jobrunner.errors import Misconfigured, Refused
 from jobrunner.stages.distributions import (
@@ -42,15 +42,15 @@ app = App(name="plugin", help="What distributions bring, and how to begin one.")
 
 
 @app.command(name="list")
-def list_(*, output: Output = "table", where: Where = Where()) -> None:
+def list_(*, shown: Shown = Shown()) -> None:
     """List the distributions that bring workflows or stages; those that are refused say why."""
-    config = where.load()
+    config = shown.load()
     registry = installed(config)
     told = [_told(one, registry, config) for one in brought()]
-    if output != "table":
-        printing.rows(told, (), output)
+    if shown.output != "table":
+        printing.rows(told, (), shown)
         return
-    printing.rows([_row(one) for one in told], COLUMNS)
+    printing.rows([_row(one) for one in told], COLUMNS, shown)
     for one in told:
         for fault in one["faults"]:
             print(f"\n{one['name']} {one['version']}: {_plain(fault)}")

@@ -111,7 +111,7 @@ async def list_(*, listing: Listing = Listing()) -> None:
 
             async with service(listing) as running:
                 found = (await running.get("/admin/tokens"))["tokens"]
-    printing.rows(found, COLUMNS, listing.output)
+    printing.rows(found, COLUMNS, listing)
 
 
 @app.command

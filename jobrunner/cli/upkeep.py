@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.file import OPERATOR, file_or_none
 from jobrunner.cli.frame.installed import installed
-from jobrunner.cli.frame.options import Asking, Listing
+from jobrunner.cli.frame.options import Asking, Form, Listing
 from jobrunner.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ async def info(*, listing: Listing = Listing()) -> None:
         else:
             async with service(listing) as running:
                 found = await running.get("/admin/db")
-    if listing.output == "json":
-        printing.json(found)
+    if listing.output != "table":
+        printing.record(found, listing)
     else:
-        _print_info(found)
+        _print_info(found, listing)
 
 
 async def prune(*, dry_run: Flag = False, listing: Listing = Listing()) -> None:
@@ -58,8 +58,8 @@ async def prune(*, dry_run: Flag = False, listing: Listing = Listing()) -> None:
                 while not found["done"] and not dry_run:
                     more = await running.post("/admin/db/prune", {})
                     found = _added(found, more)
-    if listing.output == "json":
-        printing.json(found)
+    if listing.output != "table":
+        printing.record(found, listing)
     else:
         _print_pruned(found)
 
@@ -82,7 +82,7 @@ async def compact(*, listing: Listing = Listing()) -> None:
                 found = await running.post("/admin/db/compact", {})
                 while not found["done"]:
                     found = await running.post("/admin/db/compact", {})
-    printing.record(found, listing.output)
+    printing.record(found, listing)
 
 
 @asynccontextmanager
@@ -149,11 +149,11 @@ def _added(found: Any, more: Any) -> Any:
     return more | summed | {"jobs": rows}
 
 
-def _print_info(found: Any) -> None:
+def _print_info(found: Any, form: Form) -> None:
     tables, retention = found.pop("tables"), found.pop("retention")
-    printing.record(found)
+    printing.record(found, form)
     print()
-    printing.rows(tables, ("name", "bytes"))
+    printing.rows(tables, ("name", "bytes"), form)
     print()
     _print_pruned(retention)
 

@@ -8,7 +8,7 @@ from cyclopts import App
 from jobrunner.check.checking import check as faults_of
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.installed import installed
-from jobrunner.cli.frame.options import Listing, Output, Where
+from jobrunner.cli.frame.options import Listing, Shown, Where
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.drawing.mermaid import mermaid
 from jobrunner.drawing.svg import svg
@@ -21,12 +21,12 @@ app = App(name="workflow", help="The declared lifecycles that are installed here
 
 
 @app.command(name="list")
-def list_(*, output: Output = "table", where: Where = Where()) -> None:
+def list_(*, shown: Shown = Shown()) -> None:
     """List the workflows, those that are refused included."""
-    registry = _registry(where)
+    registry = _registry(shown)
     found = [_row(name, registry.current(name)) for name in sorted(registry.names())]
     found += [_row(name, None) for name in sorted(registry.refused["workflows"])]
-    printing.rows(found, ("name", "version", "initial", "states", "job_types"), output)
+    printing.rows(found, ("name", "version", "initial", "states", "job_types"), shown)
 
 
 @app.command
@@ -74,7 +74,7 @@ async def _held(name: str, verb: str, reason: str | None, listing: Listing) -> N
     body = {} if reason is None else {"reason": reason}
     async with service(listing) as running:
         told = await running.post(f"/admin/workflows/{part(name)}/{verb}", body)
-        printing.record({"id": name} | told, listing.output)
+        printing.record({"id": name} | told, listing)
 
 
 def _registry(where: Where) -> "Registry":

@@ -114,7 +114,8 @@ class AssetRow(Struct, frozen=True):
 
 class JobFilter(Struct, frozen=True):
     """Which jobs a list shows. ``after`` is the internal key of the last one seen (a cursor);
-    ``id_begins`` is the beginning of their ids, ``workflows`` are the only ones whose jobs the caller may see (none named: all)."""
+    ``id_begins`` is the beginning of their ids; ``workflows`` are the only ones whose jobs the
+    caller may see (none named: all)."""
 
     user_id: str | None = None
     workflow: str | None = None

@@ -23,7 +23,7 @@ def command(
 ) -> Command:
     """Runs one command in an empty folder, without settings: its exit code and what it printed."""
     monkeypatch.chdir(tmp_path)
-    for name in ("JOBRUNNER_URL", "JOBRUNNER_TOKEN"):
+    for name in ("JOBRUNNER_URL", "JOBRUNNER_TOKEN", "COLUMNS", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
 
     def typed(*arguments: str) -> tuple[int, str, str]:

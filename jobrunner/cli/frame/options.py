@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from cyclopts import CycloptsError, Parameter
 
 from jobrunner.config.reading import DURATIONS, load
 from jobrunner.config.settings import Config
+from jobrunner.core.instants import text_of
 
 Output = Annotated[Literal["table", "json", "ids"], Parameter(alias="-o")]
 
@@ -43,11 +45,26 @@ class Asking(Where):
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Listing(Asking):
-    """Commands that print rows."""
+class Form:
+    """Commands that print a thing, or rows of them."""
 
     output: Output = "table"
-    "How rows are printed."
+    "A table for people, JSON with everything, or nothing but ids."
+
+    utc: Annotated[bool, Parameter(negative="")] = False
+    "Times of tables in UTC; else in this machine's time zone."
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Listing(Form, Asking):
+    """Commands that print what the running service says."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Shown(Form, Where):
+    """Commands that print what is there without a service."""
 
 
 def _no_option(_: Any, values: Any) -> None:
@@ -118,6 +135,31 @@ def seconds(text: str | None, option: str) -> int | None:
     if match is None or int(match[1]) == 0:
         raise CycloptsError(msg=f"{option} {text}: a duration like 90d, 12h, 30m or 45s")
     return int(int(match[1]) * DURATIONS[match[2]])
+
+
+def moment(text: str | None, now: int) -> str | None:
+    """``--since``: a duration back from now (2h, 3d), a day, or an instant; as the service writes
+    instants. Without an offset it is one of this machine's time zone."""
+    if text is None:
+        return None
+    back = re.fullmatch(r"(\d{1,9})([smhdw])", text.strip().lower())
+    if back is not None:
+        unit_s = 7 * DURATIONS["d"] if back[2] == "w" else DURATIONS[back[2]]
+        return _text_of(max(now - int(int(back[1]) * unit_s * 1000), 0), text)
+    try:
+        return _text_of(int(datetime.fromisoformat(text).astimezone().timestamp() * 1000), text)
+    except (ValueError, OverflowError, OSError):
+        raise _no_moment(text) from None
+
+
+def _text_of(instant: int, text: str) -> str:
+    if instant < 0:
+        raise _no_moment(text)
+    return text_of(instant)
+
+
+def _no_moment(text: str) -> CycloptsError:
+    return CycloptsError(msg=f"--since {text}: like 2h, 3d, 2026-11-19 or 2026-11-19T08:30")
 
 
 def not_negative(_: Any, value: int | None) -> None:

@@ -1,35 +1,52 @@
 """How answers are printed: rows in columns, as JSON, or nothing but their ids."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from cyclopts import CycloptsError
 
-from jobrunner.cli.frame.options import Output
+from jobrunner.cli.frame import terminal
+from jobrunner.cli.frame.options import Form
+from jobrunner.cli.frame.tables import Column, fitted
+
+INSTANTS = ("at", "as_of", "since")
+TABLE = Form()
 
 
-def rows(found: Sequence[dict[str, Any]], columns: Sequence[str], output: Output = "table") -> None:
-    """One line a row; a table has the named columns, JSON has everything."""
-    if output == "ids":
+def rows(
+    found: Sequence[dict[str, Any]],
+    columns: Sequence[str],
+    form: Form = TABLE,
+    jobs: Collection[str] = ("job_id",),
+    key: str = "id",
+) -> None:
+    """One line a row; a table has the named columns, JSON has everything. ``jobs`` are the columns
+    with ids of jobs, of which a beginning is enough where there is no room; ``key`` is the one
+    that says which row it is."""
+    if form.output == "ids":
         for row in found:
-            print(row["id"])
-    elif output == "json":
+            print(_id(row, key))
+    elif form.output == "json":
         json(found)
     else:
-        _table([[_cell(row.get(column)) for column in columns] for row in found], columns)
+        named = [Column(name, short=name in jobs) for name in columns]
+        cells = [[cell(name, row.get(name), form) for name in columns] for row in found]
+        _table(fitted(named, cells, terminal.width()), [terminal.tone(row) for row in found])
 
 
-def record(found: dict[str, Any], output: Output = "table") -> None:
+def record(found: dict[str, Any], form: Form = TABLE, key: str = "id") -> None:
     """One thing: a line for each of its fields that has a value."""
-    if output == "ids":
-        print(found["id"])
-    elif output == "json":
+    if form.output == "ids":
+        print(_id(found, key))
+    elif form.output == "json":
         json(found)
     else:
         width = max(map(len, found), default=0)
         for name, value in found.items():
             if value not in (None, "", [], {}):
-                print(f"{name:<{width}}  {_cell(value)}")
+                print(f"{name:<{width}}  {cell(name, value, form)}")
 
 
 def read(said: bytes) -> Any:
@@ -41,17 +58,41 @@ def json(found: Any) -> None:
     print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
 
 
-def _table(cells: list[list[str]], columns: Sequence[str]) -> None:
-    lines = [[column.upper() for column in columns], *cells]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
-    for line in lines:
-        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        print("  ".join(padded).rstrip())
+def line(found: Any) -> None:
+    """One of many that come as they happen."""
+    print(msgspec.json.encode(found).decode(), flush=True)
 
 
-def _cell(value: Any) -> str:
+def cell(name: str, value: Any, form: Form) -> str:
     """One line, whatever a client or provider put into it."""
     if value is None:
         return "-"
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if name in INSTANTS or name.endswith("_at"):
+        text = instant(text, form)
     return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def instant(text: str, form: Form) -> str:
+    """An instant in the words of a clock on the wall; anything else as it is."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    if when.tzinfo is None:
+        return text
+    here = when.astimezone(UTC if form.utc else None)
+    return f"{here:%Y-%m-%d %H:%M:%S}{'Z' if form.utc else ''}"
+
+
+def _id(found: dict[str, Any], key: str) -> Any:
+    if key not in found:
+        raise CycloptsError(msg="-o ids: this has no id; take json or table")
+    return found[key]
+
+
+def _table(lines: Sequence[str], tones: Sequence[str]) -> None:
+    head, *below = lines
+    print(terminal.painted(head, "bold"))
+    for text, tone in zip(below, tones, strict=True):
+        print(terminal.painted(text, tone))
