@@ -52,7 +52,10 @@ app.command("jobrunner.cli.serve:openapi", help="Print what the running service 
 app.command("jobrunner.cli.bench:bench", help="Measure what this machine can do.")
 for noun, module, help_text in (
     ("job", "jobs", "Jobs of the running service."),
+    ("artifact", "artifacts", "Named values that the stages of jobs and people made."),
     ("asset", "assets", "Files that lie with the service."),
+    ("audit", "audit", "Who did what."),
+    ("bulk", "bulk", "Orders for many jobs that the service goes through by itself."),
     ("workflow", "workflows", "The declared lifecycles that are installed here."),
     ("plugin", "plugins", "What distributions bring, and how to begin one."),
     ("token", "tokens", "Who may speak to the service."),
@@ -65,6 +68,12 @@ for noun, module, help_text in (
 
 app.command(
     "jobrunner.cli.notifications:notify", name="notify", help="What notifications are signed with."
+)
+
+app.command(
+    "jobrunner.cli.audit:dead_letters",
+    name="dead-letter",
+    help="Work that was given up, for a person to look at.",
 )
 
 

@@ -3,16 +3,49 @@
 import asyncio
 from typing import Annotated, Any
 
-from cyclopts import CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter
 
 from jobrunner.cli.frame import printing
-from jobrunner.cli.frame.options import Listing, pairs, parameters, spelled_out
+from jobrunner.cli.frame.examples import Examples, examples
+from jobrunner.cli.frame.options import Listing, pairs, parameters, positive, spelled_out
 from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import part, service
 
 Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
 Flag = Annotated[bool, Parameter(negative="")]
 LOOK_AGAIN_S = 0.5
+
+
+app = App(name="bulk", help="Orders for many jobs that the service goes through by itself.")
+
+
+@app.command(help_epilogue=examples("jobrunner bulk show 01a1f22d-61f8-737c-a752-e80009a9121f"))
+async def show(
+    bulk_id: str,
+    /,
+    *,
+    limit: Annotated[int, Parameter(validator=positive)] = 100,
+    listing: Listing = Listing(),
+) -> int:
+    """Print how far an order is, and what failed and why.
+
+    Parameters
+    ----------
+    limit
+        At most so many failures; up to 100.
+    """
+    async with service(listing) as running:
+        told = await running.get(f"/admin/bulk/{part(bulk_id)}", {"limit": limit})
+    printing.record(told, listing)
+    return 1 if told["failed"] else 0
+
+
+@app.command(help_epilogue=examples("jobrunner bulk stop 01a1f22d-61f8-737c-a752-e80009a9121f"))
+async def stop(bulk_id: str, /, *, listing: Listing = Listing()) -> None:
+    """Begin nothing more of an order; what is done stays done."""
+    async with service(listing) as running:
+        told = await running.ask("DELETE", f"/admin/bulk/{part(bulk_id)}")
+    printing.record(told, listing)
 
 
 async def bulk(
@@ -71,3 +104,11 @@ def _print(told: dict[str, Any], listing: Listing) -> None:
         printing.rows([{"id": one["job_id"]} for one in told["jobs"]], (), listing)
     else:
         printing.record(told, listing)
+
+
+EXAMPLES: Examples = {
+    bulk: examples(
+        "jobrunner job bulk cancel --workflow hello --status waiting --dry-run",
+        "jobrunner job bulk retry --workflow hello --status failed --wait",
+    ),
+}

@@ -67,13 +67,13 @@ class Shown(Form, Where):
     """Commands that print what is there without a service."""
 
 
-def _no_option(_: Any, values: Any) -> None:
-    for value in [values] if isinstance(values, str) else values:
+def no_option(_: Any, values: Any) -> None:
+    for value in [values] if isinstance(values, str) else values or ():
         if value.startswith("-") and value != "-":
             raise ValueError(f'Unknown option: "{value}".')
 
 
-Ids = Annotated[list[str], Parameter(allow_leading_hyphen=True, validator=_no_option)]
+Ids = Annotated[list[str], Parameter(allow_leading_hyphen=True, validator=no_option)]
 
 
 def spelled_out(ids: Iterable[str]) -> list[str]:
@@ -101,16 +101,19 @@ def parameters(params: str | None, single: Iterable[str]) -> dict[str, Any]:
     whole = _json(_text(params)) if params else {}
     if not isinstance(whole, dict):
         raise CycloptsError(msg="--params must be a JSON object")
-    return whole | {name: _json_or_text(value) for name, value in pairs(single).items()}
+    return whole | {name: json_or_text(value) for name, value in pairs(single).items()}
 
 
 def _text(params: str) -> str:
-    if not params.startswith("@"):
-        return params
+    return text_of_file(Path(params[1:]), "--params") if params.startswith("@") else params
+
+
+def text_of_file(path: Path, option: str) -> str:
+    """The text of a file, or of stdin under the name ``-``."""
     try:
-        return sys.stdin.read() if params == "@-" else Path(params[1:]).read_text(encoding="utf-8")
+        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CycloptsError(msg=f"--params {params}: {error}") from None
+        raise CycloptsError(msg=f"{option} {path}: {error}") from None
 
 
 def _json(text: str) -> Any:
@@ -120,7 +123,7 @@ def _json(text: str) -> Any:
         raise CycloptsError(msg=f"--params is not JSON: {error}") from None
 
 
-def _json_or_text(text: str) -> Any:
+def json_or_text(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
