@@ -5,24 +5,31 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from jobrunner.cli.bulk import bulk
+from jobrunner.cli import bulk, commands, pauses, streams
 from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.options import Ids, Listing, pairs, parameters, spelled_out
 from jobrunner.cli.frame.paging import Limit, Since, paged
 from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import RunningService, part, service
+from jobrunner.cli.notifications import of_job
 from jobrunner.core.declaration.happenings import NAMES
 
 app = App(name="job", help="Jobs of the running service.")
+for table in (commands.EXAMPLES, pauses.EXAMPLES, streams.EXAMPLES, bulk.EXAMPLES):
+    for function, shown in table.items():
+        app.command(function, help_epilogue=shown)
+app.command(of_job, name="deliveries", help_epilogue=examples("jobrunner job deliveries 01a1f22d"))
 
 Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
 
 HAPPENINGS = f"Of what to tell there instead: {', '.join(NAMES)}; again for more."
 
 COLUMNS = ("id", "workflow", "job_type", "status", "progress", "user_id", "created_at")
+FILES = ("id", "asset_type", "file_size", "storage_path", "created_at")
 HISTORY = ("version", "hop", "at", "from_status", "to_status", "trigger", "actor", "reason")
-WATCH_S = 20
-DONE, FAILED, WAITS_FOR_PERSON = 0, 1, 5
+ATTEMPTS = ("state", "attempt", "stage", "status", "outcome", "failure_code", "started_at",
+            "ended_at", "failure_message")  # fmt: skip
 
 
 @app.command
@@ -110,7 +117,10 @@ async def list_(
 @app.command
 async def show(ids: Ids, /, *, listing: Listing = Listing()) -> None:
     """Print jobs in full."""
-    await _each(ids, listing, "GET", "")
+    async with service(listing) as running:
+        for one in spelled_out(ids):
+            job_id = part(await whole(running, one))
+            printing.record(await running.get(f"/jobs/{job_id}"), listing)
 
 
 @app.command
@@ -118,9 +128,28 @@ async def history(job_id: str, /, *, listing: Listing = Listing()) -> None:
     """List the transitions of a job, oldest first."""
     async with service(listing) as running:
         path = f"/jobs/{part(await whole(running, job_id))}/history"
-        found = (await running.get(path))["history"]
+        found = await _every(running, path, "history")
     rows = [row | {"id": f"{row['version']}.{row['hop']}"} for row in found]
     printing.rows(rows, HISTORY, listing)
+
+
+@app.command
+async def attempts(job_id: str, /, *, listing: Listing = Listing()) -> None:
+    """List the executions of a job's stages, oldest first; `-o json` has their logs."""
+    async with service(listing) as running:
+        path = f"/jobs/{part(await whole(running, job_id))}/attempts"
+        found = await _every(running, path, "attempts")
+    rows = [row | {"id": f"{row['run_id']}.{row['state']}.{row['attempt']}"} for row in found]
+    printing.rows(rows, ATTEMPTS, listing)
+
+
+@app.command
+async def assets(job_id: str, /, *, limit: Limit = None, listing: Listing = Listing()) -> None:
+    """List the files of a job, newest first."""
+    async with service(listing) as running:
+        path = f"/jobs/{part(await whole(running, job_id))}/assets"
+        found = await paged(running, path, [], limit)
+    printing.rows(found, FILES, listing)
 
 
 @app.command
@@ -130,36 +159,6 @@ async def explain(job_id: str, /, *, listing: Listing = Listing()) -> None:
         job_id = await whole(running, job_id)
         found = await running.get(f"/jobs/{part(job_id)}/explain")
     printing.record({"id": job_id} | found, listing)
-
-
-@app.command
-async def cancel(ids: Ids, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
-    """Cancel jobs, where their workflow can."""
-    await _command("cancel", ids, reason, listing)
-
-
-@app.command
-async def retry(ids: Ids, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
-    """Start failed jobs again, where their workflow can."""
-    await _command("retry", ids, reason, listing)
-
-
-@app.command
-async def run(ids: Ids, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
-    """Start jobs that wait for it, where their workflow can."""
-    await _command("run", ids, reason, listing)
-
-
-@app.command
-async def pause(ids: Ids, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
-    """Let nothing new start in these jobs; what runs finishes."""
-    await _command("pause", ids, reason, listing)
-
-
-@app.command
-async def resume(ids: Ids, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
-    """Let paused jobs go on."""
-    await _command("resume", ids, reason, listing)
 
 
 @app.command
@@ -192,47 +191,6 @@ async def rerun(
         printing.record(made, listing)
 
 
-app.command(bulk)
-
-
-@app.command
-async def watch(ids: Ids, /, *, listing: Listing = Listing()) -> int:
-    """Draw the progress of jobs until each settles, ends or waits for a person; then print it.
-
-    The exit code says how they stand: 0 all are completed, perhaps in part; 1 one failed, was
-    rejected or canceled, or expired; 5 one waits for a person.
-    """
-    codes = set()
-    async with service(listing) as running:
-        for one in spelled_out(ids):
-            job = await _at_rest(running, await whole(running, one))
-            printing.record(job, listing)
-            codes.add(_code_of(job))
-    return next((code for code in (FAILED, WAITS_FOR_PERSON) if code in codes), DONE)
-
-
-async def _at_rest(running: RunningService, job_id: str) -> dict[str, Any]:
-    from jobrunner.cli.frame.watching import drawn
-
-    path = f"/jobs/{part(job_id)}"
-    seen, job = await running.newer(path, "", 0)
-    with drawn(job) as draw:
-        while not job["needs_person"] and job["kind"] not in ("settled", "final"):
-            seen, newer = await running.newer(path, seen, WATCH_S)
-            job = newer or job
-            draw(job)
-    found: dict[str, Any] = job
-    return found
-
-
-def _code_of(job: dict[str, Any]) -> int:
-    """Of a job whose workflow is not loaded, nobody can say more than that it has a failure."""
-    if job["needs_person"]:
-        return WAITS_FOR_PERSON
-    ended_as = job["ended_as"] or ("failed" if job["failure_code"] else "completed")
-    return DONE if ended_as in ("completed", "partial") else FAILED
-
-
 @app.command
 async def upload(
     job_id: str,
@@ -257,17 +215,13 @@ async def upload(
         printing.record(await running.get(f"/assets/{part(asset_id)}"), listing)
 
 
-async def _command(name: str, ids: list[str], reason: str | None, listing: Listing) -> None:
-    body = {} if reason is None else {"reason": reason}
-    await _each(ids, listing, "POST", f"/{name}", body)
-
-
-async def _each(
-    ids: list[str], listing: Listing, method: str, suffix: str, body: Any = None
-) -> None:
-    """One after the other; the first refusal ends it, and what was done before it is printed."""
-    async with service(listing) as running:
-        for one in spelled_out(ids):
-            job_id = part(await whole(running, one))
-            job = await running.ask(method, f"/jobs/{job_id}{suffix}", body=body)
-            printing.record(job, listing)
+async def _every(running: RunningService, path: str, name: str) -> list[dict[str, Any]]:
+    """All of a list that goes from the oldest on."""
+    found: list[dict[str, Any]] = []
+    cursor = None
+    while True:
+        page = await running.get(path, {"cursor": cursor})
+        found += page[name]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return found

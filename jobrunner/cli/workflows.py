@@ -59,22 +59,17 @@ def graph(
 @app.command
 async def pause(name: str, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
     """Let the running service start nothing of this workflow; what runs finishes."""
-    await _held(name, "pause", reason, listing)
+    from jobrunner.cli.pauses import hold
+
+    await hold("workflows", name, "pause", reason, listing)
 
 
 @app.command
 async def resume(name: str, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
     """Let a paused workflow go on."""
-    await _held(name, "resume", reason, listing)
+    from jobrunner.cli.pauses import hold
 
-
-async def _held(name: str, verb: str, reason: str | None, listing: Listing) -> None:
-    from jobrunner.cli.frame.service import part, service
-
-    body = {} if reason is None else {"reason": reason}
-    async with service(listing) as running:
-        told = await running.post(f"/admin/workflows/{part(name)}/{verb}", body)
-        printing.record({"id": name} | told, listing)
+    await hold("workflows", name, "resume", reason, listing)
 
 
 def _registry(where: Where) -> "Registry":

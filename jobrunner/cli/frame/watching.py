@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-Draw = Callable[[dict[str, Any]], None]
+Draw = Callable[[dict[str, Any], str], None]
 
 
 @contextmanager
@@ -17,15 +17,16 @@ def drawn(job: dict[str, Any]) -> Iterator[Draw]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     quiet = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=quiet) as bars:
-        bar = bars.add_task(_text(job), total=100, completed=job["progress"])
+        bar = bars.add_task(_text(job, ""), total=100, completed=job["progress"])
 
-        def draw(newer: dict[str, Any]) -> None:
-            bars.update(bar, description=_text(newer), completed=newer["progress"])
+        def draw(newer: dict[str, Any], whose: str) -> None:
+            bars.update(bar, description=_text(newer, whose), completed=newer["progress"])
 
         yield draw
 
 
-def _text(job: dict[str, Any]) -> str:
-    message = job.get("progress_message")
+def _text(job: dict[str, Any], whose: str) -> str:
+    """What it says of its progress, else whose turn it is."""
+    message = job.get("progress_message") or whose
     words = f"{job['status']}: {message}" if message else job["status"]
     return words.replace("[", r"\[")
