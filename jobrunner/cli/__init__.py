@@ -12,8 +12,12 @@ The rules of this room:
 4. The exit code says what happened: 0 done, 1 failed, 2 wrong usage, 3 not allowed, 4 not found,
    5 (``job watch``) the job waits for a person.
 
+5. Whatever is shown to a person fits the terminal, in local time; pipes get all of it. Colours are
+   for terminals that want them, and say nothing that words do not.
+6. Every command ends its help with lines that can be typed.
+
 The idea: a command is one question and one printing of its answer. Deliberately absent: prompts,
-colours in what is printed, state of its own, and any rule of the service itself.
+state of its own, and any rule of the service itself.
 """
 
 import errno
@@ -24,6 +28,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from cyclopts import App, CycloptsError
 
+from jobrunner.cli.frame.examples import examples
 from jobrunner.errors import JobrunnerError, Refused
 
 __all__ = ["app", "main", "run"]
@@ -47,9 +52,14 @@ app = App(
     version=_version,
     result_action="return_value",
 )
-app.command("jobrunner.cli.serve:serve", help="Run the service until told to stop.")
-app.command("jobrunner.cli.serve:openapi", help="Print what the running service offers.")
-app.command("jobrunner.cli.bench:bench", help="Measure what this machine can do.")
+for module, verb, help_text, line in (
+    ("serve", "serve", "Run the service until told to stop.", "serve --config /etc/jobrunner.toml"),
+    ("serve", "openapi", "Print what the running service offers.", "openapi"),
+    ("bench", "bench", "Measure what this machine can do.", "bench --only W1 --json figures.json"),
+    ("completion", "completion", "Print a script that completes commands.", "completion bash"),
+):
+    where, shown = f"jobrunner.cli.{module}:{verb}", examples(f"jobrunner {line}")
+    app.command(where, help=help_text, help_epilogue=shown)
 for noun, module, help_text in (
     ("job", "jobs", "Jobs of the running service."),
     ("artifact", "artifacts", "Named values that the stages of jobs and people made."),

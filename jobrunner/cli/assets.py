@@ -7,6 +7,7 @@ from pathlib import Path
 from cyclopts import App
 
 from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.options import Ids, Listing, spelled_out
 from jobrunner.cli.frame.paging import Limit, Since, paged
 from jobrunner.cli.frame.service import RunningService, part, service
@@ -18,7 +19,7 @@ app = App(name="asset", help="Files that lie with the service.")
 COLUMNS = ("id", "job_id", "asset_type", "file_size", "storage_path", "created_at")
 
 
-@app.command(name="list")
+@app.command(name="list", help_epilogue=examples("jobrunner asset list --since 2h"))
 async def list_(
     *,
     user: str | None = None,
@@ -38,14 +39,14 @@ async def list_(
     printing.rows(found, COLUMNS, listing)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner asset show 01a1f22d-61f8-737c-a752-e80009a9121f"))
 async def show(asset_id: str, /, *, listing: Listing = Listing()) -> None:
     """Print what is known of a file."""
     async with service(listing) as running:
         printing.record(await running.get(f"/assets/{part(asset_id)}"), listing)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner asset put film.mp4 -o ids"))
 async def put(file: Path, /, *, listing: Listing = Listing()) -> None:
     """Send a file before its job; what is printed is the asset, with `-o ids` its id."""
     async with service(listing) as running:
@@ -53,7 +54,9 @@ async def put(file: Path, /, *, listing: Listing = Listing()) -> None:
         printing.record(await running.get(f"/assets/{part(asset_id)}"), listing)
 
 
-@app.command
+@app.command(
+    help_epilogue=examples("jobrunner asset get 01a1f22d-61f8-737c-a752-e80009a9121f film.mp4")
+)
 async def get(asset_id: str, file: Path | None = None, /, *, listing: Listing = Listing()) -> None:
     """Fetch a file into FILE, or under the name that it has there.
 
@@ -63,7 +66,7 @@ async def get(asset_id: str, file: Path | None = None, /, *, listing: Listing = 
         printing.record(await kept(running, asset_id, file), listing)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner asset delete 01a1f22d-61f8-737c-a752-e80009a9121f"))
 async def delete(asset_ids: Ids, /, *, listing: Listing = Listing()) -> None:
     """Forget files that are no job's; `-` reads ids from stdin."""
     async with service(listing) as running:

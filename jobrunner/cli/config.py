@@ -10,13 +10,14 @@ import msgspec
 from cyclopts import App
 
 from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.installed import installed
 from jobrunner.cli.frame.options import Where
 
 app = App(name="config", help="What the service would start with.")
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner config check --config /etc/jobrunner.toml"))
 def check(*, where: Where = Where()) -> int:
     """Say everything that is wrong with the settings, also with those of workflows, and what they
     name and this machine lacks: secrets, sources of webhooks, folders that can be written."""
@@ -34,7 +35,7 @@ def check(*, where: Where = Where()) -> int:
     return 1 if faults else 0
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner config show --format json"))
 def show(*, format: Literal["toml", "json"] = "toml", where: Where = Where()) -> None:
     """Print every setting as it stands, with file, environment and defaults put together.
 

@@ -6,6 +6,7 @@ from cyclopts import App, Parameter
 from msgspec.structs import asdict
 
 from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.file import OPERATOR, file_or_none
 from jobrunner.cli.frame.options import Asking, Listing, positive
 from jobrunner.cli.frame.paging import Limit, Since, extent, paged
@@ -23,7 +24,7 @@ app = App(name="credit", help="Who has how many credits, and why.")
 COLUMNS = ("created_at", "kind", "amount", "balance_after", "held_after", "job_id", "reason")
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner credit balance ann"))
 async def balance(user: str, /, *, listing: Listing = Listing()) -> None:
     """Print what USER can spend and what is held for jobs under way."""
     async with file_or_none(listing) as store:
@@ -37,7 +38,9 @@ async def balance(user: str, /, *, listing: Listing = Listing()) -> None:
     printing.record(found, listing, key="user_id")
 
 
-@app.command
+@app.command(
+    help_epilogue=examples("jobrunner credit grant ann 50 --reason 'a birthday' --key birthday-ann")
+)
 async def grant(
     user: str,
     amount: Annotated[int, Parameter(validator=positive)],
@@ -68,7 +71,7 @@ async def grant(
                 await running.insist(f"/admin/credits/{part(user)}/grant", body, key)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner credit history ann --since 7d"))
 async def history(
     user: str,
     /,

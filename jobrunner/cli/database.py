@@ -2,24 +2,50 @@
 
 from cyclopts import App
 
+from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.file import answers
 from jobrunner.cli.frame.options import Asking
 from jobrunner.cli.upkeep import compact, info, prune
 from jobrunner.errors import Misconfigured
 
 app = App(name="db", help="The file that holds everything.")
-app.command("jobrunner.cli.backups:backup", help="Make a backup, beside a service or without one.")
-app.command("jobrunner.cli.backups:verify", help="Examine a backup from end to end.")
-app.command("jobrunner.cli.restores:restore", help="Put a backup in the place of the file.")
-app.command("jobrunner.cli.migrate:migrate", help="Bring the file to the schema of this program.")
+for module, verb, help_text, lines in (
+    (
+        "backups",
+        "backup",
+        "Make a backup, beside a service or without one.",
+        ("jobrunner db backup /backups",),
+    ),
+    (
+        "backups",
+        "verify",
+        "Examine a backup from end to end.",
+        (
+            "jobrunner db verify /backups",
+            "jobrunner db verify /backups --at 2026-01-31T030000.000Z",
+        ),
+    ),
+    (
+        "restores",
+        "restore",
+        "Put a backup in the place of the file.",
+        ("jobrunner db restore /backups --force",),
+    ),
+    (
+        "migrate",
+        "migrate",
+        "Bring the file to the schema of this program.",
+        ("jobrunner db migrate --dry-run",),
+    ),
+):
+    where = f"jobrunner.cli.{module}:{verb}"
+    app.command(where, help=help_text, help_epilogue=examples(*lines))
+app.command(info, help_epilogue=examples("jobrunner db info"))
+app.command(prune, help_epilogue=examples("jobrunner db prune --dry-run"))
+app.command(compact, help_epilogue=examples("jobrunner db compact"))
 
 
-app.command(info)
-app.command(prune)
-app.command(compact)
-
-
-@app.command
+@app.command(help_epilogue=examples("jobrunner db check"))
 async def check(*, asking: Asking = Asking()) -> int:
     """Examine the file: its structure, its references, and that the ledger adds up."""
     faults = await _faults(asking)

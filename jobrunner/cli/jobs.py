@@ -32,7 +32,12 @@ ATTEMPTS = ("state", "attempt", "stage", "status", "outcome", "failure_code", "s
             "ended_at", "failure_message")  # fmt: skip
 
 
-@app.command
+@app.command(
+    help_epilogue=examples(
+        "jobrunner job submit hello --param name=Ada",
+        "jobrunner job submit hello --params @params.json --key monday-1 -o ids",
+    )
+)
 async def submit(
     workflow: str,
     /,
@@ -72,7 +77,13 @@ async def submit(
         printing.record(await running.post("/jobs", body), listing)
 
 
-@app.command(name="list")
+@app.command(
+    name="list",
+    help_epilogue=examples(
+        "jobrunner job list --status failed --since 2h",
+        "jobrunner job list --workflow hello --label team=blue -o json",
+    ),
+)
 async def list_(
     *,
     workflow: str | None = None,
@@ -114,7 +125,7 @@ async def list_(
     printing.rows(found, COLUMNS, listing, jobs=("id",))
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner job show 01a1f22d-61f8"))
 async def show(ids: Ids, /, *, listing: Listing = Listing()) -> None:
     """Print jobs in full."""
     async with service(listing) as running:
@@ -123,7 +134,7 @@ async def show(ids: Ids, /, *, listing: Listing = Listing()) -> None:
             printing.record(await running.get(f"/jobs/{job_id}"), listing)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner job history 01a1f22d-61f8"))
 async def history(job_id: str, /, *, listing: Listing = Listing()) -> None:
     """List the transitions of a job, oldest first."""
     async with service(listing) as running:
@@ -133,7 +144,7 @@ async def history(job_id: str, /, *, listing: Listing = Listing()) -> None:
     printing.rows(rows, HISTORY, listing)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner job attempts 01a1f22d-61f8 -o json"))
 async def attempts(job_id: str, /, *, listing: Listing = Listing()) -> None:
     """List the executions of a job's stages, oldest first; `-o json` has their logs."""
     async with service(listing) as running:
@@ -143,7 +154,7 @@ async def attempts(job_id: str, /, *, listing: Listing = Listing()) -> None:
     printing.rows(rows, ATTEMPTS, listing)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner job assets 01a1f22d-61f8 -o ids"))
 async def assets(job_id: str, /, *, limit: Limit = None, listing: Listing = Listing()) -> None:
     """List the files of a job, newest first."""
     async with service(listing) as running:
@@ -152,7 +163,7 @@ async def assets(job_id: str, /, *, limit: Limit = None, listing: Listing = List
     printing.rows(found, FILES, listing)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner job explain 01a1f22d-61f8"))
 async def explain(job_id: str, /, *, listing: Listing = Listing()) -> None:
     """Say why a job is where it is, and what it waits for."""
     async with service(listing) as running:
@@ -161,7 +172,11 @@ async def explain(job_id: str, /, *, listing: Listing = Listing()) -> None:
     printing.record({"id": job_id} | found, listing)
 
 
-@app.command
+@app.command(
+    help_epilogue=examples(
+        "jobrunner job rerun 01a1f22d-61f8 --param name=Grace --reason 'a misspelling'"
+    )
+)
 async def rerun(
     job_id: str,
     /,
@@ -191,7 +206,7 @@ async def rerun(
         printing.record(made, listing)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner job upload 01a1f22d-61f8 film.mp4"))
 async def upload(
     job_id: str,
     file: Path,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import App, CycloptsError
 
 from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.options import Ids, Listing, Where, spelled_out
 from jobrunner.cli.frame.paging import Limit, Since, paged
 from jobrunner.cli.frame.system import ids
@@ -22,7 +23,13 @@ ENDPOINT_COLUMNS = ("id", "owner", "url", "failing_since", "failures", "disabled
 Status = Literal["due", "delivered", "failed", "disabled"]
 
 
-@app.command(name="list")
+@app.command(
+    name="list",
+    help_epilogue=examples(
+        "jobrunner delivery list --status failed --since 1d",
+        "jobrunner delivery list --job 01a1f22d-61f8",
+    ),
+)
 async def list_(
     *,
     status: Status | None = None,
@@ -78,7 +85,11 @@ async def of_job(
     printing.rows([_told(row) for row in found], COLUMNS, listing)
 
 
-@app.command
+@app.command(
+    help_epilogue=examples(
+        "jobrunner delivery list --status failed -o ids | jobrunner delivery redeliver -"
+    )
+)
 async def redeliver(
     deliveries: Ids, /, *, job: str | None = None, listing: Listing = Listing()
 ) -> None:
@@ -99,7 +110,7 @@ async def redeliver(
             printing.record(found, listing)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner delivery endpoints --all"))
 async def endpoints(
     *,
     all: bool = False,
@@ -121,7 +132,7 @@ async def endpoints(
     printing.rows(found, ENDPOINT_COLUMNS, listing)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner delivery enable 3"))
 async def enable(endpoint: int, /, *, listing: Listing = Listing()) -> None:
     """Deliver to a disabled endpoint again, also what was held back."""
     from jobrunner.cli.frame.service import service
@@ -131,7 +142,7 @@ async def enable(endpoint: int, /, *, listing: Listing = Listing()) -> None:
     printing.record(found, listing)
 
 
-@notify.command
+@notify.command(help_epilogue=examples("jobrunner notify own"))
 async def own(*, listing: Listing = Listing()) -> None:
     """Print what one's own receivers verify with, the newest first; the running service knows."""
     from jobrunner.cli.frame.service import service
@@ -141,7 +152,11 @@ async def own(*, listing: Listing = Listing()) -> None:
     printing.rows([{"secret": one} for one in found], ("secret",), listing, key="secret")
 
 
-@notify.command
+@notify.command(
+    help_epilogue=examples(
+        "jobrunner notify secret --user ann", "jobrunner notify secret --workflow hello"
+    )
+)
 def secret(*, user: str | None = None, workflow: str | None = None, where: Where = Where()) -> None:
     """Print what a receiver verifies with, the newest first.
 
@@ -165,7 +180,7 @@ def secret(*, user: str | None = None, workflow: str | None = None, where: Where
         print(line)
 
 
-@notify.command
+@notify.command(help_epilogue=examples("jobrunner notify rotate"))
 def rotate(*, where: Where = Where()) -> None:
     """Sign with a new secret too, at once; the one before counts until the next rotation."""
     if where.load().notify.secrets_env:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.installed import installed
 from jobrunner.cli.frame.options import Shown, Where
 from jobrunner.config.settings import Config, nearest
@@ -41,7 +42,7 @@ LOADED, OFF, REFUSED = "loaded", "off", "refused"
 app = App(name="plugin", help="What distributions bring, and how to begin one.")
 
 
-@app.command(name="list")
+@app.command(name="list", help_epilogue=examples("jobrunner plugin list"))
 def list_(*, shown: Shown = Shown()) -> None:
     """List the distributions that bring workflows or stages; those that are refused say why."""
     config = shown.load()
@@ -79,7 +80,7 @@ def _name(_: Any, name: str) -> None:
         )
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner plugin new night-train --into plugins"))
 def new(
     name: Annotated[str, Parameter(validator=_name)],
     /,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.file import OPERATOR, commit, file_or_none
 from jobrunner.cli.frame.options import Asking, Listing, not_negative, seconds
 from jobrunner.cli.frame.system import clock, ids
@@ -30,7 +31,12 @@ def _user_id(_: Any, name: str) -> None:
         raise ValueError("a name is 1 to 64 of a-z, 0-9, _ and -, starting with a letter or digit")
 
 
-@app.command
+@app.command(
+    help_epilogue=examples(
+        "jobrunner token create ann --expires 90d",
+        "jobrunner token create painter --role workflow --workflow hello",
+    )
+)
 async def create(
     name: Annotated[str, Parameter(validator=_user_id)],
     /,
@@ -73,7 +79,7 @@ async def create(
     print(token)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner token rotate ann --grace 12h"))
 async def rotate(
     which: str, /, *, grace: str = "1d", expires: str | None = None, asking: Asking = Asking()
 ) -> None:
@@ -100,7 +106,7 @@ async def rotate(
     print(token)
 
 
-@app.command(name="list")
+@app.command(name="list", help_epilogue=examples("jobrunner token list"))
 async def list_(*, listing: Listing = Listing()) -> None:
     """List the tokens; what they say is not stored and cannot be shown."""
     async with file_or_none(listing) as store:
@@ -114,7 +120,7 @@ async def list_(*, listing: Listing = Listing()) -> None:
     printing.rows(found, COLUMNS, listing)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner token revoke ann"))
 async def revoke(which: str, /, *, asking: Asking = Asking()) -> None:
     """Refuse a token from now on: by its id, or all of a NAME."""
     async with file_or_none(asking) as store:

@@ -7,6 +7,7 @@ from cyclopts import App
 
 from jobrunner.check.checking import check as faults_of
 from jobrunner.cli.frame import printing
+from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.installed import installed
 from jobrunner.cli.frame.options import Listing, Shown, Where
 from jobrunner.core.declaration.workflow import Definition
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 app = App(name="workflow", help="The declared lifecycles that are installed here.")
 
 
-@app.command(name="list")
+@app.command(name="list", help_epilogue=examples("jobrunner workflow list"))
 def list_(*, shown: Shown = Shown()) -> None:
     """List the workflows, those that are refused included."""
     registry = _registry(shown)
@@ -29,13 +30,13 @@ def list_(*, shown: Shown = Shown()) -> None:
     printing.rows(found, ("name", "version", "initial", "states", "job_types"), shown)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner workflow show hello"))
 def show(name: str, /, *, where: Where = Where()) -> None:
     """Print one declaration as JSON, the operator's settings applied."""
     printing.json(_definition(name, where).workflow)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner workflow check", "jobrunner workflow check hello"))
 def check(name: str | None = None, /, *, where: Where = Where()) -> int:
     """Prove that every job ends and all money is settled, whatever happens; or show how not."""
     from jobrunner.cli.bindings import rebound
@@ -47,7 +48,7 @@ def check(name: str | None = None, /, *, where: Where = Where()) -> int:
     return max([_checked(registry, one, lines.get(one, [])) for one in names], default=0)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner workflow graph hello --format svg"))
 def graph(
     name: str, /, *, format: Literal["mermaid", "svg"] = "mermaid", where: Where = Where()
 ) -> None:
@@ -56,7 +57,7 @@ def graph(
     print(mermaid(workflow) if format == "mermaid" else svg(workflow))
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner workflow pause hello --reason 'a new model'"))
 async def pause(name: str, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
     """Let the running service start nothing of this workflow; what runs finishes."""
     from jobrunner.cli.pauses import hold
@@ -64,7 +65,7 @@ async def pause(name: str, /, *, reason: str | None = None, listing: Listing = L
     await hold("workflows", name, "pause", reason, listing)
 
 
-@app.command
+@app.command(help_epilogue=examples("jobrunner workflow resume hello"))
 async def resume(name: str, /, *, reason: str | None = None, listing: Listing = Listing()) -> None:
     """Let a paused workflow go on."""
     from jobrunner.cli.pauses import hold

@@ -1,0 +1,13 @@
+"""``completion``: a script that completes commands, options and choices in a shell."""
+
+from typing import Literal
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print a script for a shell, which completes commands, options and their choices.
+
+    It knows the commands of this release: make it anew after an upgrade.
+    """
+    from jobrunner.cli import app
+
+    print(app.generate_completion(prog_name="jobrunner", shell=shell))
