@@ -10,6 +10,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Protocol
 
 import anyio
@@ -44,13 +45,13 @@ class Ending:
         log: Log,
         children: Children,
         clock: Clock,
-        end: End = end_process,
+        end: End | None = None,
         heard: Callable[[float], None] = lambda within_s: None,
     ) -> None:
         self._log = log
         self._children = children
         self._clock = clock
-        self._end = end
+        self._end = end or partial(end_process, places=log.descriptors)
         self._heard = heard
         self._reason = ""
         self.asked = anyio.Event()

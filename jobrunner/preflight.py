@@ -42,6 +42,9 @@ def folders(config: Config) -> Iterator[str]:
     for key, (given, folder) in named.items():
         if reason := _unwritable(folder):
             yield f"{key}: {folder} cannot be written: {reason} (it says {given!r})"
+    log_folder = os.path.dirname(os.path.abspath(config.log.file))
+    if config.log.file and (reason := _unwritable(log_folder)):
+        yield f"log.file: {config.log.file} cannot be written: {reason}"
     if os.path.isdir(config.store.path):
         yield f"store.path = {config.store.path!r}: is a folder; name the file of the database"
 

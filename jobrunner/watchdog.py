@@ -47,20 +47,26 @@ class SystemWatchdog:
         return now - self._seen > self._silence_s
 
 
-def end_process(code: int, last_words: bytes = b"") -> None:
+def end_process(code: int, last_words: bytes = b"", places: tuple[int, ...] = (2,)) -> None:
     """At once, without cleaning up: the disk is right, the memory is not to be trusted. The last
-    words go to the error output, and no later than that: perhaps nobody reads there any more."""
+    words go to the error output, or where the log goes, and no later than that: perhaps nobody
+    reads there any more."""
+    speakers = [
+        threading.Thread(target=_say, args=(last_words, place), daemon=True) for place in places
+    ]
+    until = time.monotonic() + LAST_WORDS_S
     with suppress(RuntimeError):  # no more threads: then without a word
-        speaker = threading.Thread(target=_say, args=(last_words,), daemon=True)
-        speaker.start()
-        speaker.join(LAST_WORDS_S)
+        for speaker in speakers:
+            speaker.start()
+        for speaker in speakers:
+            speaker.join(max(until - time.monotonic(), 0))
     os._exit(code)
 
 
-def _say(words: bytes) -> None:
+def _say(words: bytes, place: int) -> None:
     with suppress(OSError):
         while words:
-            words = words[os.write(2, words) :]
+            words = words[os.write(place, words) :]
 
 
 def stack_of_loop() -> list[str]:

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import sys
 
 import anyio
 
@@ -12,11 +11,11 @@ from jobrunner.cli.frame.options import Asking, Where
 def serve(*, where: Where = Where()) -> None:
     """Run the service until SIGTERM or SIGINT; then drain."""
     from jobrunner import app
-    from jobrunner.log import Log, bridge
+    from jobrunner.log import bridge, open_log
 
     os.umask(0o077)  # what the service and its stages make is its owner's alone
     config = where.load()
-    log = Log(sys.stderr)
+    log = open_log(config.log, os.environ)
     bridge(log)
     uvloop = importlib.util.find_spec("uvloop") is not None
     try:

@@ -49,6 +49,12 @@ Happenings = Annotated[
     tuple[Happening, ...], Meta(description=f"a list of {', '.join(QUOTED[:-1])} and {QUOTED[-1]}")
 ]
 Mode = Annotated[Literal["tokens", "none"], Meta(description='"tokens" or "none"')]
+LogFormat = Annotated[
+    Literal["auto", "human", "json"], Meta(description='"auto", "human" or "json"')
+]
+LogLevel = Annotated[
+    Literal["info", "warning", "error"], Meta(description='"info", "warning" or "error"')
+]
 Anything = Annotated[Any, Meta(description="any value")]
 
 
@@ -138,6 +144,17 @@ class TelemetrySection(Struct, frozen=True):
     """``otlp_endpoint``: where traces go; empty: nowhere, or where ``OTEL_*`` variables say."""
 
     otlp_endpoint: Address = ""
+
+
+class LogSection(Struct, frozen=True):
+    """``file`` empty: the error output. ``max_size`` 0: it is never renamed, or others do it;
+    ``keep`` is how many full ones stay."""
+
+    format: LogFormat = "auto"
+    level: LogLevel = "info"
+    file: Path = ""
+    max_size: Space = 64 * 1024**2
+    keep: Count = 5
 
 
 class PluginsSection(Struct, frozen=True):
@@ -234,6 +251,7 @@ class Config(Struct, frozen=True):
     downloads: DownloadsSection = DownloadsSection()
     notify: NotifySection = NotifySection()
     telemetry: TelemetrySection = TelemetrySection()
+    log: LogSection = LogSection()
     plugins: PluginsSection = PluginsSection()
     workflows: dict[str, WorkflowSettings] = {}
     webhooks: dict[str, WebhookSettings] = {}

@@ -12,6 +12,7 @@ import os
 from jobrunner.ports.children import SystemChild, SystemChildren, lent_environment, one_at_a_time
 from jobrunner.ports.clock import SystemClock, SystemIds, rest
 from jobrunner.ports.disk import SystemFiles, digest
+from jobrunner.ports.lines import ErrorOutput, LineThread, RotatedFile
 from jobrunner.ports.minder import SystemMinder
 from jobrunner.ports.network import (
     SystemConnector,
@@ -56,10 +57,13 @@ __all__ = [
     "Children",
     "Clock",
     "Connector",
+    "ErrorOutput",
     "Files",
     "Ids",
+    "LineThread",
     "Minder",
     "Ports",
+    "RotatedFile",
     "Signals",
     "StoreThread",
     "SystemChild",

@@ -1,12 +1,11 @@
-"""The one subscriber: what happened, as one JSON object a line, on one stream.
+"""The one subscriber: it hears every event, and lets each go as one line.
 
-The rooms announce events with fields and do not know who listens. Lines are kept for a moment and
-written together, since several belong to each submission: at the next tick of the loop's timer, at
-64 KiB, at an error, and on ``flush``. Where no loop runs, each line is written at once.
+Lines are kept for a moment and handed over together, since several belong to each submission: at
+the next tick of the loop's timer, at 64 KiB, at an error, and on ``flush``. Where no loop runs,
+each line goes at once. Whoever announces an error waits until it is written, for a moment at most.
 
 What a client sent (parameters, prompts) and what opens a door (tokens, signatures) has no place in
-a log; a field of such a name is withheld whoever announces it. A stream that cannot be written to
-never stops the service.
+a log; a field of such a name is withheld whoever announces it.
 """
 
 import asyncio
@@ -14,15 +13,16 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Any, TextIO
+from contextlib import suppress
+from typing import Any, Protocol, TextIO
 
-import msgspec
-
+from jobrunner.log.forms import AsJson, Form
 from jobrunner.ports import Clock, SystemClock
 
 FLUSH_AFTER_S = 0.1
 FLUSH_AT_BYTES = 64 * 1024
+WRITTEN_WITHIN_S = 0.05
+LAST_WITHIN_S = 2.0
 
 WITHHELD = frozenset(
     {
@@ -45,26 +45,85 @@ WITHHELD = frozenset(
 # Fields in which libraries, plugins and strangers speak.
 SAID = frozenset({"detail", "error", "line", "message", "traceback"})
 
+LEVELS = {"info": 0, "warning": 1, "error": 2}
+ALWAYS = "service."  # how this process began and why it ended is told at every level
+
+
+class Lines(Protocol):
+    """Where lines leave."""
+
+    @property
+    def descriptors(self) -> tuple[int, ...]: ...
+
+    def put(self, data: bytes) -> None: ...
+
+    def settle(self, limit_s: float) -> None: ...
+
+    def left(self) -> bytes: ...
+
+    def news(self) -> tuple[str, int]: ...
+
+
+class _Stream:
+    """A stream that somebody has open, written while he waits. One that is gone stops nothing."""
+
+    descriptors = (2,)
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def put(self, data: bytes) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.write(data.decode())
+            self._stream.flush()
+
+    def settle(self, limit_s: float) -> None:
+        """It was written when it was put."""
+
+    def left(self) -> bytes:
+        return b""
+
+    def news(self) -> tuple[str, int]:
+        return "", 0
+
 
 class Log:
     """Call it with an event and its fields. The buffer is a deque: other threads may append.
     What takes secrets out of others' words is known as soon as the settings are read."""
 
-    def __init__(self, stream: TextIO | None = None, clock: Clock | None = None) -> None:
-        self._stream = stream or sys.stderr
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        clock: Clock | None = None,
+        *,
+        lines: Lines | None = None,
+        form: Form | None = None,
+        level: str = "info",
+    ) -> None:
+        self._out: Lines = lines or _Stream(stream or sys.stderr)
         self._clock = clock or SystemClock()
-        self._encode = msgspec.json.Encoder(enc_hook=str).encode
+        self._form = form or AsJson()
+        self._least = LEVELS[level]
         self._lines: deque[bytes] = deque()
         self._size = 0
         self._armed: asyncio.TimerHandle | None = None
-        self._second = (-1, "")
         self._clean: Callable[[str], str] = str
 
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Where last words go."""
+        return self._out.descriptors
+
     def __call__(self, event: str, level: str = "info", **fields: Any) -> None:
+        if LEVELS[level] < self._least and not event.startswith(ALWAYS):
+            return
         line = self._line(event, level, fields)
         self._lines.append(line)
         self._size += len(line)
-        if level == "error" or self._size >= FLUSH_AT_BYTES:
+        if level == "error":
+            self.flush()
+            self._out.settle(WRITTEN_WITHIN_S)
+        elif self._size >= FLUSH_AT_BYTES:
             self.flush()
         elif self._armed is None:
             self._arm()
@@ -78,21 +137,29 @@ class Log:
             self._armed.cancel()
             self._armed = None
         self._size = 0
+        self._tell_of_faults()
         lines = []
         while self._lines:
             lines.append(self._lines.popleft())
         if lines:
-            self._write(b"\n".join(lines).decode() + "\n")
+            self._out.put(b"\n".join([*lines, b""]))
 
     def close(self) -> None:
         self.flush()
+        self._out.settle(LAST_WITHIN_S)
 
     def last(self, event: str, **fields: Any) -> bytes:
         """Return what was not written yet and one line more, for somebody who can wait for nothing
         and writes it without us."""
         self._lines.append(self._line(event, "error", fields))
         waiting = [self._lines.popleft() for _ in range(len(self._lines))]
-        return b"\n".join([*waiting, b""])
+        return self._out.left() + b"\n".join([*waiting, b""])
+
+    def _tell_of_faults(self) -> None:
+        fault, lost = self._out.news()
+        if fault or lost:
+            fields = {"detail": fault or "lines were lost"}
+            self._lines.appendleft(self._line("log.fault", "error", {**fields, "lost": lost}))
 
     def _line(self, event: str, level: str, fields: dict[str, Any]) -> bytes:
         for name in SAID.intersection(fields):
@@ -100,29 +167,16 @@ class Log:
                 fields[name] = self._clean(fields[name])
         if not WITHHELD.isdisjoint(fields):
             fields |= dict.fromkeys(WITHHELD.intersection(fields), "withheld")
-        return self._encode({"ts": self._stamp(), "level": level, "event": event, **fields})
+        return self._form(self._clock.now(), level, event, fields)
 
     def _arm(self) -> None:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             self.flush()
+            self._out.settle(WRITTEN_WITHIN_S)
         else:
             self._armed = loop.call_later(FLUSH_AFTER_S, self.flush)
-
-    def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except (OSError, ValueError):
-            pass  # nobody reads any more; the work goes on
-
-    def _stamp(self) -> str:
-        second, millis = divmod(self._clock.now(), 1000)
-        if second != self._second[0]:
-            text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-            self._second = (second, text)
-        return f"{self._second[1]}.{millis:03d}Z"
 
 
 class Bridge(logging.Handler):
