@@ -89,7 +89,20 @@ def _settings(config: Config) -> Any:
         gzip=config.server.gzip,
         trusted_proxies=tuple(ip_network(text, strict=False) for text in proxies if text != SOCKET),
         trusts_socket=SOCKET in proxies,
+        told=_told(config),
     )
+
+
+def _told(config: Config) -> dict[str, float]:
+    """The settings that figures are compared with by whoever watches."""
+    return {
+        "limits.active_jobs": config.limits.active_jobs,
+        "limits.queued_jobs": config.limits.queued_jobs,
+        "limits.free_disk": config.limits.free_disk,
+        "limits.lag": config.limits.lag,
+        "store.wal_max": config.store.wal_max,
+        "backup.every": config.backup.every if config.backup.path else 0,
+    }
 
 
 def _keyring(config: Config, store: Store, facade: Facade, ports: Ports, log: Log) -> Any:

@@ -14,6 +14,7 @@ from jobrunner.actors.drain import Drain
 from jobrunner.actors.facade import Facade
 from jobrunner.actors.features.bindings import begin_rebinding, rebind
 from jobrunner.actors.features.bulk import Bulks
+from jobrunner.actors.features.census import CensusTaker
 from jobrunner.actors.features.claims import Claims
 from jobrunner.actors.features.cleaning import clear_scratch, sweep
 from jobrunner.actors.features.deletions import Deletions
@@ -107,6 +108,7 @@ def _assembled(
         deliveries=deliveries,
         retention=Retention(world, terms.retention, supervisor.reread),
         upkeep=Upkeep(world),
+        census=CensusTaker(world, terms.retention),
         pausing=Pausing(world.pauses, world.clock, world.write, resumed),
         drain=Drain(world, supervisor, attempts, deliveries, terms.drain_s),
     )

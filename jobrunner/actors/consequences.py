@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from jobrunner.actors.features.measures import measure
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import Decision, StartStage, StopStage
 from jobrunner.core.declaration.workflow import EXTERNAL
@@ -45,6 +46,7 @@ class Consequences:
             self._world.announce(line.event, job, "info", **line.fields)
         self._perform(decision, job)
         self._look_after_attempts(decision, job)
+        measure(self._world, decision.before, job)
         self._line_changed(decision)
         self._timers_changed(decision)
         self._world.watchers.committed(decision)

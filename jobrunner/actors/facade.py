@@ -13,6 +13,7 @@ from jobrunner.actors.commits import Answer
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.drain import Drain
 from jobrunner.actors.features.bulk import Bulks
+from jobrunner.actors.features.census import CensusTaker
 from jobrunner.actors.features.claims import Claims
 from jobrunner.actors.features.credits import grant
 from jobrunner.actors.features.deletions import Deletions
@@ -48,6 +49,7 @@ class Facade(Struct, frozen=True, kw_only=True):
     pausing: Pausing
     retention: Retention
     upkeep: Upkeep
+    census: CensusTaker
     drain: Drain
 
     @property

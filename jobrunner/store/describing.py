@@ -8,12 +8,16 @@ from contextlib import suppress
 from statistics import median
 from typing import Any
 
+from jobrunner.core.features.census import Census
+from jobrunner.core.features.retention import RetentionTerms
 from jobrunner.core.features.upkeep import FileInfo, JobAge, TableSize
 from jobrunner.errors import StorageError, StorageFull
 from jobrunner.ports import Clock
+from jobrunner.store.features.census import census
 from jobrunner.store.features.retention import ended_counts
 from jobrunner.store.features.upkeep import Tended, compact, give_back, size, tend
 from jobrunner.store.hop import open_handle
+from jobrunner.store.opening import prepare_reader
 
 Db = sqlite3.Connection
 Between = Callable[..., Awaitable[Any]]
@@ -59,6 +63,21 @@ class FileKeeper:
         Raises: StorageError
         """
         return int(await self._done(give_back, pages))
+
+    async def census(self, terms: RetentionTerms, now: int) -> Census:
+        """Count the jobs that rest. On a handle of its own: it may take a while.
+
+        Raises: StorageError
+        """
+        try:
+            handle = await open_handle(self._path)
+            try:
+                await handle(prepare_reader, self._path)
+                return await handle(census, terms, now)
+            finally:
+                await handle.close()
+        except sqlite3.Error as error:
+            raise StorageError(f"jobs that rest could not be counted: {error}") from error
 
     async def compact(self) -> None:
         """Write the file anew without gaps. It takes as long as the file is large, and as much room

@@ -4,12 +4,13 @@ What happens is counted as it is told; how things stand is read when somebody as
 the answer as it was then.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from jobrunner.core.features.census import RestingJobs
 from jobrunner.core.features.meter import Meter, Readings, Span
 from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.job import Attempt, Snapshot
@@ -47,6 +48,8 @@ GAUGES = (
     ("disk_free_bytes", "Room left on the disk of the database", "free_bytes"),
     ("backup_timestamp_seconds", "As of when the last backup is; 0: there is none", "backup_at_s"),
     ("threads_stray", "Threads that go on though their stage is over", "threads_stray"),
+    ("ready", "1 while /readyz says that all is well", "ready"),
+    ("census_age_seconds", "How old the figures of jobs that rest are", "census_age_s"),
 )
 
 
@@ -59,6 +62,7 @@ class Figures(Meter):
         at_stage = ("workflow", "stage", "outcome")
         at_route = ("route", "method", "status")
         self._jobs = Tally("submissions", "Jobs that were made", ("workflow",))
+        self._ended = Tally("jobs_ended", "Jobs that ended or settled", ("workflow", "outcome"))
         self._stage_s = Spread("stage_seconds", "Attempts, here and outside", LONG, at_stage)
         self._tried_s = Spread("delivery_seconds", "Tries of notifications", REQUESTS, ("outcome",))
         text = "Until an answer was whole"
@@ -84,6 +88,7 @@ class Figures(Meter):
         """As the registry asks for it."""
         yield InfoMetricFamily("jobrunner_build", "What runs here", {"version": self._version})
         yield from _standing(self._readings)
+        yield from _resting(self._readings)
         counted = [one for one in vars(self).values() if isinstance(one, Tally | Spread)]
         yield from families(counted)
 
@@ -94,6 +99,9 @@ class Figures(Meter):
 
     def submitted(self, job: Snapshot, span: Span) -> None:
         self._jobs.add(job.workflow)
+
+    def ended(self, workflow: str, outcome: str) -> None:
+        self._ended.add(workflow, outcome)
 
     def attempted(self, job: Snapshot, attempt: Attempt, ended: Ended, span: Span) -> None:
         self._stage_s.add(span.seconds, job.workflow, attempt.stage, ended.outcome)
@@ -131,3 +139,47 @@ def _standing(readings: Readings) -> Iterator[Metric]:
     yield jobs
     for name, text, field in GAUGES:
         yield GaugeMetricFamily(f"jobrunner_{name}", text, value=getattr(readings, field))
+
+
+def _resting(readings: Readings) -> Iterator[Metric]:
+    """Show the census: by workflow, and the age of the oldest where it says since when."""
+    found = readings.census
+    yield _by_workflow("jobs_stuck", "Jobs held until somebody releases them", found.stuck)
+    yield _by_workflow("jobs_paused", "Jobs paused one by one", found.paused)
+    yield _by_workflow("jobs_unclaimed", "Jobs that an outside worker may take", found.unclaimed)
+    yield _by_workflow("jobs_waiting", "Jobs that rest in a waiting state", found.waiting)
+    for name, resting in (("unclaimed", found.unclaimed), ("waiting", found.waiting)):
+        text = f"How long the job has been {name} that has been longest"
+        yield _oldest(f"{name}_oldest_seconds", text, resting, found.at)
+    text = "For how long a workflow or a stage has been paused"
+    pauses = GaugeMetricFamily("jobrunner_pause_seconds", text, labels=("scope", "name"))
+    for scope, name, seconds in readings.pauses:
+        pauses.add_metric((scope, name), seconds)
+    yield pauses
+    yield _gauge("dead_letters", "Work that was given up, on the list", found.dead_letters)
+    last_s = (found.dead_letter_at or 0) / 1000
+    yield _gauge("dead_letter_timestamp_seconds", "When the last came; 0: there is none", last_s)
+    yield _gauge("retention_due", "Jobs old enough to go that are still here", found.retained)
+    limits = GaugeMetricFamily("jobrunner_limit", "Settings, by their keys", labels=("key",))
+    for key, value in readings.limits.items():
+        limits.add_metric((key,), value)
+    yield limits
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"jobrunner_{name}", text, value=value)
+
+
+def _by_workflow(name: str, text: str, resting: Iterable[RestingJobs]) -> Metric:
+    family = GaugeMetricFamily(f"jobrunner_{name}", text, labels=("workflow",))
+    for one in resting:
+        family.add_metric((one.workflow,), one.jobs)
+    return family
+
+
+def _oldest(name: str, text: str, resting: Iterable[RestingJobs], now: int) -> Metric:
+    family = GaugeMetricFamily(f"jobrunner_{name}", text, labels=("workflow",))
+    for one in resting:
+        since = now if one.since is None else one.since
+        family.add_metric((one.workflow,), max(now - since, 0) / 1000)
+    return family

@@ -66,6 +66,7 @@ FEATURES = frozenset(
         "backups",
         "bindings",
         "bulk",
+        "census",
         "claims",
         "commands",
         "credits",

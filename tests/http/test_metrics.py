@@ -21,6 +21,7 @@ pytestmark = pytest.mark.anyio
 HERE = {"Host": "localhost:8080"}
 FORWARDED = {"X-Forwarded-For": "203.0.113.7"}
 TOLD_WEBHOOKS = "jobrunner_webhooks_total"
+ENDED = "jobrunner_jobs_ended_total"
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -259,3 +260,76 @@ def test_what_is_told_is_in_the_text() -> None:
     assert b'jobrunner_jobs{status="b",workflow="a"} 7.0' in text
     assert b"jobrunner_attempts_parked 3.0" in text
     assert b"jobrunner_timer_lag_seconds_count 2.0" in text
+
+
+# ---------------------------------------------------------------- what somebody should look at
+
+
+async def until(house: House, name: str, value: float, **labels: str) -> None:
+    """The census is not taken anew for everybody who asks."""
+    with anyio.fail_after(30):
+        while at(await seen(house), name, **labels) != value:
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_jobs_that_rest_are_counted_by_workflow(tmp_path: Path) -> None:
+    async with opened(tmp_path) as house:
+        for _ in range(3):
+            await house.ada.submit("howera")
+        held = await house.ada.submit("howera")
+        assert (await house.ada.post(f"/jobs/{held['id']}/pause")).status == 200
+        await house.ada.submit("asset-pattern", job_type="generation")
+        await until(house, "jobs_paused", 1, workflow="howera")
+        await until(house, "jobs_unclaimed", 1, workflow="asset-pattern")
+        await until(house, "jobs_waiting", 4, workflow="howera")
+        found = await seen(house)
+        for name in ("jobs_stuck", "jobs_paused", "jobs_unclaimed", "jobs_waiting"):
+            of = {labels for (one, labels) in found if one == f"jobrunner_{name}"}
+            assert of == {(("workflow", "asset-pattern"),), (("workflow", "howera"),)}, name
+        assert at(found, "jobs_stuck", workflow="howera") == 0
+        assert at(found, "waiting_oldest_seconds", workflow="howera") > 0
+        assert at(found, "unclaimed_oldest_seconds", workflow="asset-pattern") > 0
+        assert at(found, "unclaimed_oldest_seconds", workflow="howera") == 0
+
+
+async def test_ends_are_counted_by_what_the_declaration_calls_them(tmp_path: Path) -> None:
+    async with opened(tmp_path) as house:
+        job = await house.ada.submit("howera")
+        assert (await house.ada.post(f"/jobs/{job['id']}/cancel")).status == 200
+        for to, more in (("failed", {"failure_message": "no"}), ("completed", {})):
+            made = await house.ada.submit("asset-pattern", job_type="generation")
+            path = f"/jobs/{made['id']}"
+            assert (await house.worker.post(f"{path}/claim")).status == 200
+            sent = {"to": to, **more}
+            assert (await house.worker.post(f"{path}/transitions", sent)).status == 200
+            assert (await house.worker.post(f"{path}/transitions", sent)).status == 200
+        found = await seen(house)
+        ends = {labels: value for (name, labels), value in found.items() if name == ENDED}
+        assert ends == {
+            (("outcome", outcome), ("workflow", workflow)): 1
+            for workflow, outcome in (
+                ("howera", "canceled"),
+                ("asset-pattern", "failed"),
+                ("asset-pattern", "completed"),
+            )
+        }
+        await until(house, "dead_letters", 1)
+        assert at(await seen(house), "dead_letter_timestamp_seconds") > 1_700_000_000
+
+
+async def test_pauses_of_workflows_are_shown_with_their_age(house: House) -> None:
+    assert not [one for one, _ in await seen(house) if one == "jobrunner_pause_seconds"]
+    said = await house.admin.post("/admin/workflows/howera/pause", {"reason": "no lamp"})
+    assert said.status == 200, said.raw
+    found = await seen(house)
+    [labels] = [labels for one, labels in found if one == "jobrunner_pause_seconds"]
+    assert labels == (("name", "howera"), ("scope", "workflow"))
+    assert found["jobrunner_pause_seconds", labels] >= 0
+
+
+async def test_settings_and_readiness_are_there_to_compare_with(house: House) -> None:
+    found = await seen(house)
+    assert at(found, "limit", key="limits.queued_jobs") == 100_000
+    assert at(found, "limit", key="store.wal_max") == 64 * 1024**2
+    assert at(found, "limit", key="backup.every") == 0
+    assert at(found, "ready") == 1

@@ -7,8 +7,11 @@ of it. Everything told here is small and was at hand anyway: nothing is worked o
 Times that last are seconds by the monotonic clock, instants are milliseconds UTC.
 """
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
+from jobrunner.core.features.census import Census
 from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended
@@ -30,6 +33,11 @@ class Meter:
 
     def submitted(self, job: Snapshot, span: Span) -> None:
         """A job was made, of facts, a decision and a commit."""
+
+    def ended(self, workflow: str, outcome: str) -> None:
+        """A job came to its end, or settled. ``outcome`` is what its declaration says of the state:
+        ``completed``, ``partial``, ``failed``, ``canceled``, ``rejected``, ``expired``, or
+        ``ended`` where it says nothing."""
 
     def attempted(self, job: Snapshot, attempt: Attempt, ended: Ended, span: Span) -> None:
         """An attempt is over, here or with a worker outside, whatever came of it."""
@@ -62,7 +70,9 @@ class Meter:
 
 
 class Readings(Struct, frozen=True, kw_only=True):
-    """The state of things in the moment somebody asks. Jobs are counted by workflow and status."""
+    """The state of things in the moment somebody asks. Jobs are counted by workflow and status.
+    ``pauses`` are of workflows and stages: scope, name, and for how many seconds. ``limits`` are
+    settings by their keys, for who compares."""
 
     jobs: tuple[tuple[str, str, int], ...] = ()
     running: int = 0
@@ -88,6 +98,11 @@ class Readings(Struct, frozen=True, kw_only=True):
     free_bytes: int = 0
     threads_stray: int = 0
     backup_at_s: float = 0
+    ready: bool = False
+    census: Census = Census()
+    census_age_s: float = 0
+    pauses: tuple[tuple[str, str, float], ...] = ()
+    limits: Mapping[str, float] = {}
 
 
 SILENT = Meter()

@@ -4,6 +4,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from jobrunner.core.features.census import Census
+from jobrunner.core.features.retention import RetentionTerms
+
 
 class TableSize(Struct, frozen=True):
     """A table with its indexes."""
@@ -72,3 +75,5 @@ class FileKeeping(Protocol):
     async def give_back(self, pages: int) -> int: ...
 
     async def info(self) -> FileInfo: ...
+
+    async def census(self, terms: RetentionTerms, now: int) -> Census: ...

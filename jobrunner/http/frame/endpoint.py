@@ -79,7 +79,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     ``write_timeout_s`` how long to take a piece of a stream. ``public_url`` is where others reach
     us, and ``trusted_proxies`` are believed about whom they ask for; with ``trusts_socket``, so is
     who speaks at the Unix socket. ``cors`` are the origins whose pages may ask, and answers of
-    ``gzip`` bytes and more are packed (0: none)."""
+    ``gzip`` bytes and more are packed (0: none). ``told`` are settings, by their keys, that figures
+    show."""
 
     auth: Literal["tokens", "none"] = "tokens"
     max_body: int = 256 * 1024
@@ -97,6 +98,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     trusts_socket: bool = False
     cors: tuple[str, ...] = ()
     gzip: int = 0
+    told: Mapping[str, float] = {}
 
     @property
     def base_path(self) -> str:

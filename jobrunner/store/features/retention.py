@@ -125,6 +125,7 @@ OF_STATUS = f"j.workflow = :workflow AND j.status = :status AND j.{ENDED}"
 OLDEST = f"""
     SELECT j.updated_at, j.id FROM jobs j WHERE {OF_STATUS} ORDER BY j.updated_at, j.id LIMIT :most
 """  # noqa: S608 - texts of our own
+OLDER = f"SELECT count(*) FROM jobs j WHERE {OF_STATUS} AND j.updated_at < :before"  # noqa: S608
 IN_LOT = f"""
     {OF_STATUS} AND j.updated_at BETWEEN :from_at AND :until
         AND (j.updated_at, j.id) > (:from_at, :from_row) AND (j.updated_at, j.id) <= (:until, :row)
@@ -188,6 +189,24 @@ def due_lots(db: Db, terms: RetentionTerms, now: int) -> tuple[Lot, ...]:
         for lot in sorted(lots, key=lambda lot: (lot.until, lot.row)):
             found[workflow, lot.status] = lot
     return tuple(lot for lot in found.values() if _is_filled(db, lot))
+
+
+def due_count(db: Db, terms: RetentionTerms, now: int) -> int:
+    """Count the jobs that would go now, if all were done at once: as many entries of an index are
+    read as are too old."""
+    aged: dict[str, int] = {}
+    counted: dict[str, int] = {}
+    for workflow, status, count in ended_counts(db):
+        due = 0
+        if age_s := terms.age_s(workflow, status):
+            about = {"workflow": workflow, "status": status, "before": before(now, age_s)}
+            due = db.execute(OLDER, about).fetchone()[0]
+        aged[workflow] = aged.get(workflow, 0) + due
+        if not terms.spares(workflow, status):
+            counted[workflow] = counted.get(workflow, 0) + count - due
+    most = {workflow: terms.most(workflow) for workflow in counted}
+    beyond = (left - kept for one, left in counted.items() if (kept := most[one]) is not None)
+    return sum(aged.values()) + sum(max(many, 0) for many in beyond)
 
 
 def _aged(terms: RetentionTerms, workflow: str, counts: dict[str, int], now: int) -> Iterator[Lot]:

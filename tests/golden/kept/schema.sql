@@ -155,6 +155,8 @@ CREATE TABLE dead_letters (
 
 CREATE INDEX dead_letters_by_age ON dead_letters (at)
 
+CREATE INDEX dead_letters_shown ON dead_letters (at) WHERE hidden = 0
+
 CREATE TABLE definitions (
     id        INTEGER PRIMARY KEY,
     digest    TEXT NOT NULL UNIQUE,
@@ -306,6 +308,8 @@ CREATE INDEX jobs_stuck ON jobs (id) WHERE stuck IS NOT NULL
 
 CREATE INDEX jobs_to_claim ON jobs (workflow, status, priority DESC, id)
     WHERE claim_at IS NOT NULL
+
+CREATE INDEX jobs_waiting ON jobs (workflow, updated_at) WHERE kind = 'waiting'
 
 CREATE TABLE kept_events (
     tombstone   INTEGER NOT NULL REFERENCES tombstones (id) ON DELETE CASCADE,

@@ -4,6 +4,8 @@ On this machine nobody is asked for a token, as monitoring expects; from elsewhe
 proxy that runs here, an admin's is needed.
 """
 
+from collections.abc import Iterator
+
 from jobrunner.core.features.meter import Readings
 from jobrunner.http.frame.endpoint import ADMINS, Endpoint, HttpCall, HttpDoor, HttpReply
 
@@ -19,7 +21,8 @@ async def get_metrics(call: HttpCall) -> HttpReply:
 
 async def readings(door: HttpDoor) -> Readings:
     """Ages count from now; what is due later is not overdue."""
-    found = await door.reader.gauges()
+    found, census = await door.reader.gauges(), await door.facade.census.latest()
+    ready = not await door.health()
     stats, pressure, now = door.facade.stats(), door.limits.stats(), door.clock.now()
     return Readings(
         jobs=found.by_status,
@@ -46,7 +49,19 @@ async def readings(door: HttpDoor) -> Readings:
         free_bytes=door.limits.free_bytes,
         threads_stray=stats["strays"],
         backup_at_s=(door.backups.last_at or 0) / 1000,
+        ready=ready,
+        census=census,
+        census_age_s=_age_s(census.at, now),
+        pauses=tuple(_pauses(door, now)),
+        limits=door.settings.told,
     )
+
+
+def _pauses(door: HttpDoor, now: int) -> Iterator[tuple[str, str, float]]:
+    pauses = door.facade.world.pauses
+    for scope in ("workflow", "stage"):
+        for name, paused in sorted(pauses.of(scope).items()):
+            yield scope, name, _age_s(paused.at, now)
 
 
 def _age_s(since: int | None, now: int) -> float:

@@ -1,0 +1,30 @@
+"""A census: the jobs that rest, and what somebody should look at, by workflow.
+
+Counting these costs what there is of them, and not what every job costs. It may be much all the
+same, so nobody waits for it who works on jobs, and it is not asked for more often than it is cheap.
+"""
+
+from msgspec import Struct
+
+
+class RestingJobs(Struct, frozen=True):
+    """So many jobs of a workflow, and since when the one rests that rests longest."""
+
+    workflow: str
+    jobs: int
+    since: int | None = None
+
+
+class Census(Struct, frozen=True, kw_only=True):
+    """As of a moment. ``unclaimed`` may be taken by an outside worker now; ``waiting`` rest until a
+    command, a callback or a timer; ``retained`` are old enough to go, or too many, and still here;
+    ``dead_letters`` are those that stand on the list for review."""
+
+    at: int = 0
+    stuck: tuple[RestingJobs, ...] = ()
+    paused: tuple[RestingJobs, ...] = ()
+    unclaimed: tuple[RestingJobs, ...] = ()
+    waiting: tuple[RestingJobs, ...] = ()
+    retained: int = 0
+    dead_letters: int = 0
+    dead_letter_at: int | None = None
