@@ -30,7 +30,7 @@ class Telemetry(Figures):
     """The figures, and beside them the traces, when somebody wants those."""
 
     def __init__(self, version: str, traces: "Traces | None" = None) -> None:
-        super().__init__(version)
+        super().__init__(version, traces)
         self._traces = traces
 
     @property

@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from jobrunner.core.features.census import RestingJobs
-from jobrunner.core.features.meter import Meter, Readings, Span
+from jobrunner.core.features.meter import JobTracer, Meter, Readings, Span
 from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended
@@ -54,7 +54,8 @@ GAUGES = (
 
 
 class Figures(Meter):
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, tracer: JobTracer | None = None) -> None:
+        super().__init__(tracer)
         self._version = version
         self._readings = Readings()
         self._registry = CollectorRegistry()

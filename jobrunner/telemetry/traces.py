@@ -11,7 +11,7 @@ from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
 from opentelemetry.trace.status import Status, StatusCode
 
 from jobrunner.core.features import tracing
-from jobrunner.core.features.meter import Meter, Span
+from jobrunner.core.features.meter import Meter, Span, Wait
 from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended
@@ -33,6 +33,7 @@ class Processor(Protocol):
 
 class Traces(Meter):
     def __init__(self, processor: Processor, resource: Resource) -> None:
+        super().__init__()
         self._processor = processor
         self._resource = resource
 
@@ -44,6 +45,14 @@ class Traces(Meter):
         self._end(
             "submit", own, tracing.parent_in(job.traceparent), span, _about(job), SpanKind.SERVER
         )
+
+    def waited(self, job: Snapshot, wait: Wait) -> None:
+        about = _about(job) | {"jobrunner.state": wait.state}
+        own = tracing.wait_of(job, wait)
+        parent = tracing.submission_of(job.id, job.traceparent)
+        seconds = max(wait.ended_at - wait.began_at, 0) / 1000
+        span = Span(wait.began_at, wait.ended_at, seconds)
+        self._end(f"wait {wait.reason}", own, parent, span, about)
 
     def attempted(self, job: Snapshot, attempt: Attempt, ended: Ended, span: Span) -> None:
         about = _about(job) | {

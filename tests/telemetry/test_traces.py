@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from jobrunner import Context, Done, PlainContext, Stage, stage, telemetry
+from jobrunner.actors.features import measures
 from jobrunner.config import settings
 from jobrunner.errors import Misconfigured
 from jobrunner.stages import Registry
@@ -87,8 +88,15 @@ async def test_a_job_is_one_trace_below_its_caller(
     async with opened(tmp_path, registry=hello()) as house:
         job = await greeted(house, traceparent=PARENT)
     found = by_name(spans)
-    assert set(found) == {"submit", "attempt hello.greet"}
+    assert set(found) == {"submit", "wait slot", "attempt hello.greet"}
     submit, attempt = found["submit"], found["attempt hello.greet"]
+    assert parent_of(found["wait slot"]) == ids(submit)[1]
+    assert found["wait slot"].attributes == {
+        "jobrunner.job_id": job["id"],
+        "jobrunner.workflow": "hello",
+        "jobrunner.job_type": "greeting",
+        "jobrunner.state": "queued",
+    }
     assert {ids(span)[0] for span in found.values()} == {TRACE}
     assert parent_of(submit) == SPAN
     assert submit.parent is not None
@@ -121,8 +129,11 @@ async def test_an_attempt_of_an_outside_worker_is_a_span_too(
         assert (await house.worker.post(f"{path}/transitions", {"to": "completed"})).status == 200
         [listed] = (await house.ada.get(f"{path}/attempts")).json["attempts"]
     found = by_name(spans)
-    assert set(found) == {"submit", "attempt external"}
-    attempt = found["attempt external"]
+    assert set(found) == {"submit", "wait claim", "attempt external"}
+    attempt, wait = found["attempt external"], found["wait claim"]
+    assert parent_of(wait) == ids(found["submit"])[1]
+    assert wait.end_time == attempt.start_time
+    assert wait.start_time == _millis(job["created_at"]) * 1_000_000
     assert parent_of(attempt) == ids(found["submit"])[1]
     assert attempt.attributes == {
         "jobrunner.job_id": job["id"],
@@ -143,6 +154,22 @@ async def test_an_attempt_of_an_outside_worker_is_a_span_too(
 
 def _millis(stamp: str) -> int:
     return round(datetime.fromisoformat(stamp).timestamp() * 1000)
+
+
+async def test_nothing_is_worked_out_for_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no traces leave, no commit looks for what its job has waited for."""
+    looked: list[object] = []
+
+    def look(*jobs: object) -> tuple[()]:
+        looked.append(jobs)
+        return ()
+
+    monkeypatch.setattr(measures, "waits_over", look)
+    async with opened(tmp_path, registry=hello()) as house:
+        await greeted(house)
+    assert looked == []
 
 
 async def test_without_a_caller_the_trace_has_the_jobs_id(
@@ -222,6 +249,10 @@ async def test_each_leg_of_an_attempt_is_a_span_of_its_own(
     assert outcomes == ["parked", "done"]
     (submit,) = [span for span in spans.get_finished_spans() if span.name == "submit"]
     assert {parent_of(leg) for leg in legs} == {ids(submit)[1]}
+    waits = [span for span in spans.get_finished_spans() if span.name.startswith("wait ")]
+    assert [span.name for span in waits] == ["wait slot", "wait callback", "wait slot"]
+    assert {parent_of(wait) for wait in waits} == {ids(submit)[1]}
+    assert len({ids(wait)[1] for wait in waits}) == 3
 
 
 # ---------------------------------------------------------------- what a stage has of it
@@ -281,7 +312,7 @@ async def test_they_leave_over_otlp(tmp_path: Path) -> None:
             for scope in resource.scope_spans:
                 names += [span.name for span in scope.spans]
                 assert {span.trace_id.hex() for span in scope.spans} == {TRACE}
-    assert sorted(names) == ["attempt hello.greet", "submit"]
+    assert sorted(names) == ["attempt hello.greet", "submit", "wait slot"]
     assert services == {"jobrunner"}
 
 

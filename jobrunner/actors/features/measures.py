@@ -1,13 +1,17 @@
-"""The meaning of a commit to whoever measures: a job came to its end."""
+"""The meaning of a commit to whoever measures: a job came to its end, a wait is over."""
 
 from jobrunner.actors.shared import World
+from jobrunner.core.features.tracing import waits_over
 from jobrunner.core.job import Snapshot
 
 
 def measure(world: World, before: Snapshot | None, job: Snapshot) -> None:
-    """Tell of the end of a job, once."""
+    """Tell of the end of a job once; of waits only if somebody follows them."""
     if job.ended and (before is None or before.status != job.status):
         world.meter.ended(job.workflow, _outcome(world, job))
+    if (tracer := world.meter.tracer) is not None and before is not None:
+        for wait in waits_over(before, job):
+            tracer.waited(job, wait)
 
 
 def _outcome(world: World, job: Snapshot) -> str:

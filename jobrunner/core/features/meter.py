@@ -8,6 +8,7 @@ Times that last are seconds by the monotonic clock, instants are milliseconds UT
 """
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -25,8 +26,27 @@ class Span(Struct, frozen=True):
     seconds: float
 
 
+class Wait(Struct, frozen=True):
+    """A job waited: ``reason`` is ``slot``, ``claim``, ``callback``, or the purpose of a timer."""
+
+    reason: str
+    state: str
+    began_at: int
+    ended_at: int
+
+
+class JobTracer(Protocol):
+    """Somebody who follows each job on its way, which is worked out only if there is one."""
+
+    def waited(self, job: Snapshot, wait: Wait) -> None:
+        """A wait is over, whatever ended it."""
+
+
 class Meter:
     """Hears everything and makes nothing of it."""
+
+    def __init__(self, tracer: JobTracer | None = None) -> None:
+        self.tracer = tracer
 
     def committed(self, units: int, batch_s: float, commit_s: float) -> None:
         """A batch is on the disk; ``commit_s`` is what its last word alone took."""
