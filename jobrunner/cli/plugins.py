@@ -30,7 +30,7 @@ from jobrunner.stages.distributions import (
     may_load,
     normalized,
 )
-from jobrunner.stages.registry import API
+from jobrunner.stages.importing import API
 
 if TYPE_CHECKING:
     from jobrunner.stages import Registry

@@ -11,7 +11,6 @@ plugin.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from importlib.metadata import EntryPoint
 from typing import TypeVar
 
@@ -28,6 +27,7 @@ from jobrunner.core.job import Snapshot
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.companions import Companion
 from jobrunner.stages.distributions import PREFIX, Kind, entries
+from jobrunner.stages.importing import imported
 from jobrunner.stages.outcomes import said
 from jobrunner.stages.process.host import address
 from jobrunner.stages.sources import SOURCE, Source
@@ -35,7 +35,6 @@ from jobrunner.stages.sources import SOURCE, Source
 Overlay = Callable[[Workflow], tuple[Workflow, tuple[str, ...]]]
 Offered = Stage | Source | Definition | Companion
 T = TypeVar("T")
-API = 1
 # What an entry point of each kind leads to, in the order of loading: a workflow binds stages.
 LED_TO: dict[Kind, type[Offered]] = {
     "stages": Stage,
@@ -43,7 +42,6 @@ LED_TO: dict[Kind, type[Offered]] = {
     "workflows": Definition,
     "companions": Companion,
 }
-TWICE = "is brought twice; remove one of the plugins"
 AMOUNTS = (
     "concurrency", "memory", "cpu_s", "file_size", "open_files", "processes", "output",
 )  # fmt: skip
@@ -71,6 +69,7 @@ class Registry:
         self.companions: dict[str, Companion] = {}
         self.sources: dict[str, Source] = {}
         self.refused: dict[Kind, dict[str, tuple[str, ...]]] = {kind: {} for kind in LED_TO}
+        self._brought: dict[Kind, dict[str, str]] = {kind: {} for kind in LED_TO}
         self.outdated: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def load(self, enabled: Iterable[str] = ("*",)) -> None:
@@ -78,24 +77,25 @@ class Registry:
         may = tuple(enabled)
         for kind, led_to in LED_TO.items():
             for entry in _sorted(PREFIX + kind, may):
-                found = _import(entry, led_to)
+                found = imported(entry, led_to)
                 if isinstance(found, str):
                     self._refuse(kind, entry.name, found)
                 else:
-                    self.add(found, entry.name)
+                    self.add(found, entry.name, entry.dist.name if entry.dist else "")
 
-    def add(self, offered: Offered, called: str = "") -> None:
+    def add(self, offered: Offered, called: str = "", by: str = "") -> None:
         """Take in one thing that a plugin brings, or refuse it.
 
-        ``called`` is what its entry point calls it, for one that has no name to be told by."""
+        ``called`` is what its entry point calls it, for one that has no name to be told by; ``by``
+        is the distribution that brings it."""
         if isinstance(offered, Definition):
-            self._add_workflow(offered, called)
+            self._add_workflow(offered, called, by)
         elif isinstance(offered, Stage):
-            self._add_stage(offered, called)
+            self._add_stage(offered, called, by)
         elif isinstance(offered, Source):
-            self._add_source(offered, called)
+            self._add_source(offered, called, by)
         else:
-            self._add_companion(offered, called)
+            self._add_companion(offered, called, by)
 
     def names(self) -> list[str]:
         """Name the workflows that run here."""
@@ -180,20 +180,21 @@ class Registry:
             if faults := self._pin(now, digest, data):
                 self.outdated[name, digest] = faults
 
-    def _add_workflow(self, declared: Definition, called: str) -> None:
+    def _add_workflow(self, declared: Definition, called: str, by: str) -> None:
         """Refuse one that would be faulty as it would run here; of two, the first one stays."""
         name = _known_as(getattr(declared.workflow, "name", None), called)
         effective, faults = self._examined(declared)
         if name in self._current:
-            faults += (f"{name} is declared twice; remove one of the plugins",)
+            faults += (f"{name} {self._twice('workflows', name, by)}",)
         if faults:
             self._refuse("workflows", name, *faults)
             return
+        self._brought["workflows"][name] = by
         self._current[name] = effective
         self._stages_of.clear()
         self._pinned[effective.digest] = effective
 
-    def _add_stage(self, stage: Stage, called: str) -> None:
+    def _add_stage(self, stage: Stage, called: str, by: str) -> None:
         """Refuse one that two plugins bring: nobody knows which one was meant.
 
         A refused stage stays known: its ``abandon`` may have to end what it once began."""
@@ -201,10 +202,11 @@ class Registry:
             self._refuse("stages", _known_as(stage.name, called), fault)
             return
         if stage.name in self.stages:
-            self._refuse("stages", stage.name, TWICE)
+            self._refuse("stages", stage.name, self._twice("stages", stage.name, by))
         elif reason := misfit(stage, self._there_with(stage)):
             self._refuse("stages", stage.name, reason)
         self.stages[stage.name] = stage
+        self._brought["stages"].setdefault(stage.name, by)
 
     def _there_with(self, stage: Stage) -> Mapping[str, int] | None:
         """Count what stages may ask for: as the operator says, else as the stages that bring it."""
@@ -212,7 +214,7 @@ class Registry:
             self.supplied[name] = max(count, self.supplied.get(name, 0))
         return None if self._resources is None else {**self.supplied, **self._resources}
 
-    def _add_source(self, source: Source, called: str) -> None:
+    def _add_source(self, source: Source, called: str, by: str) -> None:
         """Of two that have one name, neither is heard."""
         if fault := _wrong(source, Source):
             self._refuse("sources", _known_as(source.name, called), fault)
@@ -220,21 +222,28 @@ class Registry:
             reason = f"is no name for a source; {SOURCE.pattern} is"
             self._refuse("sources", source.name, reason)
         else:
-            self._keep_one("sources", self.sources, source.name, source)
+            self._keep_one("sources", self.sources, source.name, source, by)
 
-    def _add_companion(self, companion: Companion, called: str) -> None:
+    def _add_companion(self, companion: Companion, called: str, by: str) -> None:
         """Of two for one workflow, open none: whose settings would hold?"""
         if fault := _wrong(companion, Companion):
             self._refuse("companions", _known_as(companion.workflow, called), fault)
         else:
-            self._keep_one("companions", self.companions, companion.workflow, companion)
+            self._keep_one("companions", self.companions, companion.workflow, companion, by)
 
-    def _keep_one(self, kind: Kind, kept: dict[str, T], name: str, offered: T) -> None:
+    def _keep_one(self, kind: Kind, kept: dict[str, T], name: str, offered: T, by: str) -> None:
         if name in kept or name in self.refused[kind]:
             kept.pop(name, None)
-            self._refuse(kind, name, TWICE)
+            self._refuse(kind, name, self._twice(kind, name, by))
         else:
             kept[name] = offered
+            self._brought[kind][name] = by
+
+    def _twice(self, kind: Kind, name: str, by: str) -> str:
+        """Name both plugins, where both are distributions."""
+        first = self._brought[kind].get(name, "")
+        who = f", by {first} and by {by}" if first and by else ""
+        return f"is brought twice{who}; remove one of the plugins"
 
     def _refuse(self, kind: Kind, name: str, *reasons: str) -> None:
         self.refused[kind][name] = reasons
@@ -322,21 +331,6 @@ def misfit(stage: Stage, resources: Mapping[str, int] | None = None) -> str:
         return ""
     short = [name for name, count in stage.resources.items() if count > resources.get(name, 0)]
     return f"asks for more {short[0]} than there is; raise [resources] {short[0]}" if short else ""
-
-
-def _import(entry: EntryPoint, kind: type[T]) -> T | str:
-    """Load the thing that the entry point leads to, or say why it is no use."""
-    where = entry.dist.name if entry.dist else entry.value
-    try:
-        found = entry.load()
-        asked = getattr(import_module(entry.module), "JOBRUNNER_API", API)
-    except BaseException as stranger:
-        return f"of {where} does not load: {type(stranger).__name__}: {said(stranger)}"
-    if not isinstance(asked, int) or asked > API:
-        return f"of {where} is for API {asked}, and this jobrunner has {API}; upgrade jobrunner"
-    if not isinstance(found, kind):
-        return f"of {where} leads to a {type(found).__name__}, not to a {kind.__name__}"
-    return found
 
 
 def _sorted(group: str, enabled: tuple[str, ...]) -> list[EntryPoint]:

@@ -257,13 +257,13 @@ def told(odd: Path) -> dict[str, dict[str, Any]]:
 
 CURES = {
     "newer": "upgrade jobrunner",
-    "broken": "does not load: RuntimeError: no; ask its author to mend it, or remove the plugin",
+    "broken": ": raise RuntimeError('no')); ask its author to mend it, or remove the plugin",
     "needy": "install what it needs (nowhere_at_all)",
     "garbled": "install it again",
     "one": "remove one of the plugins",
     "lost": "there is no group jobrunner.stage; did you mean 'jobrunner.stages'?",
     "loud": "does not load: RuntimeError",
-    "second": "pair is declared twice; remove one of the plugins",
+    "second": "pair is brought twice, by odd-first and by odd-second; remove one of the plugins",
     "wrong": "leads to a Stage, not to a Definition",
     "seconds": "state a: limit_s is '60s', and must be a number of seconds",
     "kinds": "state a: kind is 'wating', and must be 'waiting' or",

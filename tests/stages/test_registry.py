@@ -112,13 +112,19 @@ def test_a_good_plugin(site: Path) -> None:
 def test_a_stage_that_two_plugins_bring(site: Path) -> None:
     plugin(site, "odd_one", BOTH)
     plugin(site, "odd_two", STAGE)
-    assert "brought twice" in loaded().refused["workflows"]["odd"][0]
+    reason = loaded().refused["workflows"]["odd"][0]
+    assert "is brought twice, by odd_one and by odd_two; remove one of the plugins" in reason
 
 
 @pytest.mark.parametrize(
     ("extra", "entries", "reason"),
     [
         ("raise RuntimeError('broken')", BOTH, "does not load: RuntimeError: broken"),
+        ("raise RuntimeError('broken')", BOTH, ": raise RuntimeError('broken'))"),
+        ("stage('x', colour=1)(print)", BOTH, ": stage('x', colour=1)(print))"),
+        ("from datetime import nothing", BOTH, ": from datetime import nothing)"),
+        ("import json\njson.loads('{')", BOTH, ": json.loads('{'))"),
+        ("syntax error", BOTH, ": syntax error)"),
         ("raise SystemExit(1)", BOTH, "does not load: SystemExit: 1"),
         ("syntax error", BOTH, "does not load: SyntaxError"),
         ("import nowhere", BOTH, "does not load: ModuleNotFoundError"),
