@@ -17,7 +17,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check demo bench overload prove system clean
+.PHONY: help setup serve test check demo bench overload prove generators system clean
 .NOTPARALLEL:
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make bench   measure this machine (WITH=options, as in WITH='--only W2')"
 	@echo "make overload  measure it under ever more clients (needs a C compiler)"
 	@echo "make prove   the long proofs"
+	@echo "make generators  clients made of the OpenAPI document by other tools, tried (needs node, npm, java)"
 	@echo "make system  install what some tests need beyond Python (Debian: nginx, caddy, systemd)"
 	@echo "make setup   only what the others need, test tools included"
 	@echo "make clean   remove what was made, not the data"
@@ -57,11 +58,14 @@ overload: $(DONE)/jobrunner
 prove: $(TESTS)
 	$(PY) -m pytest -m long --override-ini faulthandler_timeout=0
 
+generators: $(TESTS)
+	$(PY) -m tests.generators
+
 system:
 	$(SUDO) apt-get install --yes --no-install-recommends caddy nginx-light openssl systemd
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist .coverage demo-out
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist .coverage demo-out .generators
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ---------------------------------------------------------------- set-up

@@ -77,8 +77,33 @@ def test_no_name_depends_on_what_else_is_loaded(document: dict[str, Any]) -> Non
         assert set(alone["paths"]) <= set(document["paths"])
 
 
-def test_nothing_is_null_unless_somebody_says_so(document: dict[str, Any]) -> None:
-    assert [one for one in parts(document) if one.get("default", ...) is None] == []
+def test_no_member_has_a_default_that_readers_take_for_its_presence(
+    document: dict[str, Any],
+) -> None:
+    for schema in document["components"]["schemas"].values():
+        assert [one for one in parts(schema) if "default" in one] == []
+    priority = document["components"]["schemas"]["Submission"]["properties"]["priority"]
+    assert priority["description"].endswith("Default: 0")
+    limit = document["paths"]["/jobs"]["get"]["parameters"][0]
+    assert (limit["name"], limit["schema"]["default"]) == ("limit", 20)
+
+
+def test_no_default_of_a_parameter_is_null(document: dict[str, Any]) -> None:
+    assert [one for one in parts(document["paths"]) if one.get("default", ...) is None] == []
+
+
+def test_no_schema_is_called_like_a_member_of_its_own(document: dict[str, Any]) -> None:
+    for name, schema in document["components"]["schemas"].items():
+        members = [one.replace("_", "") for one in schema.get("properties", ())]
+        assert name.lower() not in members
+
+
+def test_params_are_any_object_to_readers_and_those_of_a_job_type_to_judges(
+    document: dict[str, Any],
+) -> None:
+    params = document["components"]["schemas"]["JobParams"]
+    assert (params["type"], params["additionalProperties"]) == ("object", True)
+    assert {"$ref": "#/components/schemas/HelloGreetingParams"} in params["then"]["anyOf"]
 
 
 def test_no_choice_is_one_of_one(document: dict[str, Any]) -> None:

@@ -144,6 +144,7 @@ def _queried(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _not_null(schema: Schema) -> Schema:
+    schema = {key: value for key, value in schema.items() if (key, value) != ("default", None)}
     if isinstance(schema.get("type"), list):
         (kind,) = [one for one in schema["type"] if one != "null"]
         words = [one for one in schema.get("enum", ()) if one is not None]

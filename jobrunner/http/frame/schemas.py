@@ -23,23 +23,29 @@ Schema = dict[str, Any]
 
 PLACE = "#/components/schemas/"
 REF = PLACE + "{name}"
-# What is published under another name than its class has: outside, these names are contract.
+# What is published under another name than its class has: outside, these names are contract. None
+# is called like a member of its own, which some languages cannot tell apart.
 PUBLISHED = {
     "Again": "Rerun",
     "Allowed": "AllowedNext",
     "AnyCommand": "Command",
-    "AttemptList": "Attempts",
-    "AuditLog": "Audit",
-    "ClaimList": "Claims",
+    "Assets": "AssetList",
+    "AuditLog": "AuditList",
     "CreditsView": "Credits",
-    "DeliveryList": "Deliveries",
+    "DeadLetters": "DeadLetterList",
+    "Endpoints": "EndpointList",
+    "History": "HistoryList",
+    "Jobs": "JobList",
     "LedgerLine": "LedgerEntry",
     "Money": "JobCredits",
-    "PauseList": "Pauses",
     "PauseOrder": "JobPause",
-    "Reasoned": "Reason",
+    "Progress": "ProgressReport",
+    "Reasoned": "ReasonGiven",
+    "Secrets": "SecretList",
+    "Tokens": "TokenList",
     "TransitionOrder": "Transition",
     "Which": "JobFilter",
+    "Workflows": "WorkflowList",
 }
 # Words that more than one schema takes from the same few.
 ENUMS = {
@@ -85,7 +91,9 @@ class Schemas:
         self.components["ErrorCode"] = _enum(self.codes)
         if self.params:
             choices = [self.ref(one) for one in dict.fromkeys(self.params.values())]
-            self.components["JobParams"] = {"title": "JobParams", "anyOf": choices}
+            fits = choices[0] if len(choices) == 1 else {"anyOf": choices}
+            title = {"title": "JobParams", "description": "As the job type wants them."}
+            self.components["JobParams"] = title | ANYTHING | _always([fits])
 
     @property
     def codes(self) -> list[str]:
@@ -208,8 +216,6 @@ def _tidy(schema: Schema) -> Schema:
     """One form for each thing that can be said in several ways. Whole numbers go as far as
     everybody's JSON can tell them apart: ``bodies`` takes no others."""
     schema = _named_enum(_flat(_nullable(schema)))
-    if schema.get("default", ...) is None:
-        del schema["default"]
     if "integer" in _types(schema):
         schema.setdefault("minimum", -INTEGER_MAX)
         schema.setdefault("maximum", INTEGER_MAX)
@@ -219,7 +225,16 @@ def _tidy(schema: Schema) -> Schema:
     for name, inner in schema.get("properties", {}).items():
         if (name == "at" or name.endswith("_at")) and "string" in _types(inner):
             inner["format"] = "date-time"
+        _describe_default(inner)
     return schema
+
+
+def _describe_default(schema: Schema) -> None:
+    """Say a default in words: some readers take what has one for what is always there."""
+    value = schema.pop("default", None)
+    if value is not None:
+        words = f"Default: {msgspec.json.encode(value).decode()}"
+        schema["description"] = f"{schema.get('description', '')} {words}".strip()
 
 
 def _types(schema: Schema) -> list[str]:
