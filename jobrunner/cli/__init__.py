@@ -28,7 +28,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from cyclopts import App, CycloptsError
 
-from jobrunner.cli.frame.examples import examples
+from jobrunner.cli.frame.examples import examples as _examples
 from jobrunner.errors import JobrunnerError, Refused
 
 __all__ = ["app", "main", "run"]
@@ -56,9 +56,10 @@ for module, verb, help_text, line in (
     ("serve", "serve", "Run the service until told to stop.", "serve --config /etc/jobrunner.toml"),
     ("serve", "openapi", "Print what the running service offers.", "openapi"),
     ("bench", "bench", "Measure what this machine can do.", "bench --only W1 --json figures.json"),
+    ("doctor.doctor", "doctor", "Look at everything that a service needs here.", "doctor"),
     ("completion", "completion", "Print a script that completes commands.", "completion bash"),
 ):
-    where, shown = f"jobrunner.cli.{module}:{verb}", examples(f"jobrunner {line}")
+    where, shown = f"jobrunner.cli.{module}:{verb}", _examples(f"jobrunner {line}")
     app.command(where, help=help_text, help_epilogue=shown)
 for noun, module, help_text in (
     ("job", "jobs", "Jobs of the running service."),

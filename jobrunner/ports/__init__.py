@@ -10,7 +10,7 @@ ever asks which world that is.
 import os
 
 from jobrunner.ports.children import SystemChild, SystemChildren, lent_environment, one_at_a_time
-from jobrunner.ports.clock import SystemClock, SystemIds, rest
+from jobrunner.ports.clock import SystemClock, SystemIds, is_synchronised, rest
 from jobrunner.ports.disk import SystemFiles, digest
 from jobrunner.ports.lines import ErrorOutput, LineThread, RotatedFile
 from jobrunner.ports.minder import SystemMinder
@@ -18,7 +18,9 @@ from jobrunner.ports.network import (
     SystemConnector,
     SystemSignals,
     bound_send_buffer,
+    cannot_listen,
     file_of,
+    open_files_max,
     raise_open_files,
     remove_socket,
     socket_at,
@@ -76,10 +78,13 @@ __all__ = [
     "SystemSignals",
     "Watchdog",
     "bound_send_buffer",
+    "cannot_listen",
     "digest",
     "file_of",
+    "is_synchronised",
     "lent_environment",
     "one_at_a_time",
+    "open_files_max",
     "raise_open_files",
     "remove_socket",
     "rest",

@@ -8,6 +8,9 @@ import anyio
 
 from jobrunner.ports.seams import Clock
 
+UNSYNCHRONISED = 5
+TIMEX_BYTES = 512  # more than the system's struct has
+
 
 class SystemClock:
     def now(self) -> int:
@@ -23,6 +26,18 @@ class SystemClock:
 def rest(seconds: float) -> None:
     """Let a thread that is not the loop's do nothing for so long."""
     time.sleep(seconds)
+
+
+def is_synchronised() -> bool | None:
+    """Say whether the system keeps its clock by others'; None where it does not tell."""
+    import ctypes  # slow to come by, and seldom asked for
+
+    try:
+        adjtimex = ctypes.CDLL(None).adjtimex
+    except (AttributeError, OSError):
+        return None
+    state = adjtimex(ctypes.create_string_buffer(TIMEX_BYTES))  # all zero: only asks
+    return None if state < 0 else bool(state != UNSYNCHRONISED)
 
 
 class SystemIds:

@@ -111,6 +111,25 @@ def raise_open_files(wanted: int) -> int:
     return soft
 
 
+def open_files_max() -> int | None:
+    """How many files a process of this user may have open; None where there is no limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if hard == resource.RLIM_INFINITY else hard
+
+
+def cannot_listen(host: str, port: int) -> str:
+    """Say why nobody can listen there; empty if somebody could, a moment ago."""
+    try:
+        kind, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(kind, socket.SOCK_STREAM) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind(place)
+            tried.listen(1)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
 class SystemSignals:
     @asynccontextmanager
     async def stops(self) -> AsyncIterator[Any]:

@@ -66,6 +66,8 @@ VERBS = {
     "POST /admin/db/check": "db check",
     "POST /admin/db/backup": "db backup",
     "GET /admin/db/backup": "db backup",
+    "GET /healthz": "doctor",
+    "GET /readyz": "doctor",
     "GET /openapi.json": "openapi",
 }
 WORKERS = "for programs that work on jobs, not for people"
@@ -85,8 +87,6 @@ WITHOUT = {
     "POST /jobs/{id}/progress": WORKERS,
     "POST /webhooks/{source}": "for providers, who sign it",
     "GET /metrics": "for monitors, in their own format",
-    "GET /healthz": "for monitors",
-    "GET /readyz": "for monitors and balancers",
     "GET /docs": PAGES,
     "GET /docs/{part}": PAGES,
 }

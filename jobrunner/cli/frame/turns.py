@@ -1,4 +1,4 @@
-"""Whose turn it is: of a job that does not end by itself just now, who has to do something."""
+"""Turns: of a job that does not end by itself just now, who has to do something."""
 
 from typing import Any
 

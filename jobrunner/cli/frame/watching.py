@@ -26,7 +26,7 @@ def drawn(job: dict[str, Any]) -> Iterator[Draw]:
 
 
 def _text(job: dict[str, Any], whose: str) -> str:
-    """What it says of its progress, else whose turn it is."""
+    """Say how its progress is put, else whose turn it is."""
     message = job.get("progress_message") or whose
     words = f"{job['status']}: {message}" if message else job["status"]
     return words.replace("[", r"\[")
