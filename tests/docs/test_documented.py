@@ -205,6 +205,10 @@ def test_every_page_is_linked_from_the_readme() -> None:
     assert [label(page) for page in sorted(ROOT.glob("docs/*.md")) if page not in led] == []
 
 
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) in range(80, 121)
+
+
 @pytest.mark.parametrize("text", TEXTS, ids=label)
 def test_a_text_has_one_title(text: Path) -> None:
     outside = prose(text.read_text(encoding="utf-8"))

@@ -53,6 +53,15 @@ def test_what_is_not_there_is_found() -> None:
     assert list(unknown(text)) == ["GET /jbos", "limits.log", "NO_CODE"]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=label)
+def test_what_make_is_told_to_do_it_can(page: Path) -> None:
+    targets = set(re.findall(r"^(\w+):", read("Makefile"), re.MULTILINE))
+    told = page.read_text(encoding="utf-8")
+    typed = "\n".join(snippets(told, "sh"))
+    asked = re.findall(r"`make (\w+)[^`]*`", told) + re.findall(r"^make (\w+)", typed, re.MULTILINE)
+    assert set(asked) - targets == set()
+
+
 @pytest.mark.parametrize("page", ["README.md", *(label(path) for path in ROOT.glob("docs/*.md"))])
 def test_settings_that_are_shown_are_taken(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

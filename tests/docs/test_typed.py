@@ -18,13 +18,16 @@ curl() { command curl --fail-with-body "$@"; echo; }
 """
 IN_ORDER = ("docs/http.md", "docs/cli.md", "docs/operations.md")
 MEASURES = ("docs/performance.md",)  # for a minute, and for an hour
-AS_ADMIN = "unset JOBRUNNER_TOKEN\n"
-AFTER = 'jobrunner job show "$JOB" -o json > job.json; jobrunner db check\n'
+AFTER = """
+unset JOBRUNNER_TOKEN
+jobrunner job show "$JOB" -o json > job.json
+jobrunner db check
+"""
 
 
 def minute() -> list[str]:
     """What a newcomer types first."""
-    return snippets(section("README.md", "## Running in a minute"), "sh")
+    return snippets(section("README.md", "## The first minute"), "sh")
 
 
 def shell(page: str) -> list[str]:
@@ -66,7 +69,7 @@ def test_a_worker_elsewhere_delivers(tmp_path: Path) -> None:
     (settings,) = snippets(section("docs/workers.md", "## Bind a state"), "toml")
     (tmp_path / "config.toml").write_text(settings)
     with serving(tmp_path) as served:
-        typed(tmp_path, served, "\n".join(shell("docs/workers.md")) + AS_ADMIN + AFTER)
+        typed(tmp_path, served, "\n".join(shell("docs/workers.md")) + AFTER)
         assert served.stop() == 0
     job = json.loads((tmp_path / "job.json").read_text())
     assert (job["status"], job["progress_message"]) == ("completed", "painting the sea")
