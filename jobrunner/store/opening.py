@@ -88,22 +88,6 @@ class ProcessLock:
             self._file = -1
 
 
-def holder_of(path: str) -> str:
-    """Name the process that has the file, and its command if it is no service; empty if none has.
-    The lock is asked for, and given back at once if it was free."""
-    try:
-        file = os.open(f"{path}.lock", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return os.read(file, 256).decode("utf-8", "replace").strip() or "unknown"
-    finally:
-        os.close(file)
-    return ""
-
-
 async def lock_patiently(
     path: str, command: str, clock: Clock, on_wait: Callable[[str], None]
 ) -> ProcessLock:

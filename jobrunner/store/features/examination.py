@@ -4,6 +4,7 @@ A reader makes a log and its index where there are none and, read only, cannot r
 a file that was closed in good order is opened as one that nobody changes; others have both.
 """
 
+import fcntl
 import os
 import sqlite3
 from collections.abc import Callable
@@ -47,6 +48,22 @@ class Engine(Struct, frozen=True):
 
     version: str
     options: tuple[str, ...]
+
+
+def holder_of(path: str) -> str:
+    """Name the process that has the file, and its command if it is no service; empty if none has.
+    The lock is asked for, and given back at once if it was free."""
+    try:
+        file = os.open(f"{path}.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return os.read(file, 256).decode("utf-8", "replace").strip() or "unknown"
+    finally:
+        os.close(file)
+    return ""
 
 
 def examined(path: str, alone: bool, now: int, is_over: Callable[[], bool]) -> Examined:
