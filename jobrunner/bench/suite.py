@@ -20,6 +20,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -130,8 +131,8 @@ def nearest(folder: Path) -> Path:
 
 
 def profiler() -> str:
-    """Raises: Misconfigured."""
-    program = shutil.which("py-spy")
+    """Where the shell finds it, or beside the python that runs this. Raises: Misconfigured."""
+    program = shutil.which("py-spy") or shutil.which("py-spy", path=Path(sys.executable).parent)
     if program is None:
         raise Misconfigured("a flame graph needs py-spy: pip install py-spy")
     return program

@@ -1,6 +1,7 @@
 """Each work on the real service, as small as it can be; and wishes that cannot be met."""
 
 import signal
+import sys
 from pathlib import Path
 
 import msgspec
@@ -140,8 +141,19 @@ def test_a_flame_graph_without_its_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     assert cli.run(["bench", "--flame", str(tmp_path / "flame.svg")]) == cli.FAILED
     assert "pip install py-spy" in capsys.readouterr().err
+
+
+def test_a_flame_graph_with_the_program_beside_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in an environment that nobody has activated."""
+    (program := tmp_path / "py-spy").touch(mode=0o755)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert suite.profiler() == str(program)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
