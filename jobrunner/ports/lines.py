@@ -2,6 +2,7 @@
 for no reader who does not read."""
 
 import os
+import select
 import threading
 from collections import deque
 from contextlib import suppress
@@ -176,6 +177,10 @@ class LineThread:
 
 
 def _write(handle: int, data: bytes) -> None:
+    """All of it, also where another program that has it open said that nobody is to wait."""
     rest = memoryview(data)
     while rest:
-        rest = rest[os.write(handle, rest) :]
+        try:
+            rest = rest[os.write(handle, rest) :]
+        except BlockingIOError:
+            select.select((), (handle,), ())

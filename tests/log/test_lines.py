@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from jobrunner.config.settings import LogSection
+from jobrunner import preflight
+from jobrunner.config.settings import Config, LogSection
 from jobrunner.errors import Misconfigured
 from jobrunner.log import Log, open_log
 from jobrunner.ports import ErrorOutput, LineThread, RotatedFile
 from jobrunner.ports.lines import BACKLOG_MAX
+from tests.served import clean
 
 PIPE_HOLDS = 1024 * 1024
 
@@ -144,6 +148,17 @@ def test_a_reader_who_does_not_read_holds_up_nobody(pipe: tuple[int, int]) -> No
     assert [json.loads(line)["number"] for line in found.splitlines()] == list(range(40))
 
 
+def test_a_pipe_that_others_made_impatient_loses_nothing(pipe: tuple[int, int]) -> None:
+    """Whoever shares it may have set it so that a write to a full one fails."""
+    reader, writer = pipe
+    os.set_blocking(writer, False)
+    log = Log(lines=LineThread(ErrorOutput(writer)))
+    for number in range(40):
+        log("tick", number=number, text="x" * 8192)
+    found = drained(reader, b'"number":39')
+    assert [json.loads(line)["number"] for line in found.splitlines()] == list(range(40))
+
+
 def test_what_is_kept_for_him_is_bounded_and_what_is_lost_is_told(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     log = Log(lines=LineThread(ErrorOutput(writer)))
@@ -171,6 +186,28 @@ def test_last_words_have_what_nobody_wrote_yet(pipe: tuple[int, int]) -> None:
     words = [json.loads(line)["event"] for line in log.last("service.cut").splitlines()]
     assert words[-2:] == ["waits", "service.cut"]
     drained(reader, b'"event":"stuck"')
+
+
+def test_an_error_that_was_told_outlives_a_kill(tmp_path: Path) -> None:
+    """Whoever announces it has gone on only when it was written."""
+    path = tmp_path / "jobs.log"
+    code = (
+        "import os, sys; from jobrunner.config.settings import LogSection;"
+        "from jobrunner.log import open_log;"
+        "log = open_log(LogSection(file=sys.argv[1]), {});"
+        "log('tick', number=1); log('tick', level='error', number=2);"
+        "os.kill(os.getpid(), 9)"
+    )
+    for _ in range(5):
+        subprocess.run([sys.executable, "-c", code, str(path)], env=clean(), check=False)
+    assert numbers(path) == [1, 2] * 5
+
+
+def test_a_check_of_the_settings_says_so_before_a_start(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("")
+    config = Config(log=LogSection(file=str(tmp_path / "plain" / "jobs.log")))
+    [fault] = [one for one in preflight.folders(config) if one.startswith("log.file")]
+    assert "plain is no folder" in fault
 
 
 def test_a_file_that_cannot_be_had_is_refused_with_its_cure(tmp_path: Path) -> None:
