@@ -50,6 +50,6 @@ async def crowd(
     """So many requests a second for so long, over so many connections."""
     words = [urlsplit(url).port, rate, seconds, connections, body.decode()]
     ran = await anyio.run_process(
-        [str(program), *map(str, words)], env={**os.environ, "TOKEN": token}, stderr=None
+        [str(program), *map(str, words)], env={**os.environ, "JOBRUNNER_TOKEN": token}, stderr=None
     )
     return msgspec.json.decode(ran.stdout, type=Crowd)

@@ -1,6 +1,6 @@
 /* Asks at a fixed rate, whatever is answered: the crowd that `overload` measures with.
 
-   open_loop PORT RATE SECONDS CONNECTIONS BODY, the token in $TOKEN. Each request goes over whichever
+   open_loop PORT RATE SECONDS CONNECTIONS BODY, the token in $JOBRUNNER_TOKEN. Each request goes over whichever
    connection has been idle for the shortest time; when none is idle, it is late. One line of JSON
    says what came of it. */
 
@@ -85,8 +85,8 @@ static int counted(struct line *line) {
 }
 
 int main(int count, char **given) {
-    if (count != 6 || !getenv("TOKEN")) {
-        fprintf(stderr, "TOKEN=... open_loop PORT RATE SECONDS CONNECTIONS BODY\n");
+    if (count != 6 || !getenv("JOBRUNNER_TOKEN")) {
+        fprintf(stderr, "JOBRUNNER_TOKEN=... open_loop PORT RATE SECONDS CONNECTIONS BODY\n");
         return 2;
     }
     double rate = atof(given[2]), lasts = atof(given[3]);
@@ -95,7 +95,7 @@ int main(int count, char **given) {
     int size = snprintf(request, sizeof request,
         "POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n"
         "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-        getenv("TOKEN"), strlen(given[5]), given[5]);
+        getenv("JOBRUNNER_TOKEN"), strlen(given[5]), given[5]);
     if (size >= (int)sizeof request) return 2;
     server.sin_family = AF_INET;
     server.sin_port = htons((unsigned short)atoi(given[1]));
