@@ -2,8 +2,10 @@
 
 from typing import Literal
 
+from jobrunner.cli.frame.options import Where
 
-def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+
+def completion(shell: Literal["bash", "zsh", "fish"], /, *, where: Where = Where()) -> None:
     """Print a script for a shell, which completes commands, options and their choices.
 
     It knows the commands of this release: make it anew after an upgrade.
