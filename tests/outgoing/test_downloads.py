@@ -18,7 +18,7 @@ from jobrunner.files.kinds import HEAD_SIZE, sniff
 from jobrunner.files.space import Room
 from jobrunner.outgoing.calls import Patience
 from jobrunner.outgoing.downloads import Downloaded, Downloader
-from jobrunner.outgoing.exchange import Client, OutgoingGate, open_gate
+from jobrunner.outgoing.exchange import OutgoingClient, OutgoingGate, open_gate
 from jobrunner.outgoing.rules import Rules, origins_of, rules_of
 from jobrunner.ports import SystemChildren, SystemFiles
 from jobrunner.providers.answers import retry_after_s
@@ -203,7 +203,7 @@ async def test_a_bomb_is_never_unpacked(
     plain = server.says("/plain", bomb)
     fault = await refused(PermanentFailure, downloader.fetch(plain, tmp_path / "z", types=IMAGES))
     assert "looks like application/gzip" in fault.detail
-    fault = await refused(PermanentFailure, Client(gate).get(coded, max_size=MIB))
+    fault = await refused(PermanentFailure, OutgoingClient(gate).get(coded, max_size=MIB))
     assert fault.code == "DOWNLOAD_TOO_LARGE"
     assert os.listdir(tmp_path) == []
 
@@ -262,7 +262,9 @@ async def test_nobody_there_may_be_asked_again(gate: OutgoingGate, server: Serve
     port = free.getsockname()[1]
     free.close()
     async with open_gate(Watched(Loopback), rules_of((), [f"127.0.0.1:{port}"])) as other:
-        fault = await refused(RetryableFailure, Client(other).get(f"http://127.0.0.1:{port}/"))
+        fault = await refused(
+            RetryableFailure, OutgoingClient(other).get(f"http://127.0.0.1:{port}/")
+        )
     assert fault.code == "NETWORK_ERROR"
 
 
@@ -326,7 +328,7 @@ async def test_a_status_is_classed(
     url = server.says("/st", body, status, Retry_After="17") + "?sig=S3CRET"
     faults = [await refused(kind, downloader.fetch(url, io.BytesIO()))]
     if not status.startswith("2"):
-        faults.append(await refused(kind, Client(gate).post(url, json={"a": 1})))
+        faults.append(await refused(kind, OutgoingClient(gate).post(url, json={"a": 1})))
         assert faults[1].detail.endswith(f"answered {status[:3]}")
         assert body == b"" or faults[1].excerpt == "why [31m not"
     for fault in faults:
@@ -387,7 +389,7 @@ async def test_no_redirect_leads_inside(
         if number % 2:
             chain = f"{server.url}/to?{quote(chain)}"
         with pytest.raises(StageFault) as caught:
-            await Client(gate).get(chain)
+            await OutgoingClient(gate).get(chain)
         if caught.value.code != "DOWNLOAD_REFUSED":
             let_through.append((url, caught.value))
     assert not let_through
@@ -420,7 +422,7 @@ async def test_a_strangers_redirect_does_not_enter_a_plugins_origin(
         model.says("/delete-all", b"{}")
         model.plays("/jump", moved(f"{model.url}/delete-all"))
         url = server.plays("/evil", moved(f"{model.url}/delete-all"))
-        plugin = Client(gate, origins_of([model.url]))
+        plugin = OutgoingClient(gate, origins_of([model.url]))
         await refused(PermanentFailure, plugin.get(url))
         assert model.seen == []
         assert (await plugin.get(f"{model.url}/jump")).status == 200
@@ -432,7 +434,7 @@ async def test_what_the_caller_sent_stays_at_its_origin(server: Server, gate: Ou
         server.says("/end", b"{}")
         server.plays("/same", moved("/first"))
         server.plays("/first", moved(f"{other.url}/on"))
-        client = Client(gate, origins_of([server.url, other.url]))
+        client = OutgoingClient(gate, origins_of([server.url, other.url]))
         sent = {"Authorization": "Bearer x", "Cookie": "a=b", "X-Key": "k", "Accept": "a/b"}
         await client.get(f"{server.url}/same", headers=sent)
         kept = [{name.lower() for name in sent} & set(asked.headers) for asked in server.seen]
@@ -444,14 +446,14 @@ async def test_what_the_caller_sent_stays_at_its_origin(server: Server, gate: Ou
 async def test_cookies_are_not_kept(server: Server, gate: OutgoingGate) -> None:
     url = server.says("/cookie", b"{}", Set_Cookie="a=b; Path=/")
     for _ in range(2):
-        await Client(gate).get(url)
+        await OutgoingClient(gate).get(url)
     assert "cookie" not in server.seen[1].headers
 
 
 async def test_only_reading_requests_follow(server: Server, gate: OutgoingGate) -> None:
     server.says("/end", b"{}")
     url = server.plays("/moved", moved("/end", 307))
-    client = Client(gate)
+    client = OutgoingClient(gate)
     fault = await refused(PermanentFailure, client.post(url, json={}))
     assert fault.code == "REMOTE_REFUSED"
     assert (await client.exchange("POST", url, data=b"x")).status == 307
@@ -463,7 +465,9 @@ async def test_only_reading_requests_follow(server: Server, gate: OutgoingGate) 
 
 async def test_json_goes_out_and_comes_back(server: Server, gate: OutgoingGate) -> None:
     url = server.says("/v1", b'{"id": "p1"}', "201 Created", X_Id="7")
-    reply = await Client(gate).post(url, json={"prompt": "ü"}, headers={"Idempotency-Key": "k"})
+    reply = await OutgoingClient(gate).post(
+        url, json={"prompt": "ü"}, headers={"Idempotency-Key": "k"}
+    )
     assert (reply.status, reply.json(), reply.headers["x-id"]) == (201, {"id": "p1"}, "7")
     asked = server.seen[0]
     assert asked.body == '{"prompt":"ü"}'.encode()
@@ -474,33 +478,33 @@ async def test_json_goes_out_and_comes_back(server: Server, gate: OutgoingGate) 
 async def test_an_answer_that_is_no_json_may_be_asked_for_again(
     server: Server, gate: OutgoingGate
 ) -> None:
-    reply = await Client(gate).get(server.says("/p", b"<html>gateway</html>"))
+    reply = await OutgoingClient(gate).get(server.says("/p", b"<html>gateway</html>"))
     with pytest.raises(RetryableFailure, match="no JSON"):
         reply.json()
 
 
 async def test_an_answer_has_a_cap(server: Server, gate: OutgoingGate) -> None:
     url = server.says("/big", b"x" * 1001)
-    assert len((await Client(gate).get(url, max_size=1001)).body) == 1001
-    fault = await refused(PermanentFailure, Client(gate).get(url, max_size=1000))
+    assert len((await OutgoingClient(gate).get(url, max_size=1001)).body) == 1001
+    fault = await refused(PermanentFailure, OutgoingClient(gate).get(url, max_size=1000))
     assert fault.code == "DOWNLOAD_TOO_LARGE"
-    await refused(PermanentFailure, Client(gate).get(server.plays("/e", endless)))
+    await refused(PermanentFailure, OutgoingClient(gate).get(server.plays("/e", endless)))
 
 
 async def test_an_origin_that_opens_while_the_plugin_runs_is_its_own(server: Server) -> None:
     """A provider inside the plugin takes a free port and says so."""
     url = server.says("/v1", b"{}")
     async with open_gate(Watched(Loopback), Rules()) as gate:
-        client = Client(gate)
+        client = OutgoingClient(gate)
         await refused(PermanentFailure, client.get(url))
         client.origins |= origins_of([server.url])
         assert (await client.get(url)).json() == {}
-        await refused(PermanentFailure, Client(gate).get(url))
+        await refused(PermanentFailure, OutgoingClient(gate).get(url))
 
 
 async def test_many_at_once_share_one_gate(server: Server, gate: OutgoingGate) -> None:
     url = server.says("/v1", b"{}")
-    client = Client(gate)
+    client = OutgoingClient(gate)
     async with anyio.create_task_group() as group:
         for _ in range(50):
             group.start_soon(client.get, url)

@@ -12,7 +12,7 @@ from yarl import URL
 
 from jobrunner.errors import PermanentFailure, RetryableFailure, StageFault
 from jobrunner.outgoing.downloads import Downloader
-from jobrunner.outgoing.exchange import Client, OutgoingGate, open_gate
+from jobrunner.outgoing.exchange import OutgoingClient, OutgoingGate, open_gate
 from jobrunner.outgoing.rules import (
     Rules,
     is_public,
@@ -209,7 +209,7 @@ def test_a_redirect_is_read_in_one_way_only() -> None:
 
 async def verdict(gate: OutgoingGate, url: str) -> StageFault:
     with pytest.raises(StageFault) as caught:
-        await Client(gate).get(url)
+        await OutgoingClient(gate).get(url)
     return caught.value
 
 
@@ -285,7 +285,7 @@ async def test_an_origin_is_open_to_its_plugin_alone() -> None:
     connector = Watched(resolver=Lies(["10.0.0.5"]))
     origins = origins_of({"base_url": "http://model.lan:11434/v1"})
     async with open_gate(connector, OPEN) as gate:
-        owner, stranger = Client(gate, origins), Client(gate)
+        owner, stranger = OutgoingClient(gate, origins), OutgoingClient(gate)
         for url in ("http://model.lan:11434/a", "http://MODEL.lan.:11434/b"):
             with pytest.raises(RetryableFailure):
                 await owner.post(url, json={})
@@ -305,7 +305,7 @@ async def test_an_origin_is_open_to_its_plugin_alone() -> None:
 async def test_a_plugins_own_name_does_not_lead_to_the_machines_keys() -> None:
     connector = Watched(resolver=Lies(["169.254.169.254"]))
     async with open_gate(connector, OPEN) as gate:
-        client = Client(gate, origins_of(["http://model.lan"]))
+        client = OutgoingClient(gate, origins_of(["http://model.lan"]))
         with pytest.raises(PermanentFailure, match="no address of a host"):
             await client.get("http://model.lan/latest/meta-data")
     assert connector.sockets == 0
@@ -319,7 +319,7 @@ async def test_the_list_of_hosts_is_asked_before_any_name_is_looked_up() -> None
         with pytest.raises(PermanentFailure, match="allow_hosts"):
             await downloader.fetch("https://evil.example/", io.BytesIO())
         with pytest.raises(RetryableFailure):
-            await Client(gate).get("https://cdn.example/")
+            await OutgoingClient(gate).get("https://cdn.example/")
     assert connector.passed == [(PUBLIC, 443)]
 
 

@@ -15,7 +15,7 @@ from yarl import URL
 
 from jobrunner.errors import PermanentFailure, RetryableFailure
 from jobrunner.outgoing.calls import Patience
-from jobrunner.outgoing.exchange import Client, open_gate
+from jobrunner.outgoing.exchange import OutgoingClient, open_gate
 from jobrunner.outgoing.rules import Rules, origin_of
 from jobrunner.ports import SystemConnector
 from jobrunner.testing.providers import (
@@ -48,10 +48,10 @@ PATIENCE = Patience(connect_s=1, idle_s=0.3, total_s=0.5)
 
 
 @asynccontextmanager
-async def calling(provider: Provider) -> AsyncIterator[Client]:
+async def calling(provider: Provider) -> AsyncIterator[OutgoingClient]:
     """As a stage calls it whose settings name the provider."""
     async with open_gate(SystemConnector(), Rules()) as gate:
-        yield Client(gate, [origin_of(URL(provider.url))])
+        yield OutgoingClient(gate, [origin_of(URL(provider.url))])
 
 
 async def asked(provider: Provider, path: str, json: Any = None, key: str = "", **how: Any) -> Any:
