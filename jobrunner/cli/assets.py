@@ -50,7 +50,7 @@ async def show(asset_id: str, /, *, listing: Listing = Listing()) -> None:
 async def put(file: Path, /, *, listing: Listing = Listing()) -> None:
     """Send a file before its job; what is printed is the asset, with `-o ids` its id."""
     async with service(listing) as running:
-        asset_id = await sent(running, "/uploads", file)
+        asset_id = await sent(running, file)
         printing.record(await running.get(f"/assets/{part(asset_id)}"), listing)
 
 
@@ -83,7 +83,7 @@ async def kept(running: RunningService, asset_id: str, file: Path | None) -> dic
         raise Refused("ALREADY_EXISTS", f"{place} is there already; name another file")
     draft = place.with_name(f"{place.name}.part")
     try:
-        await fetched(running, f"/assets/{part(asset_id)}/content", draft, entry["file_size"])
+        await fetched(running, asset_id, draft, entry["file_size"])
     except Refused:
         _discard_if_empty(draft)
         raise

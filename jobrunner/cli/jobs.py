@@ -225,8 +225,7 @@ async def upload(
     from jobrunner.cli.frame.transfers import sent
 
     async with service(listing) as running:
-        where = f"/jobs/{part(await whole(running, job_id))}/uploads"
-        asset_id = await sent(running, where, file, upload)
+        asset_id = await sent(running, file, await whole(running, job_id), upload)
         printing.record(await running.get(f"/assets/{part(asset_id)}"), listing)
 
 

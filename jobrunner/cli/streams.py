@@ -79,12 +79,11 @@ async def events(
     user
         Of all jobs, those of this user.
     """
-    which = [("workflow", workflow), ("user_id", user), *(("status", one) for one in status or ())]
-    if job_id is not None and any(value for _, value in which):
+    if job_id is not None and (workflow or user or status):
         raise CycloptsError(msg="a job alone is followed without a filter")
     async with service(listing) as running:
-        path = "/events" if job_id is None else f"/jobs/{part(await whole(running, job_id))}/events"
-        following = happenings(running, path, which, ends=job_id is not None)
+        one_job = None if job_id is None else await whole(running, job_id)
+        following = happenings(running, one_job, workflow, status or (), user)
         async with aclosing(following) as told:
             async for one in told:
                 _print(one, listing)

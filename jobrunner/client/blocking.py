@@ -239,9 +239,9 @@ class Client:
     def close(self) -> None:
         self.line.close()
 
-    def hold(self, talk: Talk[T]) -> T:
-        """Hold a conversation to its end."""
-        whole = patient(talk, self._limits)
+    def hold(self, talk: Talk[T], limits: RetryLimits | None = None) -> T:
+        """Hold a conversation to its end, with the client's limits or others."""
+        whole = patient(talk, limits or self._limits)
         try:
             step = next(whole)
             while True:

@@ -2,7 +2,7 @@
 request."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
 from io import BytesIO
@@ -167,11 +167,11 @@ def _listed(
 
 def _heard(
     call: Callable[P, EventStream],
-) -> Callable[Concatenate["AsyncClient", P], AsyncIterator[JobEvent]]:
+) -> Callable[Concatenate["AsyncClient", P], AsyncGenerator[JobEvent, None]]:
     @wraps(call)
     async def method(
         client: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs
-    ) -> AsyncIterator[JobEvent]:
+    ) -> AsyncGenerator[JobEvent, None]:
         stream = call(*args, **kwargs)
         while True:
             error = None
@@ -238,9 +238,9 @@ class AsyncClient:
     async def close(self) -> None:
         await self.line.close()
 
-    async def hold(self, talk: Talk[T]) -> T:
-        """Hold a conversation to its end."""
-        whole = patient(talk, self._limits)
+    async def hold(self, talk: Talk[T], limits: RetryLimits | None = None) -> T:
+        """Hold a conversation to its end, with the client's limits or others."""
+        whole = patient(talk, limits or self._limits)
         try:
             step = next(whole)
             while True:

@@ -184,9 +184,10 @@ class WorkflowRecord(Struct, frozen=True, kw_only=True):
 
 class JobEvent(Struct, frozen=True, kw_only=True):
     """Something that a stream told. ``transition`` has ``moved``; ``progress`` and ``settled`` have
-    the job. ``id`` is where a stream goes on after it."""
+    the job. ``id`` is where a stream goes on after it, ``said`` the whole of what was told."""
 
     kind: str
     id: str
     job: JobRecord | None = None
     moved: MoveRecord | None = None
+    said: dict[str, Any] = {}

@@ -83,6 +83,7 @@ Talk = Generator[Step, Any, T]
 
 USUAL = RetryLimits()
 ON_THE_WAY = RetryLimits(first_s=0.5)
+ONCE = RetryLimits(tries=1)
 
 
 def patient(talk: Talk[T], limits: RetryLimits) -> Talk[T]:

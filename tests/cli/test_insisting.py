@@ -7,6 +7,7 @@ from threading import Thread
 
 import pytest
 
+from jobrunner.client import RetryLimits
 from tests.cli.conftest import Command
 
 CODES = {503: "OUTCOME_UNKNOWN", 409: "IDEMPOTENCY_MISMATCH", 400: "VALIDATION_ERROR"}
@@ -60,7 +61,8 @@ def teller() -> Iterator[Teller]:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobrunner.cli.frame.service.INSIST_S", (0, 0, 0, 0))
+    limits = RetryLimits(tries=4, first_s=0)
+    monkeypatch.setattr("jobrunner.cli.frame.service.INSIST", limits)
 
 
 def grant(command: Command, teller: Teller) -> tuple[int, str, str]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from jobrunner.cli.frame.following import Happened, Reading
 from jobrunner.cli.frame.options import Form
 from jobrunner.cli.frame.turns import turn
 from tests.cli.conftest import Command
@@ -165,20 +164,6 @@ def test_what_happens_to_all_jobs_is_told_for_as_long_as_one_likes(
     assert len(told) == 2
     assert all(("howera" in line and " → " in line) or "canceled" in line for line in told)
     assert online("job", "events", "01a1f22d-61f8", "--workflow", "howera")[0] == 2
-
-
-def test_events_are_read_however_they_are_cut() -> None:
-    said = (
-        b"retry: 2000\nid: 7\n\n: still here\n\n"
-        b'event: transition\nid: 8\ndata: {"a": 1}\n\nevent: settled\ndata: {"b":\ndata: 2}\n\n'
-    )
-    for size in (1, 3, 7, len(said)):
-        reading = Reading()
-        told: list[Happened] = []
-        for at in range(0, len(said), size):
-            told += reading.heard(said[at : at + size])
-        assert told == [Happened("transition", {"a": 1}), Happened("settled", {"b": 2})]
-        assert reading.last_id == "8"
 
 
 def test_whoever_follows_goes_on_when_the_service_starts_again(

@@ -119,7 +119,8 @@ def test_a_proxy_with_nobody_behind_it_is_no_refusal() -> None:
 def test_events_are_read_wherever_the_blocks_are_cut() -> None:
     job = msgspec.json.encode(JOB | {"progress_message": "grün"})
     stream = b"retry: 1500\nid: 4\n\n: still here\n\nevent: progress\ndata: " + job + b"\n\n"
-    stream += b"event: settled\r\nid: 5\r\ndata: " + job + b"\r\n\r\nevent: progress\ndata: " + job
+    stream += b"event: settled\r\nid: 5\r\ndata: " + job[:-1] + b"\r\ndata:}\r\n\r\n"
+    stream += b"event: progress\ndata: " + job
     for size in (1, 7, 100, len(stream)):
         hearing = of_jobs()
         blocks = [stream[start : start + size] for start in range(0, len(stream), size)]

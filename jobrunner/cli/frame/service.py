@@ -8,31 +8,31 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import aiohttp
-import msgspec
 from cyclopts import CycloptsError
 
 from jobrunner.cli.frame.options import Asking
-from jobrunner.cli.frame.system import clock
+from jobrunner.client import AsyncClient, RetryLimits
+from jobrunner.client.talk import ONCE
+from jobrunner.client.talks import asking
+from jobrunner.client.talks.asking import value_in
 from jobrunner.config.settings import PUBLIC_URL, Config
 from jobrunner.errors import Refused, Unreachable
 
 LOOPBACK_OF = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound
-PATIENCE = aiohttp.ClientTimeout(total=90, connect=5)
-UNHURRIED = aiohttp.ClientTimeout(total=None, connect=5, sock_read=90)
+PATIENCE_S = 90
 NOT_MODIFIED = 304
 UNKNOWN = "OUTCOME_UNKNOWN"
-INSIST_S = (0, 0.2, 1, 5)
+INSIST = RetryLimits(tries=4, first_s=0.7)
 
 Query = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
 class RunningService:
-    """One conversation. Every answer that is not a success is raised as what it says."""
+    """One conversation. Every answer that is not a success is raised as what it says. Nothing is
+    asked twice by itself: whoever typed it can do so again."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
-        self._session = session
-        self._url = url
+    def __init__(self, client: AsyncClient) -> None:
+        self.client = client
 
     async def get(self, path: str, query: Query = ()) -> Any:
         return await self.ask("GET", path, query=query)
@@ -43,89 +43,41 @@ class RunningService:
     async def insist(self, path: str, body: Any, key: str) -> Any:
         """Again under the same key while nobody says whether it was done: between two tries the
         service may stop and start."""
-        silence: Exception | None = None
-        for wait_s in INSIST_S:
-            await clock.sleep(wait_s)
-            try:
-                return await self.post(path, body)
-            except Unreachable as silent:
-                silence = silent
-            except Refused as refused:
-                if refused.code != UNKNOWN:
-                    raise
-                silence = refused
-        text = f"{silence}\nwhether it was done is not known; repeat it with --key {key}"
-        raise Unreachable(text) from silence
+        asked = asking.ask("POST", path, body=body, repeatable=True)
+        try:
+            return value_in(await self.client.hold(asked, INSIST))
+        except (Refused, Unreachable) as silence:
+            if isinstance(silence, Refused) and silence.code != UNKNOWN:
+                raise
+            text = f"{silence}\nwhether it was done is not known; repeat it with --key {key}"
+            raise Unreachable(text) from silence
 
     async def ask(self, method: str, path: str, *, body: Any = None, query: Query = ()) -> Any:
-        return (await self._send(method, path, body, query, {}))[1]
+        answer = await self.client.ask(method, path, body=body, query=list(_pairs(query)))
+        return value_in(answer) if answer.body else {}
 
     async def newer(self, path: str, seen: str, wait_s: int) -> tuple[str, Any]:
         """The job as soon as it is no longer what ``seen`` (its ETag) says; None if time is up."""
         headers = {"If-None-Match": seen} if seen else {}
         query = {"wait": wait_s, "progress": "true"} if seen else {}
-        return await self._send("GET", path, None, query, headers)
+        answer = await self.client.ask("GET", path, query=query, headers=headers, wait_s=wait_s)
+        found = None if answer.status == NOT_MODIFIED else value_in(answer)
+        return answer.headers.get("etag", ""), found
 
-    async def exchange(
-        self, method: str, path: str, *, headers: dict[str, str], body: Any = None
-    ) -> Mapping[str, str]:
-        """A request that says everything in headers, perhaps with a file; so does its answer."""
-        try:
-            async with self._session.request(
-                method, self._url + path, headers=headers, data=body, timeout=UNHURRIED
-            ) as response:
-                raw = await response.read()
-                if response.status >= 400 and not raw:
-                    raise Refused(f"HTTP_{response.status}", path, status=response.status)
-                _read(response.status, raw if response.status >= 400 else b"")
-                return response.headers
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"no answer from {self._url} ({error}); is it running?") from None
 
-    async def download(self, path: str, start: int) -> AsyncIterator[bytes]:
-        """Stream the file from this byte on."""
-        headers = {"Range": f"bytes={start}-"} if start else {}
-        try:
-            async with self._session.get(
-                self._url + path, headers=headers, timeout=UNHURRIED
-            ) as response:
-                if response.status >= 400:
-                    _read(response.status, await response.read())
-                if start and response.status != 206:
-                    raise Unreachable(f"{self._url} does not go on where it stood")
-                async for block in response.content.iter_any():
-                    yield block
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"no answer from {self._url} ({error}); is it running?") from None
-
-    async def _send(
-        self, method: str, path: str, body: Any, query: Query, headers: dict[str, str]
-    ) -> tuple[str, Any]:
-        """The answer's ETag, and what it says."""
-        pairs = query.items() if isinstance(query, Mapping) else query
-        given = [(name, str(value)) for name, value in pairs if value is not None]
-        data = None if body is None else msgspec.json.encode(body)
-        kind = {} if body is None else {"Content-Type": "application/json"}
-        try:
-            async with self._session.request(
-                method, self._url + path, params=given, data=data, headers=headers | kind
-            ) as response:
-                found = _read(response.status, await response.read())
-                return response.headers.get("ETag", ""), found
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(f"no answer from {self._url} ({error}); is it running?") from None
+def _pairs(query: Query) -> Iterable[tuple[str, Any]]:
+    return query.items() if isinstance(query, Mapping) else query
 
 
 @asynccontextmanager
-async def service(asking: Asking) -> AsyncIterator[RunningService]:
-    config = asking.load()
-    url = asking.url or url_of(config)
+async def service(typed: Asking) -> AsyncIterator[RunningService]:
+    config = typed.load()
+    url = typed.url or url_of(config)
     if not _is_address(url):
         raise CycloptsError(msg=f'--url {url!r}: must be like "http://127.0.0.1:8080"')
-    token = asking.token or _admin_token(config)
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with aiohttp.ClientSession(headers=headers, timeout=PATIENCE) as session:
-        yield RunningService(session, url.rstrip("/"))
+    token = typed.token or _admin_token(config)
+    async with AsyncClient(url, token, limits=ONCE, timeout_s=PATIENCE_S) as client:
+        yield RunningService(client)
 
 
 def _is_address(url: str) -> bool:
@@ -158,19 +110,3 @@ def _admin_token(config: Config) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         print(f"{path}: cannot be read ({error}); asking without a token", file=sys.stderr)
         return None
-
-
-def _read(status: int, data: bytes) -> Any:
-    if status == NOT_MODIFIED:
-        return None
-    try:
-        found = msgspec.json.decode(data) if data else {}
-    except msgspec.DecodeError:
-        raise Unreachable(f"an answer with status {status} that is not JSON: who is it?") from None
-    if status < 400:
-        return found
-    problem = found if isinstance(found, dict) else {}
-    detail = problem.get("detail") or problem.get("title") or "no reason given"
-    paths = [f"{fault['path']}: {fault['message']}" for fault in problem.get("errors", ())]
-    text = "\n  ".join([str(detail), *paths])
-    raise Refused(problem.get("error_code", f"HTTP_{status}"), text, status=status)

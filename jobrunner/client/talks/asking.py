@@ -218,17 +218,21 @@ def ask(
     query: Query = (),
     headers: Mapping[str, str] | None = None,
     wait_s: float = 0,
+    repeatable: bool = False,
 ) -> Talk[WireAnswer]:
-    """Ask for anything else; what is not a GET is not said twice."""
+    """Ask for anything else. What is not a GET is said twice only where the caller says that this
+    is like saying it once."""
     sent = dict(headers or {})
-    safe = method in ("GET", "HEAD")
+    safe = repeatable or method in ("GET", "HEAD")
     if body is None:
         pairs = _pairs(query)
         request = WireRequest(
             method=method, path=path, query=pairs, headers=sent, wait_s=wait_s, repeatable=safe
         )
     else:
-        request = written(method, path, body, query=query, headers=sent, wait_s=wait_s)
+        request = written(
+            method, path, body, query=query, headers=sent, wait_s=wait_s, repeatable=safe
+        )
     answer: WireAnswer = yield request
     return answer
 

@@ -56,7 +56,9 @@ class EventStream:
             if not line.strip():
                 yield from self._told()
             elif name:
-                self._lines[name] = value.removeprefix(" ")
+                more = value.removeprefix(" ")
+                several = name == "data" and name in self._lines
+                self._lines[name] = f"{self._lines[name]}\n{more}" if several else more
 
     def _told(self) -> Iterator[JobEvent]:
         lines, self._lines = self._lines, {}
@@ -80,9 +82,9 @@ class EventStream:
         return self._limits.rest_s(self._failures - 1, error)
 
 
-def of_job(job_id: str, *, after: str = "") -> EventStream:
+def of_job(job_id: str, *, after: str = "", limits: RetryLimits = ON_THE_WAY) -> EventStream:
     """Hear one job, until it can change no more."""
-    return EventStream(at("jobs", job_id, "events"), after=after, ends=True)
+    return EventStream(at("jobs", job_id, "events"), (), after, limits, ends=True)
 
 
 def of_jobs(
@@ -91,15 +93,16 @@ def of_jobs(
     status: Sequence[str] = (),
     user_id: str | None = None,
     after: str = "",
+    limits: RetryLimits = ON_THE_WAY,
 ) -> EventStream:
     """Hear all jobs that the caller lists, for as long as somebody listens."""
     query = [("workflow", workflow), ("user_id", user_id), *(("status", one) for one in status)]
-    return EventStream("/events", [(name, said) for name, said in query if said], after)
+    return EventStream("/events", [(name, said) for name, said in query if said], after, limits)
 
 
 def _event(kind: str, last_id: str, data: bytes) -> JobEvent:
+    said = msgspec.json.decode(data)
     if kind == "transition":
-        moved = msgspec.json.decode(data, type=MoveRecord)
-        return JobEvent(kind=kind, id=last_id, moved=moved)
-    job = msgspec.json.decode(data, type=JobRecord)
-    return JobEvent(kind=kind, id=last_id, job=replace(job, said=msgspec.json.decode(data)))
+        return JobEvent(kind=kind, id=last_id, moved=msgspec.convert(said, MoveRecord), said=said)
+    job = replace(msgspec.convert(said, JobRecord), said=said)
+    return JobEvent(kind=kind, id=last_id, job=job, said=said)
