@@ -61,6 +61,9 @@ class Lines(Protocol):
 
     def left(self) -> bytes: ...
 
+    @property
+    def condition(self) -> tuple[str, int]: ...
+
     def news(self) -> tuple[str, int]: ...
 
 
@@ -68,6 +71,7 @@ class _Stream:
     """A stream that somebody has open, written while he waits. One that is gone stops nothing."""
 
     descriptors = (2,)
+    condition = "", 0
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -113,6 +117,11 @@ class Log:
     def descriptors(self) -> tuple[int, ...]:
         """Where last words go."""
         return self._out.descriptors
+
+    @property
+    def condition(self) -> tuple[str, int]:
+        """Why lines do not arrive where they should, if so, and how many were lost in all."""
+        return self._out.condition
 
     def __call__(self, event: str, level: str = "info", **fields: Any) -> None:
         if LEVELS[level] < self._least and not event.startswith(ALWAYS):

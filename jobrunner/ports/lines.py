@@ -148,9 +148,15 @@ class LineThread:
             self._unwritten -= len(data)
         return data
 
+    @property
+    def condition(self) -> tuple[str, int]:
+        """Why lines do not arrive where they should, if so, and how many were lost in all."""
+        with self._changed:
+            return self._fault, self._lost
+
     def news(self) -> tuple[str, int]:
-        """Say why lines do not arrive where they should, and how many were lost in all; nothing, if
-        that was said before. What told of it may be lost too: then there are more by that."""
+        """Say the condition, or nothing if it was said before. What told of it may be lost too:
+        then it is another one by that."""
         with self._changed:
             now = self._fault, self._lost
             told, self._told = self._told, now

@@ -7,7 +7,12 @@ the answer as it was then.
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from jobrunner.core.features.census import RestingJobs
@@ -49,6 +54,7 @@ GAUGES = (
     ("backup_timestamp_seconds", "As of when the last backup is; 0: there is none", "backup_at_s"),
     ("threads_stray", "Threads that go on though their stage is over", "threads_stray"),
     ("ready", "1 while /readyz says that all is well", "ready"),
+    ("log_faulty", "1 while lines of the log do not arrive where they should", "log_faulty"),
     ("census_age_seconds", "How old the figures of jobs that rest are", "census_age_s"),
 )
 
@@ -165,6 +171,8 @@ def _resting(readings: Readings) -> Iterator[Metric]:
     for key, value in readings.limits.items():
         limits.add_metric((key,), value)
     yield limits
+    text = "Lines of the log that nobody took"
+    yield CounterMetricFamily("jobrunner_log_lost_lines", text, value=readings.log_lost)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -54,6 +54,8 @@ WELL: Series = {
     f"jobrunner_backup_timestamp_seconds{{{HERE}}}": "0x1440",
     limit("backup.every"): "0x1440",
     f"jobrunner_retention_due{{{HERE}}}": "900000-60x1440",
+    f"jobrunner_log_faulty{{{HERE}}}": "0x1440",
+    f"jobrunner_log_lost_lines_total{{{HERE}}}": "70x1440",
     f"jobrunner_endpoints_failing{{{HERE}}}": "0x1440",
     f'jobrunner_webhooks_total{{{HERE},source="s",verdict="applied"}}': "0+5x1440",
 }
@@ -146,6 +148,11 @@ ILL: dict[str, tuple[str, str, Series]] = {
         "6h",
         HERE,
         {f"jobrunner_retention_due{{{HERE}}}": "20000+1x400"},
+    ),
+    "JobrunnerLogFaulty": (
+        "30m",
+        HERE,
+        {f"jobrunner_log_lost_lines_total{{{HERE}}}": "0+1x40"},
     ),
     "JobrunnerEndpointsFail": (
         "1h",

@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,6 +93,30 @@ def test_who_does_not_read_the_log_stops_no_work(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
     os.close(reader)
+
+
+def test_a_log_that_cannot_be_written_is_seen_from_outside(tmp_path: Path) -> None:
+    """Its folder is gone, and a file is where it was."""
+    folder = tmp_path / "log"
+    with (
+        (tmp_path / "stderr").open("wb") as stderr,
+        serve(tmp_path, stderr.fileno(), JOBRUNNER_LOG__FILE="log/jobs.log") as (url, _),
+    ):
+        assert "\njobrunner_log_faulty 0.0\n" in metrics(url)
+        folder.rename(tmp_path / "gone")
+        folder.write_text("")
+        assert submit(url, tmp_path, "a") == 201
+        until = time.monotonic() + PATIENCE_S
+        while "\njobrunner_log_faulty 1.0\n" not in (told := metrics(url)):
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        assert "\njobrunner_log_lost_lines_total 0.0\n" in told
+    assert b"job.created" in (tmp_path / "stderr").read_bytes()
+
+
+def metrics(url: str) -> str:
+    with urllib.request.urlopen(f"{url}/metrics", timeout=PATIENCE_S) as answer:
+        return str(answer.read().decode())
 
 
 def test_last_words_go_wherever_the_log_does(tmp_path: Path) -> None:

@@ -119,6 +119,8 @@ class Readings(Struct, frozen=True, kw_only=True):
     threads_stray: int = 0
     backup_at_s: float = 0
     ready: bool = False
+    log_faulty: bool = False
+    log_lost: int = 0
     census: Census = Census()
     census_age_s: float = 0
     pauses: tuple[tuple[str, str, float], ...] = ()

@@ -23,6 +23,7 @@ async def readings(door: HttpDoor) -> Readings:
     """Ages count from now; what is due later is not overdue."""
     found, census = await door.reader.gauges(), await door.facade.census.latest()
     ready = not await door.health()
+    log_fault, log_lost = getattr(door.log, "condition", ("", 0))
     stats, pressure, now = door.facade.stats(), door.limits.stats(), door.clock.now()
     return Readings(
         jobs=found.by_status,
@@ -50,6 +51,8 @@ async def readings(door: HttpDoor) -> Readings:
         threads_stray=stats["strays"],
         backup_at_s=(door.backups.last_at or 0) / 1000,
         ready=ready,
+        log_faulty=bool(log_fault),
+        log_lost=log_lost,
         census=census,
         census_age_s=_age_s(census.at, now),
         pauses=tuple(_pauses(door, now)),
