@@ -10,7 +10,7 @@ from cyclopts import App, CycloptsError, Parameter
 from jobrunner.cli.assets import kept
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
-from jobrunner.cli.frame.options import Listing, json_or_text, positive, text_of_file
+from jobrunner.cli.frame.options import Listing, Told, json_or_text, positive, text_of_file
 from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import part, service
 from jobrunner.errors import Refused
@@ -90,7 +90,7 @@ async def put(
     /,
     *,
     value: str | None = None,
-    file: Path | None = None,
+    file: Told = None,
     base_version: Version = None,
     listing: Listing = Listing(),
 ) -> None:

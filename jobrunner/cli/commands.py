@@ -13,7 +13,7 @@ from cyclopts import CycloptsError, Parameter
 
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import Examples, examples
-from jobrunner.cli.frame.options import Ids, Listing, pairs, spelled_out, text_of_file
+from jobrunner.cli.frame.options import Ids, Listing, Told, pairs, spelled_out, text_of_file
 from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import RunningService, part, service
 from jobrunner.errors import Refused
@@ -39,7 +39,7 @@ async def tell(
     /,
     *,
     field: Many = None,
-    file: Path | None = None,
+    file: Told = None,
     reason: Reason = None,
     if_version: int | None = None,
     listing: Listing = Listing(),

@@ -76,6 +76,10 @@ def no_option(_: Any, values: Any) -> None:
 Ids = Annotated[list[str], Parameter(allow_leading_hyphen=True, validator=no_option)]
 
 
+Told = Annotated[Path | None, Parameter(allow_leading_hyphen=True)]
+"""A file, or ``-`` for stdin."""
+
+
 def spelled_out(ids: Iterable[str]) -> list[str]:
     """The ids with ``-`` replaced by what stdin lists, one a line."""
     every: list[str] = []
