@@ -12,27 +12,26 @@ from cyclopts import App
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.installed import installed
-from jobrunner.cli.frame.options import Where
+from jobrunner.cli.frame.options import Shown, Where
 
 app = App(name="config", help="What the service would start with.")
 
 
 @app.command(help_epilogue=examples("jobrunner config check --config /etc/jobrunner.toml"))
-def check(*, where: Where = Where()) -> int:
+def check(*, shown: Shown = Shown()) -> int:
     """Say everything that is wrong with the settings, also with those of workflows, and what they
     name and this machine lacks: secrets, sources of webhooks, folders that can be written."""
     from jobrunner.config.overrides import unknown_plugins, unknown_workflows
     from jobrunner.preflight import lacking
     from jobrunner.stages.distributions import offered
 
-    config = where.load()
+    config = shown.load()
     registry = installed(config)
     faults = [*unknown_plugins(config, offered()), *unknown_workflows(config, registry.known())]
     refused = registry.refused["workflows"]
     faults += [fault for name in sorted(refused) for fault in refused[name]]
     faults += lacking(config, registry, os.environ)
-    print("\n".join(faults) or "ok")
-    return 1 if faults else 0
+    return printing.verdict(faults, shown)
 
 
 @app.command(help_epilogue=examples("jobrunner config show --format json"))

@@ -2,9 +2,10 @@
 
 from cyclopts import App
 
+from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.file import answers
-from jobrunner.cli.frame.options import Asking
+from jobrunner.cli.frame.options import Asking, Listing
 from jobrunner.cli.upkeep import compact, info, prune
 from jobrunner.errors import Misconfigured
 
@@ -46,11 +47,9 @@ app.command(compact, help_epilogue=examples("jobrunner db compact"))
 
 
 @app.command(help_epilogue=examples("jobrunner db check"))
-async def check(*, asking: Asking = Asking()) -> int:
+async def check(*, listing: Listing = Listing()) -> int:
     """Examine the file: its structure, its references, and that the ledger adds up."""
-    faults = await _faults(asking)
-    print("\n".join(faults) or "ok")
-    return 1 if faults else 0
+    return printing.verdict(await _faults(listing), listing)
 
 
 async def _faults(asking: Asking) -> list[str]:

@@ -37,15 +37,21 @@ def show(name: str, /, *, where: Where = Where()) -> None:
 
 
 @app.command(help_epilogue=examples("jobrunner workflow check", "jobrunner workflow check hello"))
-def check(name: str | None = None, /, *, where: Where = Where()) -> int:
+def check(name: str | None = None, /, *, shown: Shown = Shown()) -> int:
     """Prove that every job ends and all money is settled, whatever happens; or show how not."""
     from jobrunner.cli.bindings import rebound
 
-    config = where.load()
+    config = shown.load()
     registry = installed(config)
     names = [name] if name else registry.known()
     lines = rebound(config, registry)
-    return max([_checked(registry, one, lines.get(one, [])) for one in names], default=0)
+    found = [_checked(registry, one, lines.get(one, [])) for one in names]
+    if shown.output == "table":
+        for one in found:
+            _print_checked(one)
+    else:
+        printing.rows(found, (), shown, key="name")
+    return max([0 if one["ok"] else 1 for one in found], default=0)
 
 
 @app.command(help_epilogue=examples("jobrunner workflow graph hello --format svg"))
@@ -90,17 +96,22 @@ def _unknown(registry: "Registry", name: str) -> Refused:
     return Refused("NOT_FOUND", f"{name}: {why}", status=404)
 
 
-def _checked(registry: "Registry", name: str, notes: list[str]) -> int:
+def _checked(registry: "Registry", name: str, notes: list[str]) -> dict[str, Any]:
     """``notes`` are no faults."""
     definition = registry.current(name)
     if definition is None and name not in registry.known():
         raise _unknown(registry, name)
-    found = faults_of(definition) if definition else ()
-    lines = [*registry.refused["workflows"].get(name, ())]
-    for fault in found:
-        lines += [f"{fault.rule}: {fault.text}", *(f"    {step}" for step in fault.trace)]
-    print("\n  ".join([f"{name}: {'refused' if lines else 'ok'}", *lines, *notes]))
-    return 1 if lines else 0
+    faults = [*registry.refused["workflows"].get(name, ())]
+    faults += [
+        "\n      ".join([f"{fault.rule}: {fault.text}", *fault.trace])
+        for fault in (faults_of(definition) if definition else ())
+    ]
+    return {"name": name, "ok": not faults, "faults": faults, "notes": notes}
+
+
+def _print_checked(found: dict[str, Any]) -> None:
+    head = f"{found['name']}: {'ok' if found['ok'] else 'refused'}"
+    print("\n  ".join([head, *found["faults"], *found["notes"]]))
 
 
 def _row(name: str, definition: Definition | None) -> dict[str, Any]:

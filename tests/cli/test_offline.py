@@ -289,3 +289,19 @@ def test_it_starts_without_what_is_slow_to_import(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_what_an_examination_found_is_for_programs_too(command: Command, tmp_path: Path) -> None:
+    assert command("token", "create", "ann")[0] == 0
+    for words in (("db", "check"), ("config", "check")):
+        code, out, err = command(*words, "-o", "json")
+        assert (code, json.loads(out)) == (0, {"ok": True, "faults": []}), err
+        assert command(*words, "-o", "ids")[0] == 2
+    checked = json.loads(command("workflow", "check", "-o", "json")[1])
+    assert {row["name"] for row in checked} == set(
+        command("workflow", "list", "-o", "ids")[1].split()
+    )
+    assert all(row["ok"] and not row["faults"] for row in checked)
+    (tmp_path / "config.toml").write_text('[workflows.helo]\nlease = "5m"\n')
+    code, out, _ = command("config", "check", "-o", "json")
+    assert (code, json.loads(out)["ok"]) == (1, False)

@@ -49,6 +49,17 @@ def record(found: dict[str, Any], form: Form = TABLE, key: str = "id") -> None:
                 print(f"{name:<{width}}  {cell(name, value, form)}")
 
 
+def verdict(faults: Sequence[str], form: Form) -> int:
+    """What an examination found, or that all is well; and the exit code that says the same."""
+    if form.output == "json":
+        json({"ok": not faults, "faults": list(faults)})
+    elif form.output == "table":
+        print("\n".join(faults) or "ok")
+    else:
+        raise CycloptsError(msg="-o ids: this has no id; take json or table")
+    return 1 if faults else 0
+
+
 def read(said: bytes) -> Any:
     """An answer, whoever gave it."""
     return msgspec.json.decode(said)
