@@ -11,7 +11,7 @@ from tests.docs.recording import Recording
 from tests.served import serving
 
 PICTURES = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
-FIRST_OF_STEP = 3  # version, hop and instant are of one run
+FIRST_OF_STEP = 4  # version, hop, day and time are of one run
 
 
 @pytest.fixture
