@@ -7,7 +7,9 @@ import signal
 import socket
 import sqlite3
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -101,6 +103,42 @@ def test_beside_a_running_service(
         assert answered["says"].endswith(", and ready")
         assert worst(found, "file") == "ok"
         assert "log" not in found
+
+
+class Ailing(BaseHTTPRequestHandler):
+    """A service that answers, and is not ready."""
+
+    def do_GET(self) -> None:
+        ready = {
+            "ready": False,
+            "checks": {"store": "it is full", "loop": ""},
+            "warnings": {"w": "x"},
+        }
+        alive = {"status": "ok", "version": "7"}
+        told = alive if self.path == "/healthz" else ready
+        body = json.dumps(told).encode()
+        self.send_response(200 if told is alive else 503)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Stdout is the tests'."""
+
+
+def test_a_service_that_is_not_ready_says_why(folder: Path, command: Command) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Ailing) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            code, found = looked(command, "--url", f"http://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
+            thread.join()
+    assert code == 2
+    assert found["ports"][0]["says"].endswith("jobrunner 7, and not ready: store: it is full")
+    assert found["service"][0]["says"] == "w: x"
 
 
 def test_a_table_says_all_of_it_in_lines(folder: Path, command: Command) -> None:

@@ -81,8 +81,11 @@ async def _asked(listing: Listing) -> tuple[str, str, dict[str, str]]:
         alive: dict[str, Any] = await running.get("/healthz")
         try:
             ready = await running.get("/readyz")
-        except Refused:
-            return "its own checks fail", alive["version"], {}
+        except Refused as refused:
+            checks: dict[str, str] = refused.extra.get("checks", {})
+            failed = [f"{name}: {text}" for name, text in checks.items() if text]
+            said = "; ".join(failed) or "its own checks fail"
+            return said, alive["version"], refused.extra.get("warnings", {})
         return "", alive["version"], ready["warnings"]
 
 
