@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.docs.pages import ROOT, label, read, section, snippets
 from tests.served import PATIENCE_S, Served, serving
@@ -83,6 +84,20 @@ def test_what_a_page_shows_is_typed_in_its_order(page: str, tmp_path: Path) -> N
         assert served.stop() == 0
 
 
+PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/README.md"))
+LISTENS = pytest.param("howera", marks=pytest.mark.long)  # to a film, from its beginning to its end
+
+
+@pytest.mark.parametrize("plugin", [LISTENS if name == "howera" else name for name in PLUGINS])
+def test_what_a_plugin_shows_is_typed(plugin: str, tmp_path: Path) -> None:
+    Image.new("RGB", (64, 48)).save(tmp_path / "lighthouse.png")
+    assert shell(f"plugins/{plugin}/README.md")
+    with serving(tmp_path) as served:
+        served.environ["JOBRUNNER_TOKEN"] = served.token
+        typed(tmp_path, served, "\n".join(shell(f"plugins/{plugin}/README.md")))
+        assert served.stop() == 0
+
+
 def test_an_error_is_as_it_is_shown(tmp_path: Path) -> None:
     (asked,), (shown,) = shell("docs/errors.md"), snippets(read("docs/errors.md"), "json")
     with serving(tmp_path) as served:
@@ -97,12 +112,13 @@ def test_every_page_with_commands_is_typed() -> None:
 
 
 def _commands(folder: Path) -> Path:
-    """A folder with the ``jobrunner`` command as this python has it."""
+    """A folder with ``jobrunner`` and ``python`` as they run here."""
     bin_folder = folder / "bin"
     bin_folder.mkdir()
-    script = bin_folder / "jobrunner"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m jobrunner "$@"\n')
-    script.chmod(0o755)
+    for name, words in (("jobrunner", "-m jobrunner"), ("python", "")):
+        script = bin_folder / name
+        script.write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
+        script.chmod(0o755)
     return bin_folder
 
 
