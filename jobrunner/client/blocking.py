@@ -3,6 +3,7 @@ asks at the same time."""
 
 import http.client
 import os
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import wraps
@@ -47,8 +48,9 @@ class BlockingLine:
     """Connections to one place. One that rested for long is not used again: the other side may be
     about to close it."""
 
-    def __init__(self, place: ServicePlace, timeout_s: float) -> None:
+    def __init__(self, place: ServicePlace, timeout_s: float, trust: ssl.SSLContext | None) -> None:
         self.place = place
+        self._trust = trust
         self._timeout_s = timeout_s
         self._clock = SystemClock()
         self._kept: list[tuple[float, http.client.HTTPConnection]] = []
@@ -97,8 +99,12 @@ class BlockingLine:
                 return connection
             connection.close()
         at = self.place
-        kind = http.client.HTTPSConnection if at.tls else http.client.HTTPConnection
-        connection = kind(at.host, at.port, timeout=timeout_s)
+        if at.tls:
+            connection = http.client.HTTPSConnection(
+                at.host, at.port, timeout=timeout_s, context=self._trust
+            )
+        else:
+            connection = http.client.HTTPConnection(at.host, at.port, timeout=timeout_s)
         try:
             connection.connect()
         except OSError as error:
@@ -215,7 +221,8 @@ def _fetched(call: Callable[P, Fetching]) -> Callable[Concatenate["Client", P], 
 
 class Client:
     """The service, asked by a program that waits for its answers. ``url`` and ``token`` come from
-    JOBRUNNER_URL and JOBRUNNER_TOKEN where they are not given. Several threads may use it."""
+    JOBRUNNER_URL and JOBRUNNER_TOKEN where they are not given. ``trust`` is for certificates that
+    this machine does not know. Several threads may use it."""
 
     def __init__(
         self,
@@ -224,8 +231,9 @@ class Client:
         *,
         limits: RetryLimits = USUAL,
         timeout_s: float = 30,
+        trust: ssl.SSLContext | None = None,
     ) -> None:
-        self.line = BlockingLine(place_of(url, token, os.environ), timeout_s)
+        self.line = BlockingLine(place_of(url, token, os.environ), timeout_s, trust)
         self._limits = limits
         self._clock = SystemClock()
         self._ids = SystemIds(self._clock)

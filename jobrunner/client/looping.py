@@ -2,6 +2,7 @@
 request."""
 
 import os
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -50,8 +51,9 @@ Opened = tuple[int, dict[str, str], AsyncIterator[bytes]]
 class LoopLine:
     """Connections to one place, as aiohttp keeps them."""
 
-    def __init__(self, place: ServicePlace, timeout_s: float) -> None:
+    def __init__(self, place: ServicePlace, timeout_s: float, trust: ssl.SSLContext | None) -> None:
         self.place = place
+        self._trust = trust
         self._timeout_s = timeout_s
         self._session: ClientSession | None = None
 
@@ -108,7 +110,7 @@ class LoopLine:
         from aiohttp import ClientSession, TCPConnector
 
         if self._session is None:
-            connector = TCPConnector(keepalive_timeout=KEPT_S)
+            connector = TCPConnector(keepalive_timeout=KEPT_S, ssl=self._trust or True)
             self._session = ClientSession(connector=connector, headers=self.place.headers)
         return self._session
 
@@ -214,7 +216,8 @@ def _fetched(
 
 class AsyncClient:
     """The service, asked from a loop. ``url`` and ``token`` come from JOBRUNNER_URL and
-    JOBRUNNER_TOKEN where they are not given. It may be used by several tasks."""
+    JOBRUNNER_TOKEN where they are not given. ``trust`` is for certificates that this machine does
+    not know. Several tasks may use it."""
 
     def __init__(
         self,
@@ -223,8 +226,9 @@ class AsyncClient:
         *,
         limits: RetryLimits = USUAL,
         timeout_s: float = 30,
+        trust: ssl.SSLContext | None = None,
     ) -> None:
-        self.line = LoopLine(place_of(url, token, os.environ), timeout_s)
+        self.line = LoopLine(place_of(url, token, os.environ), timeout_s, trust)
         self._limits = limits
         self._clock = SystemClock()
         self._ids = SystemIds(self._clock)

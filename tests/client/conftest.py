@@ -1,47 +1,16 @@
 """One running service for these tests, and both clients behind one face."""
 
-import asyncio
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
-from jobrunner.client import AsyncClient, Client, RetryLimits
+from jobrunner.client import Client, RetryLimits
+from tests.client.in_loop import InLoop
 from tests.client.relay import Relay, relayed
 from tests.served import Served, serving
 
 QUICK = RetryLimits(first_s=0.01)
-
-
-class InLoop:
-    """The client for loops, asked as if it waited."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._runner = asyncio.Runner()
-        self._client = AsyncClient(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._client, name)
-
-        def asked(*args: Any, **kwargs: Any) -> Any:
-            made = method(*args, **kwargs)
-            return self._each(made) if hasattr(made, "__aiter__") else self._runner.run(made)
-
-        return asked
-
-    def _each(self, made: Any) -> Iterator[Any]:
-        async def following() -> Any:
-            return await anext(made, None)
-
-        while (one := self._runner.run(following())) is not None:
-            yield one
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._runner.run(self._client.close())
-        self._runner.close()
 
 
 KINDS: dict[str, Any] = {"blocking": Client, "in a loop": InLoop}
