@@ -34,16 +34,16 @@ def test_what_a_job_takes_now_is_listed_with_its_fields(online: Command) -> None
 
 
 def test_a_field_is_what_its_declaration_says(online: Command) -> None:
-    """A text stays one, though it reads like a number."""
+    """A text stays as it was typed, though it reads like JSON."""
     job_id = drawn(online)
-    code, _, err = online("job", "tell", job_id, "annotate", "--field", "note=17", "-o", "json")
+    code, _, err = online("job", "tell", job_id, "annotate", "--field", 'note="17"', "-o", "json")
     assert code == 0, err
     (noted,) = [
         row
         for row in json.loads(online("audit", "list", "--since", "1h", "-o", "json")[1])
         if row["job_id"] == job_id and "17" in json.dumps(row["fields"])
     ]
-    assert noted["fields"]["note"] == "17"
+    assert noted["fields"]["note"] == '"17"'
     code, _, err = online("job", "tell", job_id, "annotate", "--field", "nota=17")
     assert code == 2
     assert "note (text)" in err
