@@ -14,7 +14,8 @@ from jobrunner.cli.frame.options import Form, moment
 from jobrunner.cli.frame.tables import MARK, Column, fitted, shortest
 
 IDS = ["019a1b2c-3d4e-7001-8000-000000000001", "019a1b2c-3d4f-7001-8000-000000000001"]
-COLUMNS = [Column("id", short=True), Column("workflow"), Column("reason"), Column("created_at")]
+COLUMNS = [Column("id", short=True), Column("workflow"), Column("reason")]
+COLUMNS += [Column("created_at", instants=True)]
 CELLS = [[one, "howera", "because it was wanted, twice", "2026-11-19 08:30:00"] for one in IDS]
 
 
@@ -44,6 +45,15 @@ def test_ids_of_jobs_give_way_before_words_are_cut() -> None:
     assert head.split() == ["ID", "WORKFLOW", "REASON", "CREATED_AT"]
     assert [line.split()[0] for line in lines] == ["019a1b2c-3d4e", "019a1b2c-3d4f"]
     assert all(CELLS[0][2] in line and MARK not in line for line in lines)
+
+
+def test_instants_lose_year_and_seconds_before_words_are_cut() -> None:
+    _, line, _ = fitted(COLUMNS, CELLS, 66)
+    assert line.endswith("  11-19 08:30")
+    assert CELLS[0][2] in line
+    _, line, _ = fitted(COLUMNS, CELLS, 50)
+    assert line.endswith("  11-19 08:30")
+    assert MARK in line
 
 
 def test_as_much_of_ids_stays_as_tells_them_apart() -> None:

@@ -67,7 +67,7 @@ def tokens(patient: Patient) -> Iterator[Finding]:
     if not found.admins:
         yield fault("tokens", "no admin has a token", "any start makes one, in admin.token")
     else:
-        yield fine("tokens", f"{found.admins} of admins")
+        yield fine("tokens", f"{found.admins} for admins")
     if found.expiring:
         cure = "see `jobrunner token list` and `jobrunner token rotate`"
         yield warning("tokens", f"{found.expiring} end within a week", cure)

@@ -31,7 +31,7 @@ def rows(
     elif form.output == "json":
         json(found)
     else:
-        named = [Column(name, short=name in jobs) for name in columns]
+        named = [Column(name, name in jobs, _says_when(name)) for name in columns]
         cells = [[cell(name, row.get(name), form) for name in columns] for row in found]
         _table(fitted(named, cells, terminal.width()), [terminal.tone(row) for row in found])
 
@@ -79,7 +79,7 @@ def cell(name: str, value: Any, form: Form) -> str:
     if value is None:
         return "-"
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    if name in INSTANTS or name.endswith("_at"):
+    if _says_when(name):
         text = instant(text, form)
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
@@ -94,6 +94,10 @@ def instant(text: str, form: Form) -> str:
         return text
     here = when.astimezone(UTC if form.utc else None)
     return f"{here:%Y-%m-%d %H:%M:%S}{'Z' if form.utc else ''}"
+
+
+def _says_when(name: str) -> bool:
+    return name in INSTANTS or name.endswith("_at")
 
 
 def _id(found: dict[str, Any], key: str) -> Any:

@@ -1,10 +1,12 @@
 """Tables that fit: no line is longer than the terminal is wide.
 
-First ids of jobs give way to their beginnings, which every command takes; then the widest texts are
-cut, with a mark; then columns go from the right. Other ids stay whole, for no part of them would be
-of use. Where nobody says how wide a line may be, nothing is cut.
+First ids of jobs give way to their beginnings, which every command takes; then instants lose year
+and seconds; then the widest texts are cut, with a mark; then columns go from the right. Other ids
+stay whole, for no part of them would be of use. Where nobody says how wide a line may be, nothing
+is cut.
 """
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,17 +15,24 @@ GAP = "  "
 MARK = "…"
 NARROWEST = 8
 SHORTEST_ID = 13
+INSTANT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ?")
+BRIEFLY = slice(5, 16)
 
 
 class Column(NamedTuple):
-    """``short``: it holds ids of jobs."""
+    """``short``: it holds ids of jobs; ``instants``: it says when, to the second."""
 
     name: str
     short: bool = False
+    instants: bool = False
 
     @property
     def is_whole(self) -> bool:
-        return self.name == "id" or (self.name.endswith("_id") and self.name != "user_id")
+        return (
+            self.instants
+            or self.name == "id"
+            or (self.name.endswith("_id") and self.name != "user_id")
+        )
 
 
 def fitted(columns: Sequence[Column], cells: list[list[str]], width: int | None) -> list[str]:
@@ -32,6 +41,9 @@ def fitted(columns: Sequence[Column], cells: list[list[str]], width: int | None)
     widths = _widths(lines)
     if width is not None and _total(widths) > width:
         lines = _shortened(columns, lines)
+        if _total(_widths(lines)) > width:
+            lines = [[_brief(column, text) for column, text in zip(columns, line, strict=True)]
+                     for line in lines]  # fmt: skip
         widths = _narrowed(columns, _widths(lines), width)
     return [_line(line, widths) for line in lines]
 
@@ -56,6 +68,10 @@ def _shortened(columns: Sequence[Column], lines: list[list[str]]) -> list[list[s
     below = [[text[: most or None] for text, most in zip(line, lengths, strict=True)]
              for line in lines[1:]]  # fmt: skip
     return [lines[0], *below]
+
+
+def _brief(column: Column, text: str) -> str:
+    return text[BRIEFLY] if column.instants and INSTANT.fullmatch(text) else text
 
 
 def _narrowed(columns: Sequence[Column], widths: list[int], width: int) -> list[int]:
