@@ -118,6 +118,21 @@ def test_files_there_and_back(client: Any) -> None:
         client.download(file.id, into)
 
 
+def test_a_file_for_a_job(client: Any) -> None:
+    job = client.submit("howera")
+    film = client.upload(b"film" * 1000, name="film.mp4", job_id=job.id)
+    assert (film.job_id, film.file_size) == (job.id, 4000)
+    assert [one.id for one in client.files(job.id)] == [film.id]
+    moved = client.upload_for(client.submit("howera").id, b"film", name="film.mp4")
+    assert (moved.status, moved.said["status"], moved.etag) == (
+        "UPLOADING",
+        "UPLOADING",
+        f'"{moved.version}"',
+    )
+    with pytest.raises(NotThere, match="UNKNOWN_UPLOAD"):
+        client.upload_for(moved.id, b"film", slot="audio")
+
+
 def test_credits(client: Any, served: Served) -> None:
     name = f"user-{id(client)}"
     made = client.ask("POST", "/admin/tokens", body={"name": name, "role": "user"})

@@ -18,7 +18,7 @@ from jobrunner.client.talk import (
     WireAnswer,
     WireRequest,
 )
-from jobrunner.client.talks.asking import at, file, read_of, record_in
+from jobrunner.client.talks.asking import at, file, job_in, read_of, record_in
 from jobrunner.errors import JobrunnerError, Unreachable
 
 PIECE = 4 * 1024 * 1024
@@ -47,7 +47,7 @@ def upload_for(job_id: str, data: bytes, *, name: str = "", slot: str = "") -> T
     """Send a file for a job, in one request. ``slot`` says which of the files that the workflow
     takes this is."""
     query = {"name": name, "upload": slot}
-    return record_in((yield _whole("PUT", at("jobs", job_id, "upload"), data, query)), JobRecord)
+    return job_in((yield _whole("PUT", at("jobs", job_id, "upload"), data, query)))
 
 
 def _whole(method: str, path: str, data: bytes, query: dict[str, str]) -> WireRequest:
