@@ -50,7 +50,7 @@ def record(found: dict[str, Any], form: Form = TABLE, key: str = "id") -> None:
 
 
 def verdict(faults: Sequence[str], form: Form) -> int:
-    """What an examination found, or that all is well; and the exit code that says the same."""
+    """Print the faults that an examination found, or that all is well; return the exit code."""
     if form.output == "json":
         json({"ok": not faults, "faults": list(faults)})
     elif form.output == "table":
