@@ -173,7 +173,7 @@ def _responses(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
         if status in responses:
             responses[status].setdefault("content", {})[PROBLEM] = _problem(int(status), schemas)
         else:
-            place = f"#/components/responses/{REFUSALS[int(status)]}"
+            place = f"#/components/responses/{_refusal(int(status))}"
             responses[status] = {"$ref": place, "description": ", ".join(codes)}
     return responses
 
@@ -214,6 +214,11 @@ def _by_status(endpoint: Endpoint, schemas: Schemas) -> dict[str, list[str]]:
     return by_status
 
 
+def _refusal(status: int) -> str:
+    """Name the answer of a status; a workflow may have a code of one that nobody else uses."""
+    return REFUSALS.get(status, f"Status{status}")
+
+
 def _refusals(paths: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
     """The answers that operations refer to."""
     used = {
@@ -223,7 +228,7 @@ def _refusals(paths: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
         for status in operation["x-error-codes"]
     }
     return {
-        REFUSALS[status]: {
+        _refusal(status): {
             "description": phrase_of(status),
             "headers": told_with(status),
             "content": {PROBLEM: _problem(status, schemas)},
