@@ -219,13 +219,14 @@ async def test_a_cut_piece_counts_as_far_as_it_came(house: House) -> None:
     for checked in (False, True):
         start = await offset_of(house.ada, where)
         more = {"Upload_Checksum": "sha1 YQ=="} if checked else {}
-        async with line(house) as (_, writer):
+        async with line(house) as (reader, writer):
             told = {"Tus_Resumable": "1.0.0", "Content_Type": PIECE["Content-Type"], **more}
             told |= {"Upload_Offset": str(start), "Content_Length": str(len(FILM) - start)}
-            writer.write(head(house, "PATCH", where, **told) + FILM[start : start + 5000])
-            await until(lambda: arrivals_of(house).busy)
+            writer.write(head(house, "PATCH", where, Expect="100-continue", **told))
+            assert b" 100 " in await reader.readuntil(b"\r\n\r\n"), "it waits for the piece"
             busy = await piece(house.ada, where, start, b"x")
             assert (busy.status, busy.code) == (409, "UPLOAD_IN_PROGRESS")
+            writer.write(FILM[start : start + 5000])
             writer.write_eof()
         await until(lambda: not arrivals_of(house).busy)
         assert await offset_of(house.ada, where) == 5000, checked
