@@ -54,7 +54,8 @@ def matching(db: sqlite3.Connection, which: JobFilter) -> tuple[tuple[int, str],
 def _walk(which: JobFilter) -> list[str]:
     """Conditions that an index walks along."""
     hidden = _hidden(which)
-    whose = [f"{hidden}j.user_id = :user_id"] if which.user_id is not None else []
+    few = "+" if hidden or which.stuck or which.paused else ""  # these have an index of their own
+    whose = [f"{few}j.user_id = :user_id"] if which.user_id is not None else []
     behind = [f"{hidden}j.id {'>' if which.oldest_first else '<'} :after"]
     called = ["j.uid >= :id_begins", "j.uid < :id_begins || 'g'"] if which.id_begins else []
     return whose + called + (behind if which.after is not None else [])

@@ -38,16 +38,31 @@ def test_every_field_of_a_filter_can_be_asked_for() -> None:
 @pytest.mark.parametrize("which", [{}, {"user_id": "ada"}, {"after": 9}, {"oldest_first": True}])
 def test_jobs_are_found_by_the_beginning_of_their_ids_in_an_index(which: dict[str, Any]) -> None:
     """However many jobs there are: no step of the plan walks through all of them."""
+    plan = planned(JobFilter(id_begins="019a1b2c", **which))
+    assert any("SEARCH j USING INDEX sqlite_autoindex_jobs_1" in step for step in plan), plan
+    assert not any(step.startswith("SCAN j") for step in plan), plan
+
+
+@pytest.mark.parametrize("rare", ["stuck", "paused"])
+@pytest.mark.parametrize("which", [{}, {"user_id": "ada"}, {"after": 9}, {"oldest_first": True}])
+def test_of_a_user_with_very_many_jobs_the_few_are_looked_at(
+    rare: str, which: dict[str, Any]
+) -> None:
+    plan = planned(JobFilter(**which | {rare: True}))
+    assert any(f" j USING INDEX jobs_{rare}" in step for step in plan), plan
+    assert not any("TEMP B-TREE" in step for step in plan), plan
+
+
+def planned(which: JobFilter) -> list[str]:
+    """How SQLite goes about this list."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     migrate(connection)
     asked: list[str] = []
     connection.set_trace_callback(asked.append)
-    jobs(connection, JobFilter(id_begins="019a1b2c", **which))
+    jobs(connection, which)
     connection.set_trace_callback(None)
     (listed,) = asked
-    plan = [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {listed}")]
-    assert any("SEARCH j USING INDEX sqlite_autoindex_jobs_1" in step for step in plan), plan
-    assert not any(step.startswith("SCAN j") for step in plan), plan
+    return [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {listed}")]
 
 
 def test_every_column_of_a_job_is_written() -> None:
