@@ -47,7 +47,7 @@ class Clone:
         return subprocess.run(
             ["make", *words, "UV=", f"PYTHON={self.folder}/python"],
             cwd=self.folder,
-            env=clean() | {"ASKED": str(self.asked), "BROKEN": broken, "MAKEFLAGS": ""},
+            env=_of_nobody() | {"ASKED": str(self.asked), "BROKEN": broken},
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
@@ -58,6 +58,12 @@ class Clone:
         """What the last call installed, in order."""
         lines = self.asked.read_text().splitlines()
         return [line.rpartition("-e ")[2] for line in lines if line.startswith("-m pip install")]
+
+
+def _of_nobody() -> dict[str, str]:
+    """The tests are run by a ``make`` themselves, and one that is run by another says more."""
+    told = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "PLUGINS", "CONFIG")
+    return {name: value for name, value in clean().items() if name not in told}
 
 
 @pytest.fixture
