@@ -47,7 +47,7 @@ class Consequences:
         self._perform(decision, job)
         self._look_after_attempts(decision, job)
         measure(self._world, decision.before, job)
-        self._line_changed(decision)
+        self._line_changed(decision.before, job)
         self._timers_changed(decision)
         self._world.watchers.committed(decision)
         if decision.notifications:
@@ -80,16 +80,15 @@ class Consequences:
             if attempt.stage == EXTERNAL and attempt.status == "ended":
                 self._world.meter.attempted(job, attempt, _ending(attempt), _lifetime(attempt))
 
-    def _line_changed(self, decision: Decision) -> None:
-        before, after = decision.before, decision.after
+    def _line_changed(self, before: Snapshot | None, job: Snapshot) -> None:
         was = before if before is not None and _stands_in_line(before) else None
-        stands = _stands_in_line(after)
-        if was and stands and (was.status, was.line_at) == (after.status, after.line_at):
+        stands = _stands_in_line(job)
+        if was and stands and (was.status, was.line_at) == (job.status, job.line_at):
             return
         if was:
             self._tell.line(-1, was)
         if stands:
-            self._tell.line(1, after)
+            self._tell.line(1, job)
 
     def _timers_changed(self, decision: Decision) -> None:
         """While a job is stuck or paused its timers are not looked for, so those of one that is

@@ -8,6 +8,7 @@ will need, so a turn and the resources of each that it may be are promised to it
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 
 from msgspec import Struct
 
@@ -38,7 +39,7 @@ class InLine:
 
     def __init__(self, counted: Iterable[tuple[int, str, int]] = ()) -> None:
         self._users: dict[int, Counter[str]] = {}
-        self._known: dict[str, Waiting] = {}
+        self._known: dict[str, tuple[tuple[int, ...], Waiting]] = {}
         self.count = 0
         for priority, user_id, count in counted:
             self._change(count, priority, user_id)
@@ -47,7 +48,7 @@ class InLine:
         assert job.line_at is not None, f"job {job.id} does not wait for a slot"
         self._change(1, job.priority, job.user_id)
         if len(self._known) < KNOWN_MAX:
-            self._known[job.id] = Waiting(
+            self._known[job.id] = (-job.priority, job.line_at, job.row), Waiting(
                 job.id, job.user_id, job.workflow, job.status, job.job_type, job.priority,
                 job.line_at,
             )  # fmt: skip
@@ -61,10 +62,11 @@ class InLine:
         self._known.pop(job_id, None)
 
     def whole(self) -> list[Waiting] | None:
-        """The line, if it is known whole: highest priority first, then who waits longest."""
+        """The line, if it is known whole, as the table has it: highest priority first, then who
+        waits longest."""
         if len(self._known) < self.count:
             return None
-        return sorted(self._known.values(), key=lambda one: (-one.priority, one.line_at))
+        return [one for _, one in sorted(self._known.values(), key=itemgetter(0))]
 
     def _change(self, change: int, priority: int, user_id: str) -> None:
         self.count += change
