@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from jobrunner.actors import slots
 from jobrunner.actors.slots import InLine
@@ -21,6 +22,14 @@ def test_a_short_line_is_known_whole_and_in_order() -> None:
     assert [one.job_id for one in line.whole() or ()] == ["a", "b", "c", "d"]
     line.left(waiting("ada", "a"))
     assert [one.job_id for one in line.whole() or ()] == ["b", "c", "d"]
+
+
+def test_of_those_who_came_at_once_the_older_row_is_first() -> None:
+    """As in the table, also when the older one was away meanwhile."""
+    line = InLine()
+    for name, row in (("younger", 2), ("older", 1)):
+        line.came(replace(waiting("ada", name), row=row))
+    assert [one.job_id for one in line.whole() or ()] == ["older", "younger"]
 
 
 def test_of_a_line_that_was_there_before_only_the_table_knows() -> None:
