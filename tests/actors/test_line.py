@@ -86,3 +86,13 @@ async def test_memory_and_table_tell_the_same_line(tmp_path: Path) -> None:
         await stand.end(first)
         await until(lambda: len(stand.going) == 1)
         assert len(await told()) == len(names) - 1
+
+
+async def test_who_is_called_in_vain_is_struck_off(tmp_path: Path) -> None:
+    """Nobody is called again and again by heart; the table decides, and others go on."""
+    async with standing(tmp_path, active_jobs=1) as stand:
+        dispatcher = stand.service.facade.dispatcher
+        dispatcher.line_changed(1, waiting("ada", "there-is-no-such-job"))
+        await until(lambda: dispatcher._line.whole() is None)
+        job = await stand.submit("plain", "eve", 0)
+        await until(lambda: job in stand.going)
