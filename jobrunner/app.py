@@ -21,10 +21,10 @@ from jobrunner import preflight
 from jobrunner.actors import Facade, WorkLimits
 from jobrunner.actors.assembly import Terms
 from jobrunner.actors.assembly import working as at_work
-from jobrunner.actors.features.backups import Backups, BackupSource, BackupTerms
-from jobrunner.actors.features.health import Health
 from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
 from jobrunner.actors.features.notifications.signing import Seals
+from jobrunner.actors.keeping.backups import Backups, BackupSource, BackupTerms
+from jobrunner.actors.keeping.health import Health
 from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
 from jobrunner.config import overrides

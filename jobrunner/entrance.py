@@ -12,7 +12,7 @@ import msgspec
 
 from jobrunner import preflight
 from jobrunner.actors import Facade
-from jobrunner.actors.features.backups import Backups
+from jobrunner.actors.keeping.backups import Backups
 from jobrunner.config.settings import SOCKET, Config
 from jobrunner.errors import Misconfigured
 from jobrunner.files.incoming import Arrivals

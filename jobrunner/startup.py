@@ -16,9 +16,9 @@ from jobrunner.config.settings import Config
 from jobrunner.core.decision import AuditRecord, Grant, NewToken, Note, Remember
 from jobrunner.core.declaration.old_declarations import leniently
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.backups import RestorationTold
 from jobrunner.core.features.redaction import Redaction
 from jobrunner.core.instants import text_of
+from jobrunner.core.keeping.backups import RestorationTold
 from jobrunner.core.questions import Token
 from jobrunner.ports import Clock, Files, Ids, digest
 from jobrunner.stages import Registry

@@ -24,20 +24,18 @@ from jobrunner.core.decision import (
     NoOp,
 )
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Workflow
+from jobrunner.core.facts import Facts, Known, SeenEvent
 from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot
 from jobrunner.core.messages import (
     Claim,
     Do,
     Ended,
     Event,
-    Facts,
     Fired,
-    Known,
     Message,
     Moment,
     Move,
     Report,
-    SeenEvent,
     Start,
     Submit,
 )

@@ -22,6 +22,7 @@ from jobrunner.core.access import foreign, unknown
 from jobrunner.core.decide import Verdict, beset, decide, needs
 from jobrunner.core.decision import Clash, Decision, NoOp, Unreadable
 from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.facts import Facts, SeenEvent
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.features.redaction import redacted
 from jobrunner.core.features.webhooks import KEPT_MS
@@ -29,12 +30,10 @@ from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import (
     Advance,
     Ended,
-    Facts,
     Fired,
     Message,
     Rebound,
     Recovered,
-    SeenEvent,
     SetAside,
     Start,
     Supersede,

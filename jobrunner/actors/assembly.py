@@ -14,24 +14,24 @@ from jobrunner.actors.drain import Drain
 from jobrunner.actors.facade import Facade
 from jobrunner.actors.features.bindings import begin_rebinding, rebind
 from jobrunner.actors.features.bulk import Bulks
-from jobrunner.actors.features.census import CensusTaker
 from jobrunner.actors.features.claims import Claims
-from jobrunner.actors.features.cleaning import clear_scratch, sweep
-from jobrunner.actors.features.deletions import Deletions
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.features.pauses import Pausing
-from jobrunner.actors.features.retention import Retention
 from jobrunner.actors.features.submissions import Submissions
-from jobrunner.actors.features.upkeep import Upkeep
 from jobrunner.actors.features.webhooks import forget_webhooks
+from jobrunner.actors.keeping.census import CensusTaker
+from jobrunner.actors.keeping.cleaning import clear_scratch, sweep
+from jobrunner.actors.keeping.deletions import Deletions
+from jobrunner.actors.keeping.retention import Retention
+from jobrunner.actors.keeping.upkeep import Upkeep
 from jobrunner.actors.recovery import recover
 from jobrunner.actors.shared import World
 from jobrunner.actors.slots import Slots, WorkLimits
 from jobrunner.actors.supervisor import KEPT_BYTES, Supervisor
 from jobrunner.actors.tasks import Crew
 from jobrunner.actors.timers import Timers
-from jobrunner.core.features.retention import RetentionTerms
+from jobrunner.core.keeping.retention import RetentionTerms
 
 
 class Terms(Struct, frozen=True, kw_only=True):

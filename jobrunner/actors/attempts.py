@@ -13,8 +13,8 @@ import anyio
 
 from jobrunner.actors.attempt_host import AttemptHost
 from jobrunner.actors.dispatcher import Dispatcher
-from jobrunner.actors.features.leftovers import clear_leavings
 from jobrunner.actors.host_answers import Reach
+from jobrunner.actors.keeping.leftovers import clear_leavings
 from jobrunner.actors.shared import World
 from jobrunner.actors.stage_input import given, take_back
 from jobrunner.actors.supervisor import Supervisor

@@ -6,8 +6,8 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from jobrunner.core.decision import Clash, Unit
-from jobrunner.core.features.upkeep import FileKeeping
 from jobrunner.core.job import Snapshot
+from jobrunner.core.keeping.upkeep import FileKeeping
 from jobrunner.core.questions import Reader
 from jobrunner.errors import Refused
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from jobrunner.actors.features.measures import measure
+from jobrunner.actors.keeping.measures import measure
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import Decision, StartStage, StopStage
 from jobrunner.core.declaration.workflow import EXTERNAL

@@ -13,19 +13,19 @@ from jobrunner.actors.commits import Answer
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.drain import Drain
 from jobrunner.actors.features.bulk import Bulks
-from jobrunner.actors.features.census import CensusTaker
 from jobrunner.actors.features.claims import Claims
 from jobrunner.actors.features.credits import grant
-from jobrunner.actors.features.deletions import Deletions
 from jobrunner.actors.features.explain import explain
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.pauses import Pausing
-from jobrunner.actors.features.retention import Retention
 from jobrunner.actors.features.submissions import Submissions
-from jobrunner.actors.features.upkeep import Upkeep
 from jobrunner.actors.features.webhooks import Hearing, hear
+from jobrunner.actors.keeping.census import CensusTaker
+from jobrunner.actors.keeping.deletions import Deletions
+from jobrunner.actors.keeping.retention import Retention
+from jobrunner.actors.keeping.storage_loss import StorageLoss
+from jobrunner.actors.keeping.upkeep import Upkeep
 from jobrunner.actors.shared import World
-from jobrunner.actors.storage_loss import StorageLoss
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.actors.watchers import Watchers
 from jobrunner.core.access import unknown

@@ -5,9 +5,9 @@ from typing import Any
 
 from jobrunner.actors.commits import Announce, Committed, Follow, Writer, ours
 from jobrunner.actors.features.pauses import Pauses
+from jobrunner.actors.keeping.storage_loss import StorageLoss
 from jobrunner.actors.requester import asked
 from jobrunner.actors.running_stages import Roster
-from jobrunner.actors.storage_loss import StorageLoss
 from jobrunner.actors.watchers import Watchers
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.features.bindings import Binding, Spot

@@ -72,7 +72,7 @@ for noun, module, help_text in (
     ("plugin", "plugins", "What distributions bring, and how to begin one."),
     ("token", "tokens", "Who may speak to the service."),
     ("credit", "credits", "Who has how many credits, and why."),
-    ("db", "database", "The file that holds everything."),
+    ("db", "keeping.database", "The file that holds everything."),
     ("delivery", "notifications", "Notifications, and what became of them."),
     ("config", "config", "What the service would start with."),
 ):

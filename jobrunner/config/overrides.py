@@ -37,7 +37,7 @@ from jobrunner.core.declaration.workflow import (
     State,
     Workflow,
 )
-from jobrunner.core.features.retention import WorkflowRetention
+from jobrunner.core.keeping.retention import WorkflowRetention
 
 V = TypeVar("V")
 ENDED = ("settled", "final")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from jobrunner.config.overrides import retained
 from jobrunner.config.settings import Config, RetentionSettings
 from jobrunner.core.declaration.workflow import Workflow
-from jobrunner.core.features.retention import RetentionTerms, WorkflowRetention
+from jobrunner.core.keeping.retention import RetentionTerms, WorkflowRetention
 
 MINUTE_S, DAY_S = 60.0, 86_400.0
 

@@ -17,7 +17,8 @@ what died with the process is told to the same function as a message called ``Re
 
 The kernel of this room, in the order of reading:
 
-- ``job``, ``messages``, ``decision``: the snapshot, all that may arrive, all that may be decided.
+- ``job``, ``messages``, ``facts``, ``decision``: the snapshot, all that may arrive, all that is
+  known of the world then, all that may be decided.
 - ``declaration``: the language of lifecycles, and the one place that calls a plugin's functions.
 - ``decide``: the table of messages, with the decider and the facts of each.
 - ``draft``: a decision under way. ``steps``: taking an edge, and how far the engine goes on.
@@ -28,7 +29,8 @@ The kernel of this room, in the order of reading:
 - ``reports``, ``replies``, ``access``: what comes along, what is answered, and to whom.
 - ``questions``: what may be asked of the store.
 
-``features`` holds the rest, a file for each: the kernel works without most of them.
+``features`` holds the rest, a file for each: the kernel works without most of them. ``keeping``
+holds what concerns the stored file and no job.
 
 Deliberately absent: SQL, tasks, HTTP words, and any wish to be clever about the order of two
 messages. The mailbox of the job's actor settles that before anything arrives here.

@@ -17,9 +17,10 @@ from jobrunner.core.declaration.functions import derived, permitted
 from jobrunner.core.declaration.workflow import Definition, Quota
 from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.engine_events import supersede
+from jobrunner.core.facts import Facts, Known
 from jobrunner.core.features.reruns import inherit
 from jobrunner.core.job import Run, Snapshot
-from jobrunner.core.messages import Facts, Known, Moment, Submit, Supersede
+from jobrunner.core.messages import Moment, Submit, Supersede
 from jobrunner.core.steps import enter, go_on, hop, postponed, rests
 from jobrunner.errors import Refused
 

@@ -16,6 +16,7 @@ from jobrunner.core.births import born, derived_parts, keys_of
 from jobrunner.core.credits import price_of
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Case
+from jobrunner.core.facts import Facts
 from jobrunner.core.features import pauses, sent_files, uploads, webhooks
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import (
@@ -29,7 +30,6 @@ from jobrunner.core.messages import (
     Do,
     Edit,
     Ended,
-    Facts,
     Fired,
     Keep,
     Message,

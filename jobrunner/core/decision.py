@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct
 
-from jobrunner.core.features.backups import BackupEvent
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
-from jobrunner.core.features.retention import RetentionUnit
 from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Paused, Snapshot
+from jobrunner.core.keeping.backups import BackupEvent
+from jobrunner.core.keeping.retention import RetentionUnit
 
 
 class EdgeTaken(Struct, frozen=True):

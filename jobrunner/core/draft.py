@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from jobrunner.core import decision
 from jobrunner.core.declaration.workflow import Definition, State, Trigger
+from jobrunner.core.facts import Facts
 from jobrunner.core.features.notifications import notifications
 from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot, Timer
-from jobrunner.core.messages import Facts, Moment, Report
+from jobrunner.core.messages import Moment, Report
 
 M = TypeVar("M")
 

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from jobrunner.core.features.backups import LastBackup, Restoration, Uncertain
+from jobrunner.core.facts import Known, WebhookFacts
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
 from jobrunner.core.features.notifications import OutboxReader
-from jobrunner.core.features.retention import RetentionReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
-from jobrunner.core.messages import Known, WebhookFacts
+from jobrunner.core.keeping.backups import LastBackup, Restoration, Uncertain
+from jobrunner.core.keeping.retention import RetentionReader
 
 PAGE = 1_000
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from jobrunner.core.features.backups import BackupPart, CopyFacts, FileRow, Manifest
+from jobrunner.core.keeping.backups import BackupPart, CopyFacts, FileRow, Manifest
 from jobrunner.errors import Misconfigured, Refused, StorageError
 from jobrunner.files.folders import flush, made, private
 from jobrunner.files.library import inside, is_absent, tidy

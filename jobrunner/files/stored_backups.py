@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.features.backups import Manifest
+from jobrunner.core.keeping.backups import Manifest
 from jobrunner.errors import StorageError
 from jobrunner.files.folders import private
 

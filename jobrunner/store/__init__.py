@@ -17,9 +17,9 @@ The rules of this room:
 
 A unit's way: ``compiling`` turns it into rows of ``statements``, ``writer`` puts it in line, and
 ``batch`` writes everything that waits in one transaction. A question's way: ``reader`` puts it in
-line, and a function of ``jobs``, ``listing``, ``gauges`` or ``features`` selects what ``columns``
-makes of the answer's struct. ``opening`` makes sure, before all that, that the file is ours and set
-as it must be; ``fsck`` examines it afterwards by the sentences in ``invariants``.
+line, and a function of ``jobs``, ``listing``, ``gauges``, ``features`` or ``keeping`` selects what
+``columns`` makes of the answer's struct. ``opening`` makes sure, before all that, that the file is
+ours and set as it must be; ``fsck`` examines it afterwards by the sentences in ``invariants``.
 
 To store a field of a job by which jobs are selected: its column in ``schema``, its name in one of
 the lists of ``rows``, its condition in ``listing``.

@@ -37,21 +37,21 @@ from jobrunner.core.decision import (
     Unreadable,
     Unshelve,
 )
-from jobrunner.core.features.backups import NOTES
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.job import Asset, Attempt, Snapshot
+from jobrunner.core.keeping.backups import NOTES
 from jobrunner.store import statements as sql
 from jobrunner.store.features import notifications
 from jobrunner.store.features.audit import audit_row, with_address
-from jobrunner.store.features.backups import backup_rows
 from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows, tick_row
 from jobrunner.store.features.credits import granted_rows
 from jobrunner.store.features.pauses import pause_rows
-from jobrunner.store.features.retention import UNITS, forgotten, retention_rows
 from jobrunner.store.features.tokens import token_rows
 from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
+from jobrunner.store.keeping.backups import backup_rows
+from jobrunner.store.keeping.retention import UNITS, forgotten, retention_rows
 from jobrunner.store.rows import fixed_of, moving_of, payload_row, place_of, stands, text
 from jobrunner.store.statements import Row
 

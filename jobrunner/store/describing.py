@@ -8,15 +8,15 @@ from contextlib import suppress
 from statistics import median
 from typing import Any
 
-from jobrunner.core.features.census import Census
-from jobrunner.core.features.retention import RetentionTerms
-from jobrunner.core.features.upkeep import FileInfo, JobAge, TableSize
+from jobrunner.core.keeping.census import Census
+from jobrunner.core.keeping.retention import RetentionTerms
+from jobrunner.core.keeping.upkeep import FileInfo, JobAge, TableSize
 from jobrunner.errors import StorageError, StorageFull
 from jobrunner.ports import Clock
-from jobrunner.store.features.census import census
-from jobrunner.store.features.retention import ended_counts
-from jobrunner.store.features.upkeep import Tended, compact, give_back, size, tend
 from jobrunner.store.hop import open_handle
+from jobrunner.store.keeping.census import census
+from jobrunner.store.keeping.retention import ended_counts
+from jobrunner.store.keeping.upkeep import Tended, compact, give_back, size, tend
 from jobrunner.store.opening import prepare_reader
 
 Db = sqlite3.Connection

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from jobrunner.errors import Misconfigured
 from jobrunner.store import rows
-from jobrunner.store.features.restoring import is_unfinished
 from jobrunner.store.invariants import RULES
+from jobrunner.store.keeping.restoring import is_unfinished
 from jobrunner.store.migrations import latest, level
 from jobrunner.store.opening import APPLICATION_ID, ProcessLock
 

@@ -5,7 +5,7 @@ import sqlite3
 from typing import Any
 
 from jobrunner.core.questions import Gauges
-from jobrunner.store.features.upkeep import size
+from jobrunner.store.keeping.upkeep import size
 
 Db = sqlite3.Connection
 

@@ -23,8 +23,8 @@ from typing import Any
 
 from jobrunner.errors import Misconfigured, StorageFull
 from jobrunner.ports import Clock
-from jobrunner.store.features.restoring import finish_restore
-from jobrunner.store.features.upkeep import WAL_MAX
+from jobrunner.store.keeping.restoring import finish_restore
+from jobrunner.store.keeping.upkeep import WAL_MAX
 from jobrunner.store.migrations import latest, level, migrate
 
 APPLICATION_ID = 0x6A6F6272  # "jobr"

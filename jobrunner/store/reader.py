@@ -17,13 +17,14 @@ from jobrunner.store import jobs as answers
 from jobrunner.store import listing
 from jobrunner.store.features import assets as shelved
 from jobrunner.store.features import audit as acts
-from jobrunner.store.features import backups as saved
 from jobrunner.store.features import bindings as bound
 from jobrunner.store.features import bulk as bulks
 from jobrunner.store.features import credits as money
-from jobrunner.store.features import health, notifications, retention, streams, webhooks
+from jobrunner.store.features import notifications, streams, webhooks
 from jobrunner.store.features import pauses as paused
 from jobrunner.store.features import tokens as bearers
+from jobrunner.store.keeping import backups as saved
+from jobrunner.store.keeping import health, retention
 from jobrunner.store.rounds import Rounds
 
 ROUND_QUESTIONS = 64

@@ -40,7 +40,7 @@ class Statement:
         return dict(zip(self.names, values, strict=True))
 
 
-def _insert(table: str, columns: str, otherwise: str = "") -> str:
+def insert(table: str, columns: str, otherwise: str = "") -> str:
     """``columns`` are words; each gets the value of its name."""
     names = columns.split()
     quoted = ", ".join(f'"{name}"' for name in names)
@@ -48,11 +48,11 @@ def _insert(table: str, columns: str, otherwise: str = "") -> str:
     return f"INSERT INTO {table} ({quoted}) VALUES ({values}) {otherwise}"  # noqa: S608 - names of our own
 
 
-def _upsert(table: str, columns: str, key: str) -> str:
+def upsert(table: str, columns: str, key: str) -> str:
     """``key`` are those of the columns that tell which row it is."""
     others = [name for name in columns.split() if name not in key.split()]
     news = ", ".join(f"{name} = excluded.{name}" for name in others)
-    return _insert(table, columns, f"ON CONFLICT ({', '.join(key.split())}) DO UPDATE SET {news}")
+    return insert(table, columns, f"ON CONFLICT ({', '.join(key.split())}) DO UPDATE SET {news}")
 
 
 def _changed_job(columns: Iterable[str]) -> str:
@@ -64,7 +64,7 @@ def _changed_job(columns: Iterable[str]) -> str:
 SEEN = Statement("UPDATE lives SET seen_at = :now WHERE epoch = :epoch")
 ENDED = Statement("UPDATE lives SET seen_at = :now, ended_at = :now WHERE epoch = :epoch")
 DEFINITION = Statement(
-    _insert("definitions", "digest name version data stored_at", "ON CONFLICT (digest) DO NOTHING")
+    insert("definitions", "digest name version data stored_at", "ON CONFLICT (digest) DO NOTHING")
 )
 STATE = Statement("""
     INSERT INTO states (definition, name, kind)
@@ -72,9 +72,9 @@ STATE = Statement("""
     ON CONFLICT (definition, name) DO NOTHING
 """)
 JOB_BORN = Statement(
-    _insert(
-        "jobs", " ".join(("id", "uid", "definition", "quota", *FIXED, *PLACE, *MOVING))
-    ).replace(":definition", "(SELECT id FROM definitions WHERE digest = :digest)"),
+    insert("jobs", " ".join(("id", "uid", "definition", "quota", *FIXED, *PLACE, *MOVING))).replace(
+        ":definition", "(SELECT id FROM definitions WHERE digest = :digest)"
+    ),
     taken="exists",
 )
 JOB_MOVED = Statement(_changed_job((*PLACE, *MOVING)), missed="version")
@@ -101,11 +101,11 @@ EVENTS_KEPT = Statement("""
     SELECT t.id, e.event_id, e.digest, e.occurred_at
     FROM events e JOIN jobs j ON j.id = e.job JOIN tombstones t ON t.uid = j.uid WHERE j.id = :job
 """)
-CLEARING = Statement(_insert("clearings", "folder at", "ON CONFLICT (folder) DO NOTHING"))
+CLEARING = Statement(insert("clearings", "folder at", "ON CONFLICT (folder) DO NOTHING"))
 CLEARED = Statement("DELETE FROM clearings WHERE folder = :folder")
 JOB_GONE = Statement("DELETE FROM jobs WHERE id = :job")
 KEY = Statement(
-    _insert("keys", "user_id workflow digest job_id body_digest parts"),
+    insert("keys", "user_id workflow digest job_id body_digest parts"),
     taken="key",
 )
 KEY_MOVED = Statement(
@@ -115,70 +115,9 @@ KEY_MOVED = Statement(
     """,
     missed="key",
 )
-EVENT = Statement(_insert("events", "job event_id digest occurred_at"), taken="event")
-WEBHOOK_TOLD = Statement(
-    _insert("webhooks", "source webhook_id name at applied reason job"),
-    taken="webhook",
-)
-# For nobody now; refused when somebody has come to await it since that was looked at, and one that
-# is to be kept also when nobody awaits it any more.
-WEBHOOK_STORED = Statement(
-    """
-    INSERT INTO webhooks (source, webhook_id, name, at, applied, reason, job, value)
-    SELECT :source, :webhook_id, :name, :at, :applied, :reason,
-        (SELECT job FROM awaits WHERE name = :name), :value
-    WHERE NOT EXISTS (SELECT 1 FROM awaits WHERE name = :name
-        AND (:value IS NOT NULL OR (open = 1 AND job IS NOT NULL)))
-    """,
-    missed="awaited",
-    taken="webhook",
-)
-WEBHOOK_HANDED = Statement(
-    """
-    UPDATE webhooks SET applied = 1, reason = '', value = NULL, job = :job
-    WHERE id = :webhook AND value IS NOT NULL
-    """,
-    missed="awaited",
-)
-WEBHOOKS_LEFT = Statement("""
-    UPDATE webhooks SET reason = 'over', value = NULL WHERE name = :name AND value IS NOT NULL
-""")
-AWAIT_OVER = Statement("UPDATE awaits SET open = 0 WHERE name = :name AND job = :job")
-# Refused when another job awaits this name, or a webhook of it has come since that was looked at.
-AWAIT = Statement(
-    """
-    INSERT INTO awaits (name, job, serial, at, open) SELECT :name, :job, :serial, :at, 1
-    WHERE NOT EXISTS
-        (SELECT 1 FROM webhooks WHERE name = :name AND value IS NOT NULL AND at >= :since)
-    ON CONFLICT (name) DO UPDATE SET job = excluded.job, serial = excluded.serial,
-        at = excluded.at, open = 1
-    WHERE awaits.open = 0 OR awaits.job IS NULL OR awaits.job = excluded.job
-    """,
-    missed="awaited",
-)
-AWAIT_PAST = Statement(
-    """
-    INSERT INTO awaits (name, job, serial, at, open) VALUES (:name, :job, :serial, :at, 0)
-    ON CONFLICT (name) DO UPDATE SET job = excluded.job, serial = excluded.serial,
-        at = excluded.at, open = 0
-    WHERE awaits.open = 0 OR awaits.job IS NULL OR awaits.job = excluded.job
-    """,
-    missed="awaited",
-)
-WEBHOOKS_EXPIRED = Statement("""
-    UPDATE webhooks SET reason = 'expired', value = NULL
-    WHERE id IN (SELECT id FROM webhooks WHERE value IS NOT NULL AND at < :before LIMIT :most)
-""")
-WEBHOOKS_FORGOTTEN = Statement("""
-    DELETE FROM webhooks WHERE id IN
-        (SELECT id FROM webhooks WHERE job IS NULL AND value IS NULL AND at < :before LIMIT :most)
-""")
-AWAITS_FORGOTTEN = Statement("""
-    DELETE FROM awaits WHERE name IN
-        (SELECT name FROM awaits WHERE job IS NULL AND at < :before LIMIT :most)
-""")
+EVENT = Statement(insert("events", "job event_id digest occurred_at"), taken="event")
 ACCOUNT = Statement(
-    _insert("accounts", "user_id initial opened_at", "ON CONFLICT (user_id) DO NOTHING")
+    insert("accounts", "user_id initial opened_at", "ON CONFLICT (user_id) DO NOTHING")
 )
 ACCOUNT_NEW = Statement(
     "INSERT INTO accounts (user_id, initial, opened_at) VALUES (:user_id, 0, :opened_at)",
@@ -204,16 +143,16 @@ GRANT_KEY = Statement(
     taken="key",
 )
 HISTORY = Statement(
-    _insert(
+    insert(
         "history", "job version hop from_status to_status trigger actor reason run_id event_id at"
     )
 )
-PAYLOAD = Statement(_upsert("payloads", "job labels params result", "job"))
+PAYLOAD = Statement(upsert("payloads", "job labels params result", "job"))
 LOCK_FREED = Statement("DELETE FROM locks WHERE job = :job AND scope = :scope")
-LOCK = Statement(_upsert("locks", "job scope run_id holder epoch lease_until", "job scope"))
+LOCK = Statement(upsert("locks", "job scope run_id holder epoch lease_until", "job scope"))
 TIMER_GONE = Statement("DELETE FROM timers WHERE job = :job AND purpose = :purpose")
-TIMER = Statement(_upsert("timers", "job purpose due_at", "job purpose"))
-ATTEMPT = Statement(_upsert("attempts", "job serial status holder epoch attempt", "job serial"))
+TIMER = Statement(upsert("timers", "job purpose due_at", "job purpose"))
+ATTEMPT = Statement(upsert("attempts", "job serial status holder epoch attempt", "job serial"))
 LINES = Statement("""
     UPDATE attempts SET attempt = json_set(attempt, '$.log', json(:lines))
     WHERE job = (SELECT id FROM jobs WHERE uid = :job_id) AND serial = :serial AND status = 'ended'
@@ -222,7 +161,7 @@ ARTIFACT_RETIRED = Statement(
     "UPDATE artifacts SET current = 0 WHERE job = :job AND name = :name AND version = :version"
 )
 ARTIFACT = Statement(
-    _insert("artifacts", "job name version current created_at by run_id asset value")
+    insert("artifacts", "job name version current created_at by run_id asset value")
 )
 ASSET = Statement(
     """
@@ -234,47 +173,6 @@ ASSET = Statement(
     taken="exists",
 )
 ASSET_GONE = Statement("DELETE FROM assets WHERE uid = :id AND job IS NULL", missed="missing")
-TOKEN = Statement(
-    _insert("tokens", "id name role digest created_at expires_at workflows"),
-    taken="exists",
-)
-SUCCESSION = Statement(_insert("successions", "successor token"))
-TOKEN_REVOKED = Statement(
-    "UPDATE tokens SET revoked_at = :at "
-    "WHERE (id = :token OR name = :token) AND revoked_at IS NULL",
-    missed="missing",
-)
-TOKEN_ENDS = Statement(
-    "UPDATE tokens SET expires_at = min(coalesce(expires_at, :at), :at) "
-    "WHERE id = :token AND revoked_at IS NULL",
-    missed="missing",
-)
-AUDIT = Statement(_insert("audit", "at event actor job_id fields"))
-DEAD_LETTER = Statement(
-    _insert(
-        "dead_letters",
-        "at job_id workflow user_id reason failure_code failure_message failed_stage hidden",
-    )
-)
-HALT = Statement(_insert("pauses", "scope name by at reason"), taken="exists")
-UNHALT = Statement("DELETE FROM pauses WHERE scope = :scope AND name = :name", missed="missing")
-BULK = Statement("""
-    INSERT INTO bulks (uid, orders, actor, status, created_at)
-    VALUES (:uid, :orders, :actor, 'gathering', :created_at)
-""")
-BULK_OLD = Statement("DELETE FROM bulks WHERE ended_at < :before")
-BULK_ITEM = Statement("""
-    INSERT INTO bulk_items (bulk, place, job_id)
-    SELECT id, :place, :job_id FROM bulks WHERE uid = :bulk
-""")
-BULK_TURNED = Statement(
-    """
-    UPDATE bulks SET status = :status, ended_at = :ended_at
-    WHERE uid = :bulk AND status IN ('gathering', 'running') AND status <> :status
-    """,
-    missed="missing",
-)
-# Before a job is touched: an act that was done, or a bulk that was aborted, touches none.
 TICK = Statement(
     """
     UPDATE bulk_items SET outcome = :outcome, code = :code, detail = :detail
@@ -291,93 +189,22 @@ BINDING = Statement("""
         settled = excluded.settled, was = excluded.was, changed_at = excluded.changed_at,
         jobs = excluded.jobs
 """)
+DEAD_LETTER = Statement(
+    insert(
+        "dead_letters",
+        "at job_id workflow user_id reason failure_code failure_message failed_stage hidden",
+    )
+)
 TALLY = Statement("""
     INSERT INTO tally (workflow, status, jobs, in_line)
     VALUES (:workflow, :status, max(:jobs, 0), max(:in_line, 0))
     ON CONFLICT (workflow, status) DO UPDATE SET jobs = jobs + :jobs, in_line = in_line + :in_line
 """)
 # An owner who is a user has at most so many notifications waiting; what is more is kept, not sent.
-WAITING_MAX = 1000
-ENDPOINT = Statement(_insert("endpoints", "owner url", "ON CONFLICT (owner, url) DO NOTHING"))
-DELIVERY = Statement(f"""
-    INSERT INTO deliveries (uid, job, endpoint, owner, lane, type, body, created_at, status,
-        due_at, note)
-    SELECT :id, :job, id, :owner, :lane, :type, :body, :at, s, iif(s = 'due', :at, NULL), CASE s
-        WHEN 'disabled' THEN 'the endpoint is disabled'
-        WHEN 'failed' THEN '{WAITING_MAX} notifications of this owner wait already' ELSE '' END
-    FROM (SELECT id, CASE WHEN disabled_at IS NOT NULL THEN 'disabled'
-        WHEN instr(:owner, ':') = 0 AND (SELECT count(*) FROM (SELECT 1 FROM deliveries
-            WHERE owner = :owner AND due_at IS NOT NULL LIMIT {WAITING_MAX})) = {WAITING_MAX}
-        THEN 'failed' ELSE 'due' END AS s
-        FROM endpoints WHERE owner = :owner AND url = :url LIMIT 1)
-""")  # noqa: S608 - a number of our own
-# While it was tried, its endpoint may have been disabled by another: then it is held back.
-TRIED = Statement(
-    """
-    UPDATE deliveries SET tries = :number, spent = spent + 1,
-        status = iif(:outcome = 'due' AND shut, 'disabled', :outcome),
-        due_at = iif(:outcome = 'due' AND shut, NULL, :due_at),
-        note = iif(:outcome = 'due' AND shut, 'the endpoint is disabled', :note)
-    FROM (SELECT d.id AS which, e.disabled_at IS NOT NULL AS shut
-        FROM deliveries d JOIN endpoints e ON e.id = d.endpoint WHERE d.id = :delivery)
-    WHERE id = which AND tries = :number - 1
-    """,
-    missed="missing",
-)
-TRY = Statement(_insert("delivery_tries", "delivery number at latency_ms http_status error"))
-ENDPOINT_WELL = Statement("""
-    UPDATE endpoints SET failing_since = NULL, failures = 0, last_error = ''
-    WHERE id = (SELECT endpoint FROM deliveries WHERE id = :delivery) AND failing_since IS NOT NULL
-""")
-ENDPOINT_FAILS = Statement("""
-    UPDATE endpoints SET failing_since = coalesce(failing_since, :at), failures = failures + 1,
-        last_error = :error
-    WHERE id = (SELECT endpoint FROM deliveries WHERE id = :delivery)
-""")
-ENDPOINT_DISABLED = Statement("""
-    UPDATE endpoints SET disabled_at = coalesce(disabled_at, :at)
-    WHERE id = (SELECT endpoint FROM deliveries WHERE id = :delivery)
-""")
-HELD_BACK = Statement("""
-    UPDATE deliveries SET status = 'disabled', due_at = NULL, note = 'the endpoint is disabled'
-    WHERE status = 'due' AND endpoint = (SELECT endpoint FROM deliveries WHERE id = :delivery)
-""")
-REDELIVERED = Statement(
-    """
-    UPDATE deliveries SET status = 'due', due_at = :at, spent = 0, note = ''
-    WHERE uid = :delivery AND EXISTS
-        (SELECT 1 FROM endpoints WHERE id = deliveries.endpoint AND disabled_at IS NULL)
-    """,
-    missed="missing",
-)
-ENDPOINT_ENABLED = Statement(
-    """
-    UPDATE endpoints SET disabled_at = NULL, failing_since = NULL, failures = 0, last_error = ''
-    WHERE id = :endpoint AND disabled_at IS NOT NULL
-    """,
-    missed="missing",
-)
-LET_GO = Statement("""
-    UPDATE deliveries SET status = 'due', due_at = :at, spent = 0, note = ''
-    WHERE endpoint = :endpoint AND status = 'disabled'
-""")
-BACKUP = "folder name as_of ended_at bytes new_bytes files failed_at failure"
-BACKED_UP = Statement(_upsert("backups", BACKUP, "folder"))
-BACKUP_FAILED = Statement(_upsert("backups", "folder failed_at failure", "folder"))
-RESTORATION_TOLD = Statement("UPDATE restorations SET told_at = :told_at WHERE id <= :id")
-
 IN_ORDER = (
     SEEN, ENDED, TICK, DEFINITION, STATE, BINDING, JOB_BORN, JOB_MOVED, JOB_TOUCHED,
-    JOB_OUT_OF_LINE, JOB_UNREADABLE, TOMBSTONE,
-    EVENTS_KEPT, JOB_GONE, KEY,
-    KEY_MOVED, EVENT,
-    WEBHOOK_TOLD, WEBHOOK_STORED, WEBHOOK_HANDED, WEBHOOKS_LEFT, AWAIT_OVER, AWAIT, AWAIT_PAST,
-    WEBHOOKS_EXPIRED, WEBHOOKS_FORGOTTEN, AWAITS_FORGOTTEN,
+    JOB_OUT_OF_LINE, JOB_UNREADABLE, TOMBSTONE, EVENTS_KEPT, JOB_GONE, KEY, KEY_MOVED, EVENT,
     ACCOUNT, ACCOUNT_NEW, LEDGER, GRANT_KEY, HISTORY, PAYLOAD, LOCK_FREED, LOCK, TIMER_GONE,
-    TIMER, ATTEMPT, LINES, ARTIFACT_RETIRED, ARTIFACT, ASSET,
-    ASSET_GONE, CLEARING, CLEARED, TOKEN, TOKEN_REVOKED, TOKEN_ENDS,
-    SUCCESSION, AUDIT, DEAD_LETTER, HALT, UNHALT,
-    BULK_OLD, BULK, BULK_ITEM, BULK_TURNED, TALLY,
-    ENDPOINT, DELIVERY, TRIED, TRY, ENDPOINT_WELL, ENDPOINT_FAILS, ENDPOINT_DISABLED, HELD_BACK,
-    REDELIVERED, ENDPOINT_ENABLED, LET_GO, BACKED_UP, BACKUP_FAILED, RESTORATION_TOLD,
+    TIMER, ATTEMPT, LINES, ARTIFACT_RETIRED, ARTIFACT, ASSET, ASSET_GONE, CLEARING, CLEARED,
+    DEAD_LETTER, TALLY,
 )  # fmt: skip

@@ -12,13 +12,13 @@ from jobrunner.errors import Misconfigured, StorageError
 from jobrunner.ports import Clock, StoreThread
 from jobrunner.store.batch import Written
 from jobrunner.store.describing import FileKeeper
-from jobrunner.store.features.backups import StoreTurns
-from jobrunner.store.features.health import FileCondition, probed
-from jobrunner.store.features.migrating import BroughtUp, prepare_with_copy
-from jobrunner.store.features.upkeep import WAL_MAX
 from jobrunner.store.fsck import check
 from jobrunner.store.hop import open_handle
 from jobrunner.store.identity import Whereabouts
+from jobrunner.store.keeping.backups import StoreTurns
+from jobrunner.store.keeping.health import FileCondition, probed
+from jobrunner.store.keeping.migrating import BroughtUp, prepare_with_copy
+from jobrunner.store.keeping.upkeep import WAL_MAX
 from jobrunner.store.opening import ProcessLock, lock_patiently, prepare_reader
 from jobrunner.store.reader import StoreReader
 from jobrunner.store.writer import StoreWriter

@@ -15,10 +15,10 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from jobrunner.core.features.census import RestingJobs
 from jobrunner.core.features.meter import JobTracer, Meter, Readings, Span
 from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.keeping.census import RestingJobs
 from jobrunner.core.messages import Ended
 from jobrunner.telemetry.tallies import Spread, Tally, families
 

@@ -6,9 +6,9 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner.actors.features.census import RESTS, CensusTaker
-from jobrunner.core.features.census import Census
-from jobrunner.core.features.retention import RetentionTerms
+from jobrunner.actors.keeping.census import RESTS, CensusTaker
+from jobrunner.core.keeping.census import Census
+from jobrunner.core.keeping.retention import RetentionTerms
 
 pytestmark = pytest.mark.anyio
 

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is looked at all the time."""
-    monkeypatch.setattr("jobrunner.actors.features.health.LOOK_EVERY_S", 0.02)
-    monkeypatch.setattr("jobrunner.actors.features.health.SEEN_EVERY_S", 0.02)
+    monkeypatch.setattr("jobrunner.actors.keeping.health.LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr("jobrunner.actors.keeping.health.SEEN_EVERY_S", 0.02)
 
 
 async def ready(house: House, wanted: Callable[[Said], bool]) -> Said:

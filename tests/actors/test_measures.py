@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.actors.features.measures import measure
+from jobrunner.actors.keeping.measures import measure
 from jobrunner.core.features.meter import Meter
 from jobrunner.core.job import Snapshot
 

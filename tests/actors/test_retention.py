@@ -8,11 +8,11 @@ import anyio
 import pytest
 from msgspec import structs
 
-from jobrunner.actors.features.retention import GIVES_WAY_S, Retention
+from jobrunner.actors.keeping.retention import GIVES_WAY_S, Retention
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import Unit
-from jobrunner.core.features.retention import Prune, RetentionTerms
 from jobrunner.core.job import Snapshot
+from jobrunner.core.keeping.retention import Prune, RetentionTerms
 from jobrunner.ports import SystemChildren, SystemIds
 from jobrunner.stages import Registry
 from jobrunner.store.store import Store

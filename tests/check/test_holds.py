@@ -19,13 +19,13 @@ from jobrunner.core.births import born
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision
 from jobrunner.core.declaration.workflow import Command, Deadline, Definition, Edge, Money, Workflow
+from jobrunner.core.facts import Facts
 from jobrunner.core.job import Actor, Failure, Snapshot
 from jobrunner.core.messages import (
     Claim,
     Do,
     Edit,
     Ended,
-    Facts,
     Fired,
     Message,
     Moment,

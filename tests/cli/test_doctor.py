@@ -197,7 +197,7 @@ def test_a_file_that_is_too_large_to_be_examined_in_passing(
     folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobrunner.cli.doctor.doctor.CHECK_S", 0.0)
-    monkeypatch.setattr("jobrunner.store.features.examination.STEPS", 1)
+    monkeypatch.setattr("jobrunner.store.keeping.examination.STEPS", 1)
     _, found = looked(command)
     assert any("`jobrunner db check`" in one["cure"] for one in found["file"])
 

@@ -11,7 +11,7 @@ from jobrunner.config.reading import load
 from jobrunner.config.retention import retention_terms
 from jobrunner.config.settings import Config, RetentionSettings, WorkflowSettings
 from jobrunner.core.declaration.workflow import Edge, JobType, Quota, State, Workflow
-from jobrunner.core.features.retention import RetentionTerms, WorkflowRetention
+from jobrunner.core.keeping.retention import RetentionTerms, WorkflowRetention
 from jobrunner.errors import Misconfigured
 
 DAY_S = 86_400

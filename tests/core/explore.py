@@ -13,8 +13,15 @@ import msgspec
 from jobrunner.core.decide import born, decide
 from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.facts import Facts, SeenEvent
 from jobrunner.core.job import Snapshot
-from jobrunner.core.messages import Facts, Fired, Message, Moment, Move, SeenEvent, Submit
+from jobrunner.core.messages import (
+    Fired,
+    Message,
+    Moment,
+    Move,
+    Submit,
+)
 from jobrunner.errors import Refused
 from tests.core.wishes import PAGE, wishes
 from tests.driving import ADA, NOON

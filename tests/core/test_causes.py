@@ -18,8 +18,16 @@ from jobrunner.core.declaration.workflow import (
     Trigger,
     Workflow,
 )
+from jobrunner.core.facts import Facts
 from jobrunner.core.job import Asset, Failure, Snapshot
-from jobrunner.core.messages import Ended, Facts, Message, Moment, Report, Start, Submit
+from jobrunner.core.messages import (
+    Ended,
+    Message,
+    Moment,
+    Report,
+    Start,
+    Submit,
+)
 from tests.driving import ADA, NOON
 
 BY: tuple[Trigger, ...] = ("engine", "stage", "timer")

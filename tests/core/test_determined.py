@@ -7,7 +7,14 @@ import pytest
 
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision, NoOp
-from jobrunner.core.messages import Claim, Do, Facts, Message, Moment, Move
+from jobrunner.core.facts import Facts
+from jobrunner.core.messages import (
+    Claim,
+    Do,
+    Message,
+    Moment,
+    Move,
+)
 from jobrunner.errors import Refused
 from tests.driving import ADMIN, NOON, WORKER
 from tests.standing import LIFECYCLES, only, report_of, stand

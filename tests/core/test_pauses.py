@@ -12,9 +12,18 @@ from jobrunner.check.checking import check
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision, NoOp, StartStage
 from jobrunner.core.declaration.workflow import Command, Definition
+from jobrunner.core.facts import Facts
 from jobrunner.core.features.pauses import OF_HELD_WORK
 from jobrunner.core.job import Actor, Paused, Snapshot
-from jobrunner.core.messages import Claim, Facts, Fired, Message, Moment, Pause, Resume, Start
+from jobrunner.core.messages import (
+    Claim,
+    Fired,
+    Message,
+    Moment,
+    Pause,
+    Resume,
+    Start,
+)
 from jobrunner.errors import Refused
 from tests.core.explore import ask, births_of, explore, plenty
 from tests.core.laws import lawful

@@ -13,8 +13,9 @@ import pytest
 from jobrunner.check.checking import check
 from jobrunner.core.decision import NoOp
 from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.facts import Facts
 from jobrunner.core.job import Snapshot
-from jobrunner.core.messages import Facts, Message, Move
+from jobrunner.core.messages import Message, Move
 from jobrunner.errors import Refused
 from tests.core.explore import ask, births_of, explore
 from tests.core.homeward import MOODS, Mood, homeward

@@ -13,9 +13,10 @@ from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.declaration.ask import Ask
 from jobrunner.core.declaration.guards import output_stored
 from jobrunner.core.declaration.workflow import Call, Definition, Guard, Upload
+from jobrunner.core.facts import Facts
 from jobrunner.core.features.uploads import admitted, safe_name
 from jobrunner.core.job import Actor, Asset, Snapshot
-from jobrunner.core.messages import Advance, Arrived, Arriving, Facts, Moment
+from jobrunner.core.messages import Advance, Arrived, Arriving, Moment
 from jobrunner.errors import Refused
 from tests.core.declared import SAMPLE, define
 from tests.driving import ADA, ADMIN, EVE, WORKER

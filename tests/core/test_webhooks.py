@@ -9,17 +9,10 @@ from msgspec.structs import replace
 
 from jobrunner.core.decide import needs
 from jobrunner.core.decision import Decision, NoOp, StoreWebhook, WebhookRow
+from jobrunner.core.facts import Awaited, Facts, KeptWebhook, WebhookFacts
 from jobrunner.core.features.webhooks import KEPT_MS, name_of, place
 from jobrunner.core.job import Attempt, Snapshot
-from jobrunner.core.messages import (
-    Awaited,
-    Ended,
-    Facts,
-    KeptWebhook,
-    Message,
-    Told,
-    WebhookFacts,
-)
+from jobrunner.core.messages import Ended, Message, Told
 from tests.core.workshop import WORKSHOP, cutting
 from tests.driving import World, varied
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobrunner.core.features.backups import CopyFacts, FileRow, Manifest
+from jobrunner.core.keeping.backups import CopyFacts, FileRow, Manifest
 from jobrunner.errors import Misconfigured, Refused, StorageError
 from jobrunner.files.backups import Archive, lies_in
 from jobrunner.files.stored_backups import DATABASE, MANIFEST, StoredBackups

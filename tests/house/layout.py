@@ -119,7 +119,7 @@ def unasked(tree: Tree) -> list[str]:
     asking = [path for path in _of(tree, "jobrunner", "plugins") if path.suffix == ".py"]
     asked = {name for path in asking for name in _imported(path, tree)}
     asked |= {name.rpartition(".")[0] for name in asked}  # an essay is read by those who come in
-    commands = "".join(tree[path] for path in modules(tree) if path.parent.name == "cli")
+    commands = "".join(tree[path] for path in modules(tree) if _room(path) == "cli")
     return sorted(
         _dotted(path)
         for path in modules(tree)
@@ -136,8 +136,9 @@ def _is_entrance(path: PurePosixPath, text: str, commands: str) -> bool:
     """It is run by itself, or named in pyproject or in the table of commands."""
     begins = '__name__ == "__main__"' in text or path.stem == "__main__"
     named = {"jobrunner", *PYTEST_PLUGINS}
+    within = ".".join(path.with_suffix("").parts[2:])
     by_command = _room(path) == "cli" and (
-        f"jobrunner.cli.{path.stem}:" in commands or f'"{path.stem}"' in commands
+        f"jobrunner.cli.{within}:" in commands or f'"{within}"' in commands
     )
     return begins or _dotted(path) in named or by_command
 

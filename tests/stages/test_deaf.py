@@ -122,7 +122,7 @@ async def test_a_stage_that_holds_up_the_stop_of_the_service_is_named(
 async def test_what_may_have_blocked_the_loop_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobrunner.actors.features.health.LAG_MAX_S", 0.3)
+    monkeypatch.setattr("jobrunner.actors.keeping.health.LAG_MAX_S", 0.3)
     enough = asyncio.Event()
 
     async def blocking(ctx: Context[Any]) -> Done:

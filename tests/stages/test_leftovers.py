@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from jobrunner.actors.features.leftovers import clear_leavings
+from jobrunner.actors.keeping.leftovers import clear_leavings
 from tests.http.serving import opened
 from tests.stages.house import attempt_status, over, registry, serving, submitted, until
 

@@ -10,13 +10,14 @@ from typing import TypeVar
 
 import pytest
 
-from jobrunner.core.features.backups import BackedUp, BackupFailed, Lost, RestorationTold
+from jobrunner.core.keeping.backups import BackedUp, BackupFailed, Lost, RestorationTold
 from jobrunner.errors import Misconfigured, StorageError
 from jobrunner.ports import SystemChildren
-from jobrunner.store.features import backups
-from jobrunner.store.features.backups import CopyStopped, facts_of
-from jobrunner.store.features.migrating import migrate_alone
-from jobrunner.store.features.restoring import (
+from jobrunner.store.fsck import check_alone, check_copy
+from jobrunner.store.keeping import backups
+from jobrunner.store.keeping.backups import CopyStopped, facts_of
+from jobrunner.store.keeping.migrating import migrate_alone
+from jobrunner.store.keeping.restoring import (
     Renaming,
     RestorePlan,
     decide_restore,
@@ -25,7 +26,6 @@ from jobrunner.store.features.restoring import (
     lost_since,
     make_ready,
 )
-from jobrunner.store.fsck import check_alone, check_copy
 from jobrunner.store.migrations import latest
 from jobrunner.store.store import Store
 from tests.store.factory import NOON, birth, job, opened, raw, stored

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jobrunner.core.features.census import RestingJobs
-from jobrunner.core.features.retention import RetentionTerms, WorkflowRetention
-from jobrunner.store.features import census as asked
-from jobrunner.store.features.census import census
+from jobrunner.core.keeping.census import RestingJobs
+from jobrunner.core.keeping.retention import RetentionTerms, WorkflowRetention
+from jobrunner.store.keeping import census as asked
+from jobrunner.store.keeping.census import census
 from tests.store.test_gauges import made, put
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from jobrunner.core.decision import EnableEndpoint, Forget, Notification, Redeliver, Tried
 from jobrunner.core.features.notifications import DeliveryFilter, DeliveryRow
 from jobrunner.errors import StorageFull
-from jobrunner.store.statements import WAITING_MAX
+from jobrunner.store.features.statements import WAITING_MAX
 from jobrunner.store.store import Store
 from tests.store.factory import NOON, birth, job, moved, opened, raw, refused, stored
 

@@ -18,7 +18,8 @@ from jobrunner.core.decision import (
     Shelve,
     Tried,
 )
-from jobrunner.core.features.retention import (
+from jobrunner.core.job import Artifact, Asset, Snapshot
+from jobrunner.core.keeping.retention import (
     Expire,
     FileIdle,
     FilesUsed,
@@ -30,7 +31,6 @@ from jobrunner.core.features.retention import (
     StepLimits,
     WorkflowRetention,
 )
-from jobrunner.core.job import Artifact, Asset, Snapshot
 from jobrunner.core.questions import DoorQuestion
 from jobrunner.store.store import Store
 from tests.store.factory import (
@@ -271,7 +271,7 @@ async def test_that_nothing_is_due_costs_the_same_however_many_there_are(tmp_pat
 
 
 def _steps(db: Any, terms: RetentionTerms) -> int:
-    from jobrunner.store.features.retention import due_lots, overdue
+    from jobrunner.store.keeping.retention import due_lots, overdue
 
     made = 0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobrunner.core.features.retention import Prune, Pruned
+from jobrunner.core.keeping.retention import Prune, Pruned
 from jobrunner.store.describing import _estimated, _measured
 from jobrunner.store.store import Store
 from tests.store.factory import birth, job, moved, opened, raw, stored

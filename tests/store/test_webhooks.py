@@ -17,9 +17,9 @@ from jobrunner.core.decision import (
     Unit,
     WebhookRow,
 )
+from jobrunner.core.facts import Awaited
 from jobrunner.core.features.webhooks import KEPT_MS
 from jobrunner.core.job import Snapshot
-from jobrunner.core.messages import Awaited
 from jobrunner.store.fsck import check_file
 from jobrunner.store.store import Store
 from tests.store.factory import (

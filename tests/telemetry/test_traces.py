@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from jobrunner import Context, Done, PlainContext, Stage, stage, telemetry
-from jobrunner.actors.features import measures
+from jobrunner.actors.keeping import measures
 from jobrunner.config import settings
 from jobrunner.errors import Misconfigured
 from jobrunner.stages import Registry

@@ -12,8 +12,9 @@ TOUCHES = {"os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "sqlite3
 def main() -> int:
     deadly, arguments, count = int(sys.argv[1]), sys.argv[2:], 0
     from jobrunner.app import backup_source  # noqa: F401 - what is imported later opens files too
-    from jobrunner.cli import backups, restores, run  # noqa: F401
+    from jobrunner.cli import run
     from jobrunner.cli.frame import file  # noqa: F401
+    from jobrunner.cli.keeping import backups, restores  # noqa: F401
 
     def on_event(event: str, given: tuple[Any, ...]) -> None:
         nonlocal count

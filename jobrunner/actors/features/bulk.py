@@ -14,9 +14,9 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.actors.features.deletions import Deletions
 from jobrunner.actors.features.reruns import Reruns, Wish
 from jobrunner.actors.features.submissions import Submissions
+from jobrunner.actors.keeping.deletions import Deletions
 from jobrunner.actors.requester import ADDRESS, asked
 from jobrunner.actors.shared import World
 from jobrunner.actors.slots import WorkLimits

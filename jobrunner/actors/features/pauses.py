@@ -11,8 +11,8 @@ from typing import Literal
 from msgspec.structs import replace
 
 from jobrunner.core.decision import Halt, Unhalt, Unit
+from jobrunner.core.facts import Facts
 from jobrunner.core.job import Actor, Paused, Snapshot
-from jobrunner.core.messages import Facts
 from jobrunner.core.questions import Reader
 from jobrunner.errors import Refused
 from jobrunner.ports import Clock

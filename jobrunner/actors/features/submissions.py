@@ -12,8 +12,9 @@ from jobrunner.actors.shared import World
 from jobrunner.core.births import born, derived_parts, keys_of, needs_facts
 from jobrunner.core.decision import Clash, Decision, KeyRow, NoOp
 from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.facts import Facts
 from jobrunner.core.features.bulk import Tick
-from jobrunner.core.messages import Facts, Submit
+from jobrunner.core.messages import Submit
 from jobrunner.core.questions import DoorQuestion
 from jobrunner.core.replies import Verdict
 from jobrunner.errors import PluginFault, Refused

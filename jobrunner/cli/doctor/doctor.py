@@ -51,7 +51,7 @@ async def doctor(*, listing: Listing = Listing()) -> int:
 
 
 async def _admitted(listing: Listing) -> Patient:
-    from jobrunner.store.features.examination import examined, holder_of
+    from jobrunner.store.keeping.examination import examined, holder_of
 
     config, faults = _settings(listing)
     path = config.store.path

@@ -7,7 +7,7 @@ from msgspec import Struct
 from jobrunner.config.settings import Config
 
 if TYPE_CHECKING:
-    from jobrunner.store.features.examination import Examined
+    from jobrunner.store.keeping.examination import Examined
 
 Level = Literal["ok", "warn", "bad"]
 

@@ -56,7 +56,7 @@ def flush(patient: Patient) -> Iterator[Finding]:
 
 
 def sqlite(patient: Patient) -> Iterator[Finding]:
-    from jobrunner.store.features.examination import engine
+    from jobrunner.store.keeping.examination import engine
 
     found = engine()
     if "THREADSAFE=0" in found.options:

@@ -18,8 +18,9 @@ from typing import Any
 from msgspec import Struct
 
 from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.facts import Facts
 from jobrunner.core.job import Actor, Snapshot
-from jobrunner.core.messages import Facts, Message, Report, Submit
+from jobrunner.core.messages import Message, Report, Submit
 
 
 class Ask(Struct, frozen=True):

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from jobrunner.core.features.census import Census
 from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.keeping.census import Census
 from jobrunner.core.messages import Ended
 
 

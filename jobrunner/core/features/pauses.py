@@ -16,8 +16,9 @@ The pause of a stage only keeps its attempts from starting.
 from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.draft import Case, Cause, Draft
+from jobrunner.core.facts import Facts
 from jobrunner.core.job import Paused, Snapshot
-from jobrunner.core.messages import Facts, Pause, Resume
+from jobrunner.core.messages import Pause, Resume
 from jobrunner.core.replies import Verdict, begin, forbidden, nothing_to, stale_version
 from jobrunner.core.steps import go_on
 from jobrunner.errors import Refused

@@ -18,8 +18,9 @@ from jobrunner.core.declaration.ask import Act
 from jobrunner.core.declaration.functions import added, permitted
 from jobrunner.core.declaration.workflow import Definition, Trigger, Upload
 from jobrunner.core.draft import Case, Cause, Draft
+from jobrunner.core.facts import Facts
 from jobrunner.core.job import Actor, Asset, Snapshot
-from jobrunner.core.messages import Arrived, Arriving, Facts, Moment, Report
+from jobrunner.core.messages import Arrived, Arriving, Moment, Report
 from jobrunner.core.replies import Verdict, answered, begin, forbidden, satisfied, stale_version
 from jobrunner.core.reports import apply_report
 from jobrunner.core.steps import go_on, question, walk

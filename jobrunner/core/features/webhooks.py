@@ -18,9 +18,10 @@ from msgspec.structs import replace
 from jobrunner.core.attempts import amend, attempt_of, park, resume
 from jobrunner.core.decision import Handed, NoOp, StoreWebhook, WebhookRow
 from jobrunner.core.draft import BY_STAGE, Case, Draft
+from jobrunner.core.facts import WebhookFacts
 from jobrunner.core.failures import fail
 from jobrunner.core.job import Actor, Failure
-from jobrunner.core.messages import Ended, Told, WebhookFacts
+from jobrunner.core.messages import Ended, Told
 from jobrunner.core.replies import Verdict
 from jobrunner.errors import Refused
 

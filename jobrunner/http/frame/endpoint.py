@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from jobrunner.actors import Facade
-from jobrunner.actors.features.backups import Backups
+from jobrunner.actors.keeping.backups import Backups
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.meter import SILENT, Meter, Readings
 from jobrunner.core.job import Actor

@@ -8,9 +8,10 @@ import msgspec
 from jobrunner.core.decision import AuditRecord
 from jobrunner.core.questions import AuditRow, DeadLetterRow
 from jobrunner.store import rows
+from jobrunner.store.features.statements import AUDIT
 from jobrunner.store.jobs import LAST, Db
 from jobrunner.store.rows import text
-from jobrunner.store.statements import AUDIT, Row
+from jobrunner.store.statements import Row
 
 
 def audit_row(record: AuditRecord, at: int, job_id: str | None = None) -> Row:

@@ -19,6 +19,7 @@ from jobrunner.core.features.bulk import (
 )
 from jobrunner.store import statements as sql
 from jobrunner.store.columns import Columns
+from jobrunner.store.features import statements as beside
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Row
@@ -31,17 +32,17 @@ Db = sqlite3.Connection
 def bulk_rows(unit: NewBulk | MoreItems | BulkTurned | Ticked) -> Iterator[Row]:
     match unit:
         case NewBulk():
-            yield sql.BULK_OLD.row(before=unit.at - KEPT_MS)
-            yield sql.BULK.row(
+            yield beside.BULK_OLD.row(before=unit.at - KEPT_MS)
+            yield beside.BULK.row(
                 uid=unit.id, orders=text(unit.orders), actor=unit.actor, created_at=unit.at
             )
         case MoreItems():
             for place, job_id in enumerate(unit.job_ids, unit.first):
-                yield sql.BULK_ITEM.row(bulk=unit.bulk, place=place, job_id=job_id)
+                yield beside.BULK_ITEM.row(bulk=unit.bulk, place=place, job_id=job_id)
         case BulkTurned():
             over = unit.status in ("done", "aborted")
             ended_at = unit.at if over else None
-            yield sql.BULK_TURNED.row(bulk=unit.bulk, status=unit.status, ended_at=ended_at)
+            yield beside.BULK_TURNED.row(bulk=unit.bulk, status=unit.status, ended_at=ended_at)
             event = "bulk.started" if unit.status == "running" else f"bulk.{unit.status}"
             said = {"bulk": unit.bulk, "command": unit.command, "total": unit.total}
             yield audit_row(AuditRecord(event, unit.actor, said), unit.at)

@@ -21,8 +21,8 @@ from jobrunner.core.features.notifications import (
     EndpointRow,
 )
 from jobrunner.core.job import Snapshot
-from jobrunner.store import statements as sql
 from jobrunner.store.columns import Columns
+from jobrunner.store.features import statements as beside
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Row
@@ -33,8 +33,8 @@ LAST = 2**63 - 1
 
 def notified(decision: Decision, after: Snapshot) -> Iterator[Row]:
     for told in decision.notifications:
-        yield sql.ENDPOINT.row(owner=told.owner, url=told.url)
-        yield sql.DELIVERY.row(job=after.row, at=after.updated_at, **structs.asdict(told))
+        yield beside.ENDPOINT.row(owner=told.owner, url=told.url)
+        yield beside.DELIVERY.row(job=after.row, at=after.updated_at, **structs.asdict(told))
 
 
 def rows_of(unit: Tried | Redeliver | EnableEndpoint) -> Iterator[Row]:
@@ -55,32 +55,32 @@ def touches_others(unit: Tried | Redeliver | EnableEndpoint) -> bool:
 def _tried(unit: Tried) -> Iterator[Row]:
     which = unit.delivery
     note = unit.error if unit.outcome in ("failed", "disabled") else ""
-    yield sql.TRIED.row(
+    yield beside.TRIED.row(
         delivery=which, number=unit.number, outcome=unit.outcome, due_at=unit.due_at, note=note
     )
-    yield sql.TRY.row(
+    yield beside.TRY.row(
         delivery=which, number=unit.number, at=unit.at, latency_ms=unit.latency_ms,
         http_status=unit.http_status, error=unit.error,
     )  # fmt: skip
     if unit.outcome == "delivered":
-        yield sql.ENDPOINT_WELL.row(delivery=which)
+        yield beside.ENDPOINT_WELL.row(delivery=which)
         return
-    yield sql.ENDPOINT_FAILS.row(delivery=which, at=unit.at, error=unit.error)
+    yield beside.ENDPOINT_FAILS.row(delivery=which, at=unit.at, error=unit.error)
     if unit.outcome == "disabled":
-        yield sql.ENDPOINT_DISABLED.row(delivery=which, at=unit.at)
-        yield sql.HELD_BACK.row(delivery=which)
+        yield beside.ENDPOINT_DISABLED.row(delivery=which, at=unit.at)
+        yield beside.HELD_BACK.row(delivery=which)
         yield audit_row(AuditRecord("endpoint.disabled", "engine", {"reason": unit.error}), unit.at)
 
 
 def _redelivered(unit: Redeliver) -> Iterator[Row]:
-    yield sql.REDELIVERED.row(delivery=unit.delivery_id, at=unit.at)
+    yield beside.REDELIVERED.row(delivery=unit.delivery_id, at=unit.at)
     record = AuditRecord("delivery.redelivered", unit.actor, {"delivery_id": unit.delivery_id})
     yield audit_row(record, unit.at, unit.job_id)
 
 
 def _enabled(unit: EnableEndpoint) -> Iterator[Row]:
-    yield sql.ENDPOINT_ENABLED.row(endpoint=unit.endpoint)
-    yield sql.LET_GO.row(endpoint=unit.endpoint, at=unit.at)
+    yield beside.ENDPOINT_ENABLED.row(endpoint=unit.endpoint)
+    yield beside.LET_GO.row(endpoint=unit.endpoint, at=unit.at)
     record = AuditRecord("endpoint.enabled", unit.actor, {"endpoint": unit.endpoint})
     yield audit_row(record, unit.at)
 

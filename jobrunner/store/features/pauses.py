@@ -7,7 +7,7 @@ from msgspec import structs
 
 from jobrunner.core.decision import AuditRecord, Halt, Unhalt
 from jobrunner.core.job import Paused
-from jobrunner.store import statements as sql
+from jobrunner.store.features import statements as beside
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.statements import Row
 
@@ -17,11 +17,11 @@ Db = sqlite3.Connection
 def pause_rows(unit: Halt | Unhalt) -> Iterator[Row]:
     match unit:
         case Halt(scope, name, paused):
-            yield sql.HALT.row(scope=scope, name=name, **structs.asdict(paused))
+            yield beside.HALT.row(scope=scope, name=name, **structs.asdict(paused))
             said = {"name": name, "reason": paused.reason}
             yield audit_row(AuditRecord(f"{scope}.pause", paused.by, said), paused.at)
         case Unhalt(scope, name, actor, at, reason):
-            yield sql.UNHALT.row(scope=scope, name=name)
+            yield beside.UNHALT.row(scope=scope, name=name)
             said = {"name": name, "reason": reason}
             yield audit_row(AuditRecord(f"{scope}.resume", actor, said), at)
 

@@ -8,8 +8,8 @@ from msgspec import structs
 from jobrunner.core.decision import AuditRecord, NewToken, RevokeToken
 from jobrunner.core.questions import Token
 from jobrunner.store import rows
-from jobrunner.store import statements as sql
 from jobrunner.store.columns import Columns
+from jobrunner.store.features import statements as beside
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.jobs import Db
 from jobrunner.store.rows import text
@@ -34,18 +34,18 @@ def token_rows(unit: NewToken | RevokeToken) -> Iterator[Row]:
     if isinstance(unit, NewToken):
         yield from _made(unit)
         return
-    yield sql.TOKEN_REVOKED.row(at=unit.at, token=unit.which)
+    yield beside.TOKEN_REVOKED.row(at=unit.at, token=unit.which)
     yield _audited("token.revoked", unit, token=unit.which)
 
 
 def _made(token: NewToken) -> Iterator[Row]:
-    yield sql.TOKEN.row(
+    yield beside.TOKEN.row(
         id=token.id, name=token.name, role=token.role, digest=token.digest, created_at=token.at,
         expires_at=token.expires_at, workflows=text(token.workflows),
     )  # fmt: skip
     for old in token.replaces:
-        yield sql.TOKEN_ENDS.row(at=token.replaced_until, token=old)
-        yield sql.SUCCESSION.row(successor=token.id, token=old)
+        yield beside.TOKEN_ENDS.row(at=token.replaced_until, token=old)
+        yield beside.SUCCESSION.row(successor=token.id, token=old)
     event = "token.rotated" if token.replaces else "token.created"
     more = {"replaces": list(token.replaces)} if token.replaces else {}
     more |= {"workflows": list(token.workflows)} if token.workflows else {}

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from msgspec import UNSET, structs
 
 from jobrunner.core.decision import Decision, ForgetWebhooks, StoreWebhook
+from jobrunner.core.facts import Awaited, KeptWebhook, WebhookFacts
 from jobrunner.core.features.webhooks import KEPT_MS
 from jobrunner.core.job import Snapshot
-from jobrunner.core.messages import Awaited, KeptWebhook, WebhookFacts
-from jobrunner.store import statements as sql
+from jobrunner.store.features import statements as beside
 from jobrunner.store.rows import parsed, text
 from jobrunner.store.statements import Row
 
@@ -23,21 +23,21 @@ FORGOTTEN_AT_ONCE = 1_000
 def heard_rows(decision: Decision, after: Snapshot) -> Iterator[Row]:
     """Make the rows of what a job has been told, and of what it awaits from now on, or no more."""
     if decision.webhook is not None:
-        yield sql.WEBHOOK_TOLD.row(**structs.asdict(decision.webhook), job=after.row)
+        yield beside.WEBHOOK_TOLD.row(**structs.asdict(decision.webhook), job=after.row)
     if decision.handed is not None:
         handed = decision.handed
-        yield sql.WEBHOOK_HANDED.row(webhook=handed.row, job=after.row)
-        yield sql.AWAIT_PAST.row(
+        yield beside.WEBHOOK_HANDED.row(webhook=handed.row, job=after.row)
+        yield beside.AWAIT_PAST.row(
             name=handed.name, job=after.row, serial=after.serial, at=after.updated_at
         )
-        yield sql.WEBHOOKS_LEFT.row(name=handed.name)
+        yield beside.WEBHOOKS_LEFT.row(name=handed.name)
     was, now = _awaited(decision.before), _awaited(after)
     if was and was != now:
-        yield sql.AWAIT_OVER.row(name=was[0], job=after.row)
+        yield beside.AWAIT_OVER.row(name=was[0], job=after.row)
     if now and was != now:
         name, serial = now
         at = after.updated_at
-        yield sql.AWAIT.row(name=name, job=after.row, serial=serial, at=at, since=at - KEPT_MS)
+        yield beside.AWAIT.row(name=name, job=after.row, serial=serial, at=at, since=at - KEPT_MS)
 
 
 def names_in(decision: Decision) -> Iterator[str]:
@@ -51,14 +51,14 @@ def names_in(decision: Decision) -> Iterator[str]:
 
 def stored_rows(unit: StoreWebhook) -> Iterator[Row]:
     value = None if unit.value is UNSET else text(unit.value)
-    yield sql.WEBHOOK_STORED.row(**structs.asdict(unit.webhook), value=value)
+    yield beside.WEBHOOK_STORED.row(**structs.asdict(unit.webhook), value=value)
 
 
 def forgotten_rows(unit: ForgetWebhooks) -> Iterator[Row]:
-    yield sql.WEBHOOKS_EXPIRED.row(before=unit.kept_before, most=FORGOTTEN_AT_ONCE)
+    yield beside.WEBHOOKS_EXPIRED.row(before=unit.kept_before, most=FORGOTTEN_AT_ONCE)
     if unit.before is not None:
-        yield sql.WEBHOOKS_FORGOTTEN.row(before=unit.before, most=FORGOTTEN_AT_ONCE)
-        yield sql.AWAITS_FORGOTTEN.row(before=unit.before, most=FORGOTTEN_AT_ONCE)
+        yield beside.WEBHOOKS_FORGOTTEN.row(before=unit.before, most=FORGOTTEN_AT_ONCE)
+        yield beside.AWAITS_FORGOTTEN.row(before=unit.before, most=FORGOTTEN_AT_ONCE)
 
 
 def _awaited(job: Snapshot | None) -> tuple[str, int] | None:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from jobrunner.actors.features.backups import BackupState
+from jobrunner.actors.keeping.backups import BackupState
 from jobrunner.core.instants import text_or_none
 from jobrunner.http.frame.endpoint import (
     ADMINS,

@@ -1,6 +1,6 @@
 """Retention on an admin's order: at once, or only counted."""
 
-from jobrunner.actors.features.retention import Taken
+from jobrunner.actors.keeping.retention import Taken
 from jobrunner.http.frame.endpoint import ADMINS, Body, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.views import reply
 

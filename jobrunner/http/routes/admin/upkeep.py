@@ -1,6 +1,6 @@
 """The stored file: what is in it, and that it gives back what it does not use."""
 
-from jobrunner.core.features.upkeep import FileInfo, JobAge
+from jobrunner.core.keeping.upkeep import FileInfo, JobAge
 from jobrunner.http.frame.endpoint import ADMINS, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import NoFields
 from jobrunner.http.frame.views import reply, view_of

@@ -8,7 +8,7 @@ and what ``once`` has kept for it. A file that has a second name is just coming 
 import os
 from functools import partial
 
-from jobrunner.actors.features.cleaning import folder_of, unwanted
+from jobrunner.actors.keeping.cleaning import folder_of, unwanted
 from jobrunner.actors.shared import World
 from jobrunner.core.attempts import at_work
 from jobrunner.core.job import Snapshot

@@ -4,8 +4,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from jobrunner.core.features.census import Census
-from jobrunner.core.features.retention import RetentionTerms
+from jobrunner.core.keeping.census import Census
+from jobrunner.core.keeping.retention import RetentionTerms
 
 
 class TableSize(Struct, frozen=True):

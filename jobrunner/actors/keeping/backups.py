@@ -14,10 +14,11 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.actors.features.cleaning import clear_rest
+from jobrunner.actors.keeping.cleaning import clear_rest
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import AuditRecord, Note
-from jobrunner.core.features.backups import (
+from jobrunner.core.instants import text_of
+from jobrunner.core.keeping.backups import (
     BackedUp,
     BackupFailed,
     CopyFacts,
@@ -25,11 +26,10 @@ from jobrunner.core.features.backups import (
     LastBackup,
     Manifest,
 )
-from jobrunner.core.instants import text_of
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageError
 from jobrunner.files.backups import Archive, lies_in, size_of
 from jobrunner.ports import Children, Clock, Files
-from jobrunner.store.features.backups import facts_of, files_of
+from jobrunner.store.keeping.backups import facts_of, files_of
 
 AGAIN_S = 300.0
 LATE = 2

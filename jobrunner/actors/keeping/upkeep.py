@@ -12,7 +12,7 @@ import anyio
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import AuditRecord, Note
-from jobrunner.core.features.upkeep import FileInfo, FileState
+from jobrunner.core.keeping.upkeep import FileInfo, FileState
 
 TEND_EVERY_S = 1.0
 TOLD_EVERY_S = 60.0

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jobrunner.cli.backups import chosen
 from jobrunner.cli.frame.options import Where
 from jobrunner.cli.frame.system import clock
+from jobrunner.cli.keeping.backups import chosen
 from jobrunner.errors import Misconfigured, StorageError
 
 if TYPE_CHECKING:
-    from jobrunner.core.features.backups import Manifest
+    from jobrunner.core.keeping.backups import Manifest
     from jobrunner.files.stored_backups import StoredBackups
-    from jobrunner.store.features.restoring import Renaming, RestorePlan
+    from jobrunner.store.keeping.restoring import Renaming, RestorePlan
 
 READY, REPLACED = ".ready", ".replaced-"
 WITH_IT = ("-wal", "-shm")
@@ -54,7 +54,7 @@ def restore(folder: Path, /, *, at: str = "", force: bool = False, where: Where 
         Also where something is: it is kept beside, under a name with ``.replaced-``.
     """
     from jobrunner.files.stored_backups import StoredBackups
-    from jobrunner.store.features.restoring import finish_restore
+    from jobrunner.store.keeping.restoring import finish_restore
     from jobrunner.store.opening import ProcessLock
 
     config = where.load()
@@ -91,7 +91,7 @@ def _demand_room_for(places: RestorePlaces, force: bool) -> None:
 
 def _restored(archive: "StoredBackups", name: str, places: RestorePlaces) -> None:
     from jobrunner.core.instants import text_of
-    from jobrunner.store.features.restoring import decide_restore, finish_restore
+    from jobrunner.store.keeping.restoring import decide_restore, finish_restore
 
     manifest, now = archive.manifest(name), clock.now()
     _clear(places)
@@ -121,7 +121,7 @@ def _make_ready(
     """
     from jobrunner.files.folders import flush, made
     from jobrunner.files.stored_backups import copied, linked
-    from jobrunner.store.features.restoring import lost_since, make_ready
+    from jobrunner.store.keeping.restoring import lost_since, make_ready
 
     inside, database = archive.root / manifest.name, Path(places.database + READY)
     copied(inside / manifest.database.name, database, manifest.database.sha256)
@@ -141,13 +141,13 @@ def _make_ready(
 
 
 def _plan(manifest: "Manifest", places: RestorePlaces, moment: str) -> "RestorePlan":
-    from jobrunner.store.features.restoring import RestorePlan
+    from jobrunner.store.keeping.restoring import RestorePlan
 
     return RestorePlan(manifest.name, tuple(_moves(manifest, places, moment)))
 
 
 def _moves(manifest: "Manifest", places: RestorePlaces, moment: str) -> Iterator["Renaming"]:
-    from jobrunner.store.features.restoring import Renaming
+    from jobrunner.store.keeping.restoring import Renaming
 
     aside = f"{places.database}{REPLACED}{moment}"
     named = [(places.database + end, aside + end) for end in ("", *WITH_IT)]

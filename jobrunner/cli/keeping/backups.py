@@ -13,7 +13,7 @@ from jobrunner.cli.frame.options import Asking, Listing, Shown
 from jobrunner.errors import Misconfigured, StorageError
 
 if TYPE_CHECKING:
-    from jobrunner.core.features.backups import Manifest
+    from jobrunner.core.keeping.backups import Manifest
     from jobrunner.files.stored_backups import StoredBackups
     from jobrunner.store.store import Store
 
@@ -88,7 +88,7 @@ def told(made: "Manifest") -> dict[str, Any]:
 
 async def _made(asking: Asking, store: "Store", folder: str) -> dict[str, Any]:
     """On the file itself, and remembered in it."""
-    from jobrunner.actors.features.backups import back_up, backed_up, is_known
+    from jobrunner.actors.keeping.backups import back_up, backed_up, is_known
     from jobrunner.app import backup_source
     from jobrunner.core.decision import AuditRecord, Note
     from jobrunner.ports import system_ports
@@ -123,8 +123,8 @@ async def _asked(asking: Asking, folder: str) -> dict[str, Any]:
 
 def _faults(archive: "StoredBackups", name: str) -> Iterator[str]:
     from jobrunner.files.stored_backups import DATABASE
-    from jobrunner.store.features.backups import files_of
     from jobrunner.store.fsck import check_copy
+    from jobrunner.store.keeping.backups import files_of
 
     try:
         damaged = list(archive.faults(name))

@@ -15,11 +15,11 @@ import anyio
 from msgspec import Struct
 
 from jobrunner.actors.commits import ours
-from jobrunner.actors.features.cleaning import clear, folders_beside
+from jobrunner.actors.keeping.cleaning import clear, folders_beside
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import AuditRecord, Clash, Note, Unit
-from jobrunner.core.features.retention import (
+from jobrunner.core.keeping.retention import (
     Expire,
     FileIdle,
     FilesUsed,

@@ -5,8 +5,8 @@ that rest or with a million."""
 import anyio
 
 from jobrunner.actors.shared import World
-from jobrunner.core.features.census import Census
-from jobrunner.core.features.retention import RetentionTerms
+from jobrunner.core.keeping.census import Census
+from jobrunner.core.keeping.retention import RetentionTerms
 
 RESTS = 100
 

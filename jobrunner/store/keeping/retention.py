@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from jobrunner.core.decision import AuditRecord, Forget
-from jobrunner.core.features.retention import (
+from jobrunner.core.job import Snapshot
+from jobrunner.core.keeping.retention import (
     Expire,
     FileIdle,
     FilesUsed,
@@ -25,7 +26,6 @@ from jobrunner.core.features.retention import (
     StepLimits,
     before,
 )
-from jobrunner.core.job import Snapshot
 from jobrunner.store import statements as sql
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.features.bulk import tick_row

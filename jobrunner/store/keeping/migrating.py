@@ -10,8 +10,8 @@ from contextlib import closing, suppress
 from msgspec import Struct
 
 from jobrunner.errors import Misconfigured, StorageError
-from jobrunner.store.features.restoring import flush
-from jobrunner.store.features.upkeep import WAL_MAX
+from jobrunner.store.keeping.restoring import flush
+from jobrunner.store.keeping.upkeep import WAL_MAX
 from jobrunner.store.migrations import latest, level, migrate, statements, steps
 from jobrunner.store.opening import is_new, lock_process, prepare_writer, translated
 

@@ -2,9 +2,9 @@
 
 import sqlite3
 
-from jobrunner.core.features.census import Census, RestingJobs
-from jobrunner.core.features.retention import RetentionTerms
-from jobrunner.store.features.retention import due_count
+from jobrunner.core.keeping.census import Census, RestingJobs
+from jobrunner.core.keeping.retention import RetentionTerms
+from jobrunner.store.keeping.retention import due_count
 
 Db = sqlite3.Connection
 

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from jobrunner.core.features.backups import (
+from jobrunner.core.job import Attempt
+from jobrunner.core.keeping.backups import (
     BackedUp,
     BackupEvent,
     CopyFacts,
@@ -30,12 +31,11 @@ from jobrunner.core.features.backups import (
     RestorationTold,
     Uncertain,
 )
-from jobrunner.core.job import Attempt
 from jobrunner.errors import StorageError
 from jobrunner.ports import Children, Clock, StoreThread, one_at_a_time, rest
-from jobrunner.store import statements as sql
 from jobrunner.store.columns import Columns
-from jobrunner.store.features.restoring import flush
+from jobrunner.store.features import statements as beside
+from jobrunner.store.keeping.restoring import flush
 from jobrunner.store.migrations import level
 from jobrunner.store.statements import Row
 
@@ -210,11 +210,11 @@ def _unchanging(place: str) -> Iterator[Db]:
 def backup_rows(unit: BackupEvent) -> Iterator[Row]:
     match unit:
         case BackedUp():
-            yield sql.BACKED_UP.row(**structs.asdict(unit), failed_at=None, failure="")
+            yield beside.BACKED_UP.row(**structs.asdict(unit), failed_at=None, failure="")
         case RestorationTold():
-            yield sql.RESTORATION_TOLD.row(**structs.asdict(unit))
+            yield beside.RESTORATION_TOLD.row(**structs.asdict(unit))
         case _:
-            yield sql.BACKUP_FAILED.row(**structs.asdict(unit))
+            yield beside.BACKUP_FAILED.row(**structs.asdict(unit))
 
 
 BACKUP = Columns(LastBackup, "backups t")

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.features.backups import Lost
+from jobrunner.core.keeping.backups import Lost
 from jobrunner.errors import StorageError
 from jobrunner.store.migrations import migrate
 

@@ -15,7 +15,7 @@ from jobrunner.cli.frame.options import Asking, Form, Listing
 from jobrunner.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from jobrunner.actors.features.retention import Retention
+    from jobrunner.actors.keeping.retention import Retention
     from jobrunner.store.store import Store
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -119,7 +119,7 @@ async def _pruned(store: "Store", asking: Asking, dry_run: bool) -> Any:
 
 async def _retention(store: "Store", asking: Asking) -> "Retention":
     """That of the service, in a world in which nothing else moves."""
-    from jobrunner.actors.features.retention import Retention
+    from jobrunner.actors.keeping.retention import Retention
     from jobrunner.actors.shared import World
     from jobrunner.config.retention import retention_terms
     from jobrunner.ports import system_ports

@@ -22,7 +22,7 @@ def migrate(
     without_copy
         Keep no copy of the file as it was: there is no way back then.
     """
-    from jobrunner.store.features.migrating import migrate_alone
+    from jobrunner.store.keeping.migrating import migrate_alone
 
     path = where.load().store.path
     done = migrate_alone(path, dry_run=dry_run, copies=not without_copy)

@@ -6,19 +6,19 @@ from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.file import answers
 from jobrunner.cli.frame.options import Asking, Listing
-from jobrunner.cli.upkeep import compact, info, prune
+from jobrunner.cli.keeping.upkeep import compact, info, prune
 from jobrunner.errors import Misconfigured
 
 app = App(name="db", help="The file that holds everything.")
 for module, verb, help_text, lines in (
     (
-        "backups",
+        "keeping.backups",
         "backup",
         "Make a backup, beside a service or without one.",
         ("jobrunner db backup /backups",),
     ),
     (
-        "backups",
+        "keeping.backups",
         "verify",
         "Examine a backup from end to end.",
         (
@@ -27,13 +27,13 @@ for module, verb, help_text, lines in (
         ),
     ),
     (
-        "restores",
+        "keeping.restores",
         "restore",
         "Put a backup in the place of the file.",
         ("jobrunner db restore /backups --force",),
     ),
     (
-        "migrate",
+        "keeping.migrate",
         "migrate",
         "Bring the file to the schema of this program.",
         ("jobrunner db migrate --dry-run",),
