@@ -12,7 +12,7 @@ from jobrunner.actors.keeping.retention import GIVES_WAY_S, Retention
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import Unit
 from jobrunner.core.job import Snapshot
-from jobrunner.core.keeping.retention import Prune, RetentionTerms
+from jobrunner.core.keeping.retention import Prune, RetentionTerms, StepLimits
 from jobrunner.ports import SystemChildren, SystemIds
 from jobrunner.stages import Registry
 from jobrunner.store.store import Store
@@ -21,6 +21,7 @@ from tests.store.factory import NOON, birth, job, moved, opened, stored
 pytestmark = pytest.mark.anyio
 NOW = NOON + 10**9
 TERMS = RetentionTerms(ended_s=1)
+USUAL = StepLimits().jobs
 
 
 class Clock:
@@ -103,27 +104,27 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 async def test_steps_stay_small_while_more_go_than_come(bench: Bench) -> None:
-    jobs = await bench.ended(100, apart_ms=100)
+    jobs = await bench.ended(6 * USUAL + 2, apart_ms=100)
     taken = await bench.retention.prune(1000)
-    assert (taken.jobs, taken.done) == ({("toy", "done"): 100}, True)
-    assert bench.store.steps == [16] * 6 + [4]
+    assert (taken.jobs, taken.done) == ({("toy", "done"): 6 * USUAL + 2}, True)
+    assert bench.store.steps == [USUAL] * 6 + [2]
     assert sorted(bench.gone) == sorted(one.id for one in jobs)
 
 
 async def test_steps_grow_while_more_come_than_go(bench: Bench) -> None:
-    await bench.ended(260, apart_ms=1)
+    await bench.ended(64 * USUAL + 1, apart_ms=1)
     bench.store.takes_s = 0.2
     await bench.retention.prune(1000)
-    assert bench.store.steps == [16, 32, 64, 128, 20]
+    assert bench.store.steps == [USUAL * gear for gear in (1, 2, 4, 8, 16, 32)] + [USUAL + 1]
     bench.store.steps.clear()
     bench.store.takes_s = 0.001
-    await bench.ended(200, apart_ms=1000)
+    await bench.ended(60 * USUAL, apart_ms=1000)
     await bench.retention.prune(1000)
-    assert bench.store.steps[-2:] == [16, 8], "and shrink when they are through"
+    assert bench.store.steps[-2:] == [USUAL, USUAL], "and shrink when they are through"
 
 
 async def test_it_rests_longer_than_a_step_took(bench: Bench) -> None:
-    await bench.ended(48, apart_ms=1000)
+    await bench.ended(3 * USUAL, apart_ms=1000)
     bench.store.takes_s = 0.02
     await bench.retention.prune(1000)
     assert bench.clock.slept[1:] == pytest.approx([0.08, 0.08])
@@ -160,9 +161,9 @@ async def test_one_that_moves_meanwhile_keeps_nobody_from_going(bench: Bench) ->
 
 
 async def test_it_stops_when_its_time_is_over_and_in_a_drain(bench: Bench) -> None:
-    await bench.ended(50, apart_ms=1000)
+    await bench.ended(3 * USUAL, apart_ms=1000)
     taken = await bench.retention.prune(0.01)
-    assert (taken.total, taken.done) == (16, False)
+    assert (taken.total, taken.done) == (USUAL, False)
     bench.world.draining = True
     taken = await bench.retention.prune(1000)
     assert (taken.total, taken.done) == (0, False)

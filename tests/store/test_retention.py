@@ -49,7 +49,7 @@ from tests.store.factory import (
 
 pytestmark = pytest.mark.anyio
 DAY_MS = 86_400_000
-LIMITS = StepLimits()
+LIMITS = StepLimits(jobs=16, rows=256, bytes=256 * 1024)
 
 
 async def ended(store: Store, number: int, status: str = "done", at: int = NOON) -> Snapshot:

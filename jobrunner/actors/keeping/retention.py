@@ -35,7 +35,7 @@ from jobrunner.core.keeping.retention import (
 )
 from jobrunner.files.folders import existing
 
-GEAR_MAX = 8.0
+GEAR_MAX = 32.0
 RECORDS_AT_ONCE = 200
 FILES_AT_ONCE = 64
 NAMING_AT_ONCE = 500

@@ -99,9 +99,9 @@ class Lot(Struct, frozen=True):
 class StepLimits(Struct, frozen=True):
     """So much in one transaction, or one job, whatever hangs on it."""
 
-    jobs: int = 16
-    rows: int = 256
-    bytes: int = 256 * 1024
+    jobs: int = 4
+    rows: int = 64
+    bytes: int = 64 * 1024
 
 
 def times(gear: float) -> StepLimits:
