@@ -32,6 +32,7 @@ from jobrunner.config.retention import retention_terms
 from jobrunner.config.settings import Config
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.meter import SILENT, Meter
+from jobrunner.core.features.rates import RateLimit
 from jobrunner.ending import LATE_S, Ending, ungrouped
 from jobrunner.entrance import fitted_door, places
 from jobrunner.equipping import accompanied, reached_at, surroundings, url_of
@@ -268,11 +269,20 @@ def _terms(config: Config, registry: Registry, ports: Ports) -> Terms:
     return Terms(
         limits=limits,
         resources={**registry.supplied, **config.resources},
+        rates=_rates(config, registry),
+        rate_hold_s=config.limits.rate_hold,
+        rate_holds=config.limits.rate_holds,
         drain_s=config.server.drain_seconds,
         retention=retention_terms(config, registry.loaded(), registry.refused["workflows"]),
         kept_bytes=config.limits.kept_jobs,
         seals=_seals(config, registry, ports),
     )
+
+
+def _rates(config: Config, registry: Registry) -> dict[str, RateLimit]:
+    """As the operator says, else as the authors of the stages do."""
+    said = {name: settings.rate for name, settings in config.rates.items()}
+    return registry.paced | {name: limit for name, limit in said.items() if limit}
 
 
 def _seals(config: Config, registry: Registry, ports: Ports) -> Seals:

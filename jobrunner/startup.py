@@ -57,6 +57,7 @@ def introduce(
     for name, reasons in refused["workflows"].items():
         log("workflow.refused", level="error", workflow=name, reasons=list(reasons))
     unknown = overrides.unknown_plugins(config, offered())
+    unknown += overrides.idle_rates(config, registry.rates())
     for fault in unknown + overrides.unknown_workflows(config, registry.known()):
         log("config.ignored", level="warning", detail=fault)
 

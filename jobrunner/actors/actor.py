@@ -165,7 +165,8 @@ class JobActor:
     async def _decide(self, definition: Definition, job: Snapshot, message: Message) -> Verdict:
         facts = self._world.pauses.known_to(await self._facts(definition, job, message), job)
         if isinstance(message, Ended):
-            facts = replace(facts, lent=self._lend(job, definition))
+            holds = self._world.rates.holds(job.attempt)
+            facts = replace(facts, lent=self._lend(job, definition), holds=holds)
         moment = self._world.moment()
         try:
             return decide(definition, job, message, facts, moment)
@@ -194,6 +195,7 @@ class JobActor:
         """None when a fact had changed meanwhile: read and decide again."""
         if tick is not None:
             decision = replace(decision, tick=tick)
+        decision = self._world.rates.noted(decision)
         follow = partial(self._consequences.committed, decision)
         outcome = ours(await self._world.commit(asked(decision), follow))
         if isinstance(outcome, Clash):

@@ -18,6 +18,7 @@ from jobrunner.actors.features.claims import Claims
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.features.pauses import Pausing
+from jobrunner.actors.features.rates import HOLD_MOST_S, HOLD_TIMES
 from jobrunner.actors.features.submissions import Submissions
 from jobrunner.actors.features.webhooks import forget_webhooks
 from jobrunner.actors.keeping.census import CensusTaker
@@ -31,6 +32,7 @@ from jobrunner.actors.slots import Slots, WorkLimits
 from jobrunner.actors.supervisor import KEPT_BYTES, Supervisor
 from jobrunner.actors.tasks import Crew
 from jobrunner.actors.timers import Timers
+from jobrunner.core.features.rates import RateLimit
 from jobrunner.core.keeping.retention import RetentionTerms
 
 
@@ -41,6 +43,9 @@ class Terms(Struct, frozen=True, kw_only=True):
 
     limits: WorkLimits = WorkLimits()
     resources: Mapping[str, int] = {}
+    rates: Mapping[str, RateLimit] = {}
+    rate_hold_s: float = HOLD_MOST_S
+    rate_holds: int = HOLD_TIMES
     drain_s: float = 30
     retention: RetentionTerms = RetentionTerms()
     kept_bytes: int = KEPT_BYTES
@@ -50,6 +55,8 @@ class Terms(Struct, frozen=True, kw_only=True):
 @asynccontextmanager
 async def working(world: World, terms: Terms) -> AsyncIterator[Facade]:
     """Recover what died, then let jobs move; on leaving drain."""
+    world.rates.begin(terms.rates, world.registry.stages.values())
+    world.rates.hold_most_s, world.rates.hold_times = terms.rate_hold_s, terms.rate_holds
     crew, stages = (Crew(world.clock, world.say, world.loss.give_up) for _ in range(2))
     supervisor = Supervisor(world, terms.kept_bytes)
     timers = Timers(world, supervisor.tell)
@@ -77,7 +84,7 @@ def _assembled(
     world: World, terms: Terms, crew: Crew, stages: Crew, supervisor: Supervisor, timers: Timers
 ) -> Facade:
     """Make each part, and tell it of what follows commits."""
-    slots = Slots(terms.limits, terms.resources)
+    slots = Slots(terms.limits, terms.resources, world.rates)
     dispatcher = Dispatcher(world, slots, supervisor.tell)
     attempts = RunningAttempts(world, crew, stages, supervisor, dispatcher)
     deliveries = Deliveries(world, world.surroundings.outlets.tell, terms.seals)
@@ -125,6 +132,7 @@ async def _recover(world: World, crew: Crew, facade: Facade) -> None:
     """Bring everything to what is true today, before anything new begins."""
     await clear_scratch(world)
     await world.pauses.load(world.reader)
+    await world.rates.load(world.reader)
     await facade.dispatcher.begin()
     crew.start_soon(sweep, world)
     changed = await begin_rebinding(world)

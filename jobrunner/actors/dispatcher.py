@@ -239,6 +239,8 @@ class Dispatcher:
         cleared_at = self._suspects.cleared_at
         if cleared_at is not None and (ends is None or cleared_at <= ends):
             ends = cleared_at
+        if self._line.count and self._slots.free and (room := self._world.rates.next_at()):
+            ends = room if ends is None else min(ends, room)
         seconds = None if ends is None else max(ends - self._world.clock.monotonic(), 0)
         with anyio.move_on_after(seconds) as nap:
             await self._nudge.wait()

@@ -5,6 +5,7 @@ from typing import Any
 
 from jobrunner.actors.commits import Announce, Committed, Follow, Writer, ours
 from jobrunner.actors.features.pauses import Pauses
+from jobrunner.actors.features.rates import Rates
 from jobrunner.actors.keeping.storage_loss import StorageLoss
 from jobrunner.actors.requester import asked
 from jobrunner.actors.running_stages import Roster
@@ -49,6 +50,7 @@ class World:
         self.checked = SoundFiles(self.assets)
         self.surroundings = surroundings or Surroundings()
         self.pauses = Pauses()
+        self.rates = Rates(clock)
         self.roster = Roster()
         self.watchers = Watchers()
         self.loss = StorageLoss(log)

@@ -12,6 +12,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
+from jobrunner.actors.features.rates import Rates
 from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import Waiting
 from jobrunner.stages import Stage
@@ -91,8 +92,9 @@ class InLine:
 
 
 class Slots:
-    def __init__(self, limits: WorkLimits, resources: Mapping[str, int]) -> None:
+    def __init__(self, limits: WorkLimits, resources: Mapping[str, int], rates: Rates) -> None:
         self.limits = limits
+        self._rates = rates
         self._promised: dict[str, list[Stage]] = {}
         self._resources = resources
         self._held: dict[str, Slot] = {}
@@ -124,6 +126,7 @@ class Slots:
     def take(self, job_id: str, user_id: str, stage: Stage | None) -> None:
         self._held[job_id] = Slot(user_id, stage)
         self._count(self._held[job_id], 1)
+        self._rates.take(job_id, stage)
 
     def lend(self, job_id: str, stages: Iterable[Stage]) -> frozenset[str]:
         """Name those of these stages that this job may begin in its slot. They are promised to it,
@@ -138,12 +141,15 @@ class Slots:
             self._promised[job_id] = scarce
             for stage in scarce:
                 self._count_stage(stage, 1)
+        for stage in fit:
+            self._rates.take(job_id, stage)
         return frozenset(stage.name for stage in fit)
 
     def begin(self, job_id: str, stage: Stage | None) -> bool:
         """The job begins this stage in the slot that it has. Say whether others may now begin what
         they could not: a turn or a resource came free."""
-        promised = self._take_back(job_id)
+        free = self._rates.began(job_id, stage)
+        promised = self._take_back(job_id) or free
         slot = self._held.get(job_id)
         if slot is None or slot.stage == stage:
             return promised
@@ -176,7 +182,7 @@ class Slots:
             if self._taken[name] + count > there:
                 holders = ", ".join(self._holding(name)) or "nobody"
                 return f"{count} of resource {name} ({there} in all, held by {holders})"
-        return ""
+        return self._rates.short_of(stage) if stage.rates else ""
 
     def _holding(self, name: str) -> list[str]:
         return [
@@ -199,6 +205,7 @@ class Slots:
 
     def _take_back(self, job_id: str) -> bool:
         """It needs no longer what was promised to it."""
+        self._rates.give_back(job_id)
         promised = self._promised.pop(job_id, ())
         for stage in promised:
             self._count_stage(stage, -1)

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from jobrunner.config.settings import ORIGIN, PUBLIC_URL, SOCKET, Config
+from jobrunner.core.features.rates import RATE_ALLOWED
 
 WAL_MIN = 8 * 1024**2
 
 
 def contradictions(config: Config) -> list[str]:
     """List every such fault, with the key, its value and what is allowed."""
-    found = (_of_downloads, _of_server, _of_telemetry, _of_auth, _of_oidc, _of_store)
+    found = (_of_downloads, _of_server, _of_telemetry, _of_auth, _of_oidc, _of_store, _of_rates)
     return [fault for faults_of in found for fault in faults_of(config)]
 
 
@@ -119,6 +120,12 @@ def _of_store(config: Config) -> Iterator[str]:
             f"store.wal_max = {config.store.wal_max!r}: must be at least {WAL_MIN} (8MiB): the log "
             "is written back by the 4 MiB, so a smaller one would be over its limit all the time"
         )
+
+
+def _of_rates(config: Config) -> Iterator[str]:
+    for name, settings in config.rates.items():
+        if settings.rate is None:
+            yield f"rates.{name} = {settings.limit!r}: must be {RATE_ALLOWED}"
 
 
 def is_loopback(host: str) -> bool:

@@ -88,6 +88,16 @@ def unknown_plugins(config: Config, names: Iterable[str]) -> tuple[str, ...]:
     )
 
 
+def idle_rates(config: Config, taken: Iterable[str]) -> tuple[str, ...]:
+    """Rates that no stage takes from."""
+    known = sorted(taken)
+    return tuple(
+        f"rates.{name}: no stage takes from it; {nearest(name, known)}"
+        for name in config.rates
+        if name not in known
+    )
+
+
 @dataclass
 class Names:
     """The names in the declaration, and the faults found on the way."""

@@ -58,6 +58,8 @@ def _read(kind: Any, raw: Any, path: str, faults: list[str]) -> Any:
     kind = _without_none(kind)
     if kind is settings.RetentionSettings:
         return _read_retention(raw, path, faults)
+    if kind is settings.RateSettings and not isinstance(raw, dict):
+        raw = {"limit": raw}
     if isinstance(kind, type) and issubclass(kind, Struct):
         return _read_struct(kind, raw, path, faults)
     if get_origin(kind) is dict:

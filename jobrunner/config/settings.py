@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from jobrunner.config.environment import fold
 from jobrunner.core.declaration.happenings import NAMES, Happening
 from jobrunner.core.declaration.states import TokenRole
+from jobrunner.core.features.rates import RATE_ALLOWED, RateLimit, rate_of
 
 ORIGIN = r"https?://[a-z0-9._-]+(:\d{1,5})?|https?://\[[0-9a-f:.]+\](:\d{1,5})?"
 SOCKET = "unix:"
@@ -55,6 +56,7 @@ LogFormat = Annotated[
 LogLevel = Annotated[
     Literal["info", "warning", "error"], Meta(description='"info", "warning" or "error"')
 ]
+RateText = Annotated[str, Meta(description=RATE_ALLOWED)]
 Anything = Annotated[Any, Meta(description="any value")]
 
 
@@ -126,6 +128,20 @@ class LimitsSection(Struct, frozen=True):
     free_disk: Space = 64 * 1024**2
     bulk_per_second: Amount = 200
     kept_jobs: Space = 32 * 1024**2
+    rate_hold: Duration = 3600
+    rate_holds: Amount = 20
+
+
+class RateSettings(Struct, frozen=True):
+    """A text alone is the ``limit``. ``burst``: how many may start at once; a tenth of it where
+    nothing is said."""
+
+    limit: RateText = ""
+    burst: Count | None = None
+
+    @property
+    def rate(self) -> RateLimit | None:
+        return rate_of(self.limit, self.burst or 0)
 
 
 class CreditsSection(Struct, frozen=True):
@@ -247,6 +263,7 @@ class Config(Struct, frozen=True):
     auth: AuthSection = AuthSection()
     limits: LimitsSection = LimitsSection()
     resources: dict[str, Amount] = msgspec.field(default_factory=lambda: {"gpu": 1})
+    rates: dict[str, RateSettings] = {}
     credits: CreditsSection = CreditsSection()
     downloads: DownloadsSection = DownloadsSection()
     notify: NotifySection = NotifySection()

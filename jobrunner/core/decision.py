@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct
 
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
+from jobrunner.core.features.rates import RateRow
 from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Paused, Snapshot
 from jobrunner.core.keeping.backups import BackupEvent
 from jobrunner.core.keeping.retention import RetentionUnit
@@ -130,7 +131,7 @@ class LogEvent(Struct, frozen=True):
 class Decision(Struct, frozen=True):
     """See above. ``answer`` holds what the caller is told beside the job itself; ``status`` is the
     HTTP status of a command; ``also`` are decisions about other jobs in the same transaction;
-    ``tick`` is the item of a bulk that this one carries out."""
+    ``tick`` is the item of a bulk that this one carries out; ``rates`` stand so after it."""
 
     before: Snapshot | None
     after: Snapshot
@@ -153,6 +154,7 @@ class Decision(Struct, frozen=True):
     status: int = 200
     webhook: WebhookRow | None = None
     handed: Handed | None = None
+    rates: tuple[RateRow, ...] = ()
 
 
 class NoOp(Struct, frozen=True):

@@ -25,6 +25,7 @@ from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.draft import BY_ENGINE, BY_STAGE, Case, Cause, Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import fail
+from jobrunner.core.features.held_rates import put_back
 from jobrunner.core.features.pauses import halted_by
 from jobrunner.core.features.rebinding import bring
 from jobrunner.core.features.webhooks import await_webhook
@@ -280,7 +281,7 @@ def _misfit(draft: Draft, outcome: str) -> Refused | None:
 
 def _failed(draft: Draft, message: Ended) -> Refused | None:
     assert message.failure is not None, "a failed attempt says why"
-    return fail(draft, message.failure, BY_STAGE)
+    return None if put_back(draft, message.failure) else fail(draft, message.failure, BY_STAGE)
 
 
 def _parked(draft: Draft, message: Ended) -> Refused | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from jobrunner.core.features.rates import HoldTerms
 from jobrunner.core.job import Paused, Snapshot
 
 
@@ -54,7 +55,8 @@ class Facts(Struct, frozen=True):
     ``verified`` are the assets behind artifacts whose files are there and as recorded.
     ``halted`` is the pause of the job's workflow, ``halted_stages`` are the stages that are paused,
     under whatever workflow they run. ``lent`` are the stages that may begin in the slot which this
-    job holds, in the commit that ends its attempt."""
+    job holds, in the commit that ends its attempt. ``holds``: that attempt takes from rates, which
+    its provider may hold back."""
 
     known: Known | None = None
     derived: Known | None = None
@@ -68,3 +70,4 @@ class Facts(Struct, frozen=True):
     halted: Paused | None = None
     halted_stages: frozenset[str] = frozenset()
     lent: frozenset[str] = frozenset()
+    holds: HoldTerms | None = None

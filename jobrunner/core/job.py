@@ -108,7 +108,8 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     not work out twice, ``answers`` the callbacks to it by key, ``log`` the lines that it wrote.
     ``source`` is whose webhook may bring what it ``awaits``; nobody's, where it is empty.
     ``claimant`` is the token that claimed it: reports on it are that one's alone. ``sent`` are the
-    files that wait for such a report.
+    files that wait for such a report. ``held_back`` is how often it was put back in line because
+    its provider had no room for it.
     """
 
     serial: int
@@ -132,6 +133,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     source: str = ""
     claimant: str = ""
     sent: tuple[SentFile, ...] = ()
+    held_back: int = 0
 
 
 class HeldLock(Struct, frozen=True, omit_defaults=True):

@@ -12,6 +12,7 @@ from jobrunner.core.facts import Known, WebhookFacts
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
 from jobrunner.core.features.notifications import OutboxReader
+from jobrunner.core.features.rates import RateReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
 from jobrunner.core.keeping.backups import LastBackup, Restoration, Uncertain
@@ -224,7 +225,7 @@ class Gauges(Struct, frozen=True):
     unused_bytes: int
 
 
-class Reader(OutboxReader, RetentionReader, Protocol):
+class Reader(OutboxReader, RetentionReader, RateReader, Protocol):
     """Everything that may be asked."""
 
     async def job(self, job_id: str) -> Snapshot | None: ...

@@ -23,6 +23,10 @@ class Stage(Struct, frozen=True):
                   lock of the interpreter; trusted), ``process`` (a process of its own: whatever it
                   does costs one attempt). Left out: ``loop`` for an ``async def``, else ``process``
     resources     how many of the operator's ``[resources]`` an attempt takes
+    rates         how much an attempt takes of the operator's ``[rates]`` when it starts, by their
+                  names: until there is room it waits in line, without a slot
+    pace          the limit of such a rate, as ``{"openai": "60/min"}``, where ``[rates]`` does not
+                  name it; a rate that nobody gives a limit is held back by its provider alone
     supply        how many of a resource there are where ``[resources]`` does not say: what this
                   machine has for it
     concurrency   how many attempts of this stage run at a time (0: as many as there are slots)
@@ -48,6 +52,8 @@ class Stage(Struct, frozen=True):
     concurrency: int = 0
     abandon: Abandoning | None = None
     supply: dict[str, int] = {}
+    rates: dict[str, int] = {}
+    pace: dict[str, str] = {}
     memory: int = 2048 * MIB
     cpu_s: int = 0
     file_size: int = 2048 * MIB
@@ -74,12 +80,15 @@ def stage(
     concurrency: int = 0,
     abandon: Abandoning | None = None,
     supply: dict[str, int] | None = None,
+    rates: dict[str, int] | None = None,
+    pace: dict[str, str] | None = None,
     **limits: int,
 ) -> Callable[[Awaiting | Plain], Stage]:
     """Makes a function a stage: ``@stage("hello.greet")``. The limits are those of ``Stage``."""
 
     def made(run: Awaiting | Plain) -> Stage:
         needed, there = resources or {}, supply or {}
-        return Stage(name, run, how, needed, concurrency, abandon, there, **limits)
+        turns, paces = rates or {}, pace or {}
+        return Stage(name, run, how, needed, concurrency, abandon, there, turns, paces, **limits)
 
     return made

@@ -23,6 +23,7 @@ from jobrunner.core.declaration.missing import absent, lacking
 from jobrunner.core.declaration.old_declarations import leniently
 from jobrunner.core.declaration.spelling import NAME, shown
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Workflow
+from jobrunner.core.features.rates import RATE_ALLOWED, RateLimit, rate_of
 from jobrunner.core.job import Snapshot
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.companions import Companion
@@ -66,6 +67,7 @@ class Registry:
         self.stages: dict[str, Stage] = {}
         self._stages_of: dict[str, tuple[Stage, ...]] = {}
         self.supplied: dict[str, int] = {}
+        self.paced: dict[str, RateLimit] = {}
         self.companions: dict[str, Companion] = {}
         self.sources: dict[str, Source] = {}
         self.refused: dict[Kind, dict[str, tuple[str, ...]]] = {kind: {} for kind in LED_TO}
@@ -147,6 +149,10 @@ class Registry:
         """Say whether new jobs are born under this declaration, so that nothing of it is absent."""
         return self._current.get(definition.workflow.name) is definition
 
+    def rates(self) -> frozenset[str]:
+        """Name the rates that some stage takes from."""
+        return frozenset(name for stage in self.stages.values() for name in stage.rates)
+
     def stages_of(self, definition: Definition) -> tuple[Stage, ...]:
         """List the stages that run here for jobs under this declaration."""
         if (known := self._stages_of.get(definition.digest)) is None:
@@ -205,6 +211,8 @@ class Registry:
             self._refuse("stages", stage.name, self._twice("stages", stage.name, by))
         elif reason := misfit(stage, self._there_with(stage)):
             self._refuse("stages", stage.name, reason)
+        else:
+            self._pace(stage)
         self.stages[stage.name] = stage
         self._brought["stages"].setdefault(stage.name, by)
 
@@ -213,6 +221,13 @@ class Registry:
         for name, count in stage.supply.items():
             self.supplied[name] = max(count, self.supplied.get(name, 0))
         return None if self._resources is None else {**self.supplied, **self._resources}
+
+    def _pace(self, stage: Stage) -> None:
+        """Note what its author says of a rate; of two who say something, the slower is believed."""
+        for name, text in stage.pace.items():
+            limit, known = rate_of(text), self.paced.get(name)
+            if limit and (known is None or limit.gap_s > known.gap_s):
+                self.paced[name] = limit
 
     def _add_source(self, source: Source, called: str, by: str) -> None:
         """Of two that have one name, neither is heard."""
@@ -327,10 +342,22 @@ def misfit(stage: Stage, resources: Mapping[str, int] | None = None) -> str:
     below += [name for name, count in amounts if count < 0]
     if below:
         return f"has a {below[0]} below 0; 0 is no limit"
+    if fault := _misrated(stage):
+        return fault
     if resources is None:
         return ""
     short = [name for name, count in stage.resources.items() if count > resources.get(name, 0)]
     return f"asks for more {short[0]} than there is; raise [resources] {short[0]}" if short else ""
+
+
+def _misrated(stage: Stage) -> str:
+    for name, count in stage.rates.items():
+        if count < 1 or not NAME.fullmatch(name):
+            return f"takes {count} of rate {name!r}; it must be a name and a whole number from 1"
+    for name, text in stage.pace.items():
+        if rate_of(text) is None:
+            return f"says {text!r} of rate {name!r}; it must be {RATE_ALLOWED}"
+    return ""
 
 
 def _sorted(group: str, enabled: tuple[str, ...]) -> list[EntryPoint]:

@@ -48,6 +48,7 @@ from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows, tick_row
 from jobrunner.store.features.credits import granted_rows
 from jobrunner.store.features.pauses import pause_rows
+from jobrunner.store.features.rates import rate_rows
 from jobrunner.store.features.tokens import token_rows
 from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
 from jobrunner.store.keeping.backups import backup_rows
@@ -158,6 +159,7 @@ def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Itera
     yield from (_asset(asset, after.row, after.user_id) for asset in decision.assets)
     yield from (audit_row(record, after.updated_at, after.id) for record in decision.audits)
     yield from (_dead_letter(letter, after) for letter in decision.dead_letters)
+    yield from rate_rows(decision)
 
 
 def _job(decision: Decision, job: Snapshot) -> Row:

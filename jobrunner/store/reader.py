@@ -22,6 +22,7 @@ from jobrunner.store.features import bulk as bulks
 from jobrunner.store.features import credits as money
 from jobrunner.store.features import notifications, streams, webhooks
 from jobrunner.store.features import pauses as paused
+from jobrunner.store.features import rates as paces
 from jobrunner.store.features import tokens as bearers
 from jobrunner.store.keeping import backups as saved
 from jobrunner.store.keeping import health, retention
@@ -161,6 +162,9 @@ class StoreReader:
     bindings = asks(bound.bindings)
     resting = asks(bound.resting)
     pauses = asks(paused.pauses)
+    rates = asks(paces.rates)
+    in_line_by = asks(paces.in_line_by)
+    ahead_at = asks(paces.ahead_at)
     backups = asks(saved.backups)
     restoration = asks(saved.restoration)
     uncertain = asks(saved.uncertain)

@@ -15,7 +15,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from jobrunner.core.features.meter import JobTracer, Meter, Readings, Span
+from jobrunner.core.features.meter import JobTracer, Meter, RateReading, Readings, Span
 from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.keeping.census import RestingJobs
@@ -96,6 +96,7 @@ class Figures(Meter):
         yield InfoMetricFamily("jobrunner_build", "What runs here", {"version": self._version})
         yield from _standing(self._readings)
         yield from _resting(self._readings)
+        yield from _rates(self._readings.rates)
         counted = [one for one in vars(self).values() if isinstance(one, Tally | Spread)]
         yield from families(counted)
 
@@ -173,6 +174,25 @@ def _resting(readings: Readings) -> Iterator[Metric]:
     yield limits
     text = "Lines of the log that nobody took"
     yield CounterMetricFamily("jobrunner_log_lost_lines", text, value=readings.log_lost)
+
+
+def _rates(rates: Iterable[RateReading]) -> Iterator[Metric]:
+    """Show how much room each rate has, and who waits for it."""
+    families = {
+        "level": "How many starts a rate has room for now",
+        "held_seconds": "For how long its provider still holds a rate back",
+        "waiting": "Jobs in line for a stage that takes from a rate",
+    }
+    level, held, waiting = (
+        GaugeMetricFamily(f"jobrunner_rate_{name}", text, labels=("rate",))
+        for name, text in families.items()
+    )
+    for one in rates:
+        if one.level is not None:
+            level.add_metric((one.name,), one.level)
+        held.add_metric((one.name,), one.held_s)
+        waiting.add_metric((one.name,), one.waiting)
+    yield from (level, held, waiting)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

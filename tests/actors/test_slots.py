@@ -24,11 +24,13 @@ from jobrunner import (
     app,
 )
 from jobrunner.actors import slots as slots_module
+from jobrunner.actors.features.rates import Rates
 from jobrunner.actors.slots import InLine, Slots, WorkLimits
 from jobrunner.config.settings import Config, ServerSection, StoreSection
 from jobrunner.config.settings import LimitsSection as LimitSettings
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Submit
+from jobrunner.ports import SystemClock
 from jobrunner.stages import Registry
 from tests.stages.house import until
 from tests.stages.unruly import definition_of
@@ -230,7 +232,7 @@ async def test_a_users_share_is_explained(tmp_path: Path) -> None:
 
 
 def test_what_is_given_back_is_there_again() -> None:
-    slots = Slots(WorkLimits(active_jobs=2, per_user_active=1), {"gpu": 1})
+    slots = Slots(WorkLimits(active_jobs=2, per_user_active=1), {"gpu": 1}, Rates(SystemClock()))
     stage = WORKFLOWS["gpu"]
     slots.take("a", "ada", stage)
     assert (slots.free, slots.crowded()) == (1, ("ada",))
@@ -243,7 +245,7 @@ def test_what_is_given_back_is_there_again() -> None:
 
 def test_a_slot_goes_over_to_the_next_stage() -> None:
     """Its turn and its resources are free for others as soon as the next stage has begun."""
-    slots = Slots(WorkLimits(active_jobs=2), {"gpu": 1})
+    slots = Slots(WorkLimits(active_jobs=2), {"gpu": 1}, Rates(SystemClock()))
     gpu, single, plain = (WORKFLOWS[name] for name in ("gpu", "single", "plain"))
     slots.take("a", "ada", gpu)
     assert slots.lend("a", (gpu, single, plain)) == {"s.gpu", "s.single", "s.plain"}
@@ -257,7 +259,7 @@ def test_a_slot_goes_over_to_the_next_stage() -> None:
 
 
 def test_a_promise_that_is_not_taken_goes_with_the_slot() -> None:
-    slots = Slots(WorkLimits(), {"gpu": 1})
+    slots = Slots(WorkLimits(), {"gpu": 1}, Rates(SystemClock()))
     gpu, single, plain = (WORKFLOWS[name] for name in ("gpu", "single", "plain"))
     slots.take("a", "ada", plain)
     for _ in range(3):
@@ -272,7 +274,7 @@ def test_a_promise_that_is_not_taken_goes_with_the_slot() -> None:
 
 
 def test_nothing_is_lent_that_others_have() -> None:
-    slots = Slots(WorkLimits(), {"gpu": 1})
+    slots = Slots(WorkLimits(), {"gpu": 1}, Rates(SystemClock()))
     gpu, single, plain = (WORKFLOWS[name] for name in ("gpu", "single", "plain"))
     slots.take("a", "ada", plain)
     slots.take("b", "ada", single)

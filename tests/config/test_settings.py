@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jobrunner.config.contradictions import is_loopback
 from jobrunner.config.reading import load
 from jobrunner.config.settings import Config, OidcSection, RetrySettings, WorkflowSettings
+from jobrunner.core.features.rates import RateLimit
 from jobrunner.errors import Misconfigured
 
 SHIPPED = Path(__file__).resolve().parents[2] / "config.toml"
@@ -162,6 +163,8 @@ KEYS: list[tuple[str, str, Any]] = [
     ("limits.patience", '"50ms"', 0.05),
     ("limits.lag", '"1s"', 1),
     ("limits.free_disk", '"1GiB"', 1024**3),
+    ("limits.rate_hold", '"2h"', 7200),
+    ("limits.rate_holds", "3", 3),
     ("resources.cpu", "4", 4),
     ("credits.initial", "0", 0),
     ("log.format", '"human"', "human"),
@@ -420,3 +423,27 @@ def test_without_tokens_neither_listener_is_for_others() -> None:
 def test_where_traces_go_is_a_url(url: str) -> None:
     (fault,) = faults(f"telemetry.otlp_endpoint = {url!r}")
     assert fault.startswith(f"telemetry.otlp_endpoint = {url!r}: must be where traces are taken")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a = "60/min burst 10"',
+        'a = { limit = "60/min", burst = 10 }',
+        'a.limit = "60/min burst 3"\na.burst = 10',
+    ],
+)
+def test_a_rate_is_a_text_or_a_table(text: str) -> None:
+    settings = load(written(f"[rates]\n{text}\n"), {})
+    assert settings.rates["a"].rate == RateLimit(60, 60, 10)
+
+
+def test_a_rate_comes_from_the_environment_too() -> None:
+    settings = load(None, {"JOBRUNNER_RATES__OPENAI": "5/s"})
+    assert settings.rates["openai"].rate == RateLimit(5, 1, 1)
+
+
+@pytest.mark.parametrize("text", ['"often"', "7", '{ limit = "0/s" }', "{ burst = 3 }"])
+def test_what_is_no_rate_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(Misconfigured, match="must be a rate, like"):
+        load(written(f"[rates]\na = {text}\n"), {})

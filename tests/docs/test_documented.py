@@ -75,8 +75,8 @@ FIELDS_OF_OIDC = OidcSection.__struct_fields__
 
 def keys() -> Iterator[str]:
     for section, kind in get_type_hints(Config).items():
-        if section == "resources":
-            yield "resources.NAME"
+        if section in ("resources", "rates"):
+            yield f"{section}.NAME"
         elif section == "webhooks":
             yield "webhooks.NAME.secrets_env"
         elif section == "auth":

@@ -78,6 +78,7 @@ FEATURES = frozenset(
         "openai_like",
         "pauses",
         "plugins",
+        "rates",
         "replicate_like",
         "reports",
         "reruns",

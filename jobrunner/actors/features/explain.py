@@ -36,11 +36,35 @@ async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[s
         facts["queue_position"] = place.ahead + 1
         facts["queue_position_exact"] = place.exact
         facts["running"] = len(dispatcher.running)
+        facts |= await _rates(world, job)
     balance = (await world.reader.credits(job.user_id)).balance
     price = price_of(definition, job) if definition is not None else job.cost
     if job.kind == "settled" and price > balance:
         facts["credits_short"] = price - balance
     return facts
+
+
+async def _rates(world: World, job: Snapshot) -> dict[str, Any]:
+    """The rates that its stage takes from, and about when its turn comes behind those before it."""
+    registry = world.registry
+    bound = registry.bound_at(job.workflow, job.status, job.job_type)
+    stage = registry.stage(bound)
+    if stage is None or not stage.rates or job.line_at is None:
+        return {}
+    found = [rate for rate in world.rates.now() if rate.name in stage.rates]
+    others = frozenset(name for rate in found for name in rate.stages)
+    places = registry.places(others)
+    ahead = await world.reader.ahead_at(places, job.priority, job.line_at, job.row)
+    told = [
+        {
+            "name": rate.name,
+            "limit": rate.limit.text if rate.limit else None,
+            "room_at": rate.room_at,
+            "held_until": rate.held_until,
+        }
+        for rate in found
+    ]
+    return {"rates": told, "turn_about_at": world.rates.turn_at(stage, ahead)}
 
 
 def _binding(world: World, job: Snapshot) -> dict[str, Any] | None:

@@ -79,13 +79,21 @@ def _refused(registry: "Registry") -> Iterator[Finding]:
 
 
 def _lacking(patient: Patient, registry: "Registry") -> Iterator[Finding]:
-    from jobrunner.config.overrides import unknown_plugins, unknown_workflows
+    from jobrunner.config.overrides import idle_rates, unknown_plugins, unknown_workflows
     from jobrunner.preflight import lacking
     from jobrunner.stages.distributions import offered
 
     config = patient.config
-    ignored = (*unknown_plugins(config, offered()), *unknown_workflows(config, registry.known()))
+    rates = registry.rates()
+    ignored = (
+        *unknown_plugins(config, offered()),
+        *unknown_workflows(config, registry.known()),
+        *idle_rates(config, rates),
+    )
     for one in ignored:
         yield warning("settings", one, "it has no effect")
+    for name in sorted(rates - config.rates.keys() - registry.paced.keys()):
+        said = f"rate {name} has no limit: only its provider holds it back"
+        yield warning("settings", said, f'set [rates] {name}, like "60/min"')
     for one in lacking(config, registry, os.environ):
         yield fault("settings", one, "see `jobrunner config check`")

@@ -89,6 +89,15 @@ class Meter:
         """A backup is over: ``done`` or ``failed``."""
 
 
+class RateReading(Struct, frozen=True):
+    """``level`` is None where nothing limits it."""
+
+    name: str
+    level: float | None
+    held_s: float
+    waiting: int
+
+
 class Readings(Struct, frozen=True, kw_only=True):
     """The state of things in the moment somebody asks. Jobs are counted by workflow and status.
     ``pauses`` are of workflows and stages: scope, name, and for how many seconds. ``limits`` are
@@ -124,6 +133,7 @@ class Readings(Struct, frozen=True, kw_only=True):
     census: Census = Census()
     census_age_s: float = 0
     pauses: tuple[tuple[str, str, float], ...] = ()
+    rates: tuple[RateReading, ...] = ()
     limits: Mapping[str, float] = {}
 
 

@@ -169,6 +169,14 @@ BACKUP = "folder name as_of ended_at bytes new_bytes files failed_at failure"
 BACKED_UP = Statement(upsert("backups", BACKUP, "folder"))
 BACKUP_FAILED = Statement(upsert("backups", "folder failed_at failure", "folder"))
 RESTORATION_TOLD = Statement("UPDATE restorations SET told_at = :told_at WHERE id <= :id")
+# Of two that are written, the later instant holds: nothing is ever given back by a late write.
+RATE = Statement("""
+    INSERT INTO rates (name, full_at, held_until, held_by)
+    VALUES (:name, :full_at, :held_until, :held_by)
+    ON CONFLICT (name) DO UPDATE SET full_at = max(full_at, excluded.full_at),
+        held_by = iif(excluded.held_until > held_until, excluded.held_by, held_by),
+        held_until = max(held_until, excluded.held_until)
+""")
 
 BESIDE_IN_ORDER = (
     WEBHOOK_TOLD, WEBHOOK_STORED, WEBHOOK_HANDED, WEBHOOKS_LEFT, AWAIT_OVER, AWAIT,
@@ -176,5 +184,5 @@ BESIDE_IN_ORDER = (
     TOKEN_ENDS, SUCCESSION, AUDIT, HALT, UNHALT, BULK_OLD, BULK, BULK_ITEM, BULK_TURNED,
     ENDPOINT, DELIVERY, TRIED, TRY, ENDPOINT_WELL, ENDPOINT_FAILS, ENDPOINT_DISABLED,
     HELD_BACK, REDELIVERED, ENDPOINT_ENABLED, LET_GO, BACKED_UP, BACKUP_FAILED,
-    RESTORATION_TOLD,
+    RESTORATION_TOLD, RATE,
 )  # fmt: skip

@@ -410,6 +410,13 @@ CREATE TABLE payloads (
     result TEXT
 ) STRICT
 
+CREATE TABLE rates (
+    name       TEXT PRIMARY KEY CHECK (name <> ''),
+    full_at    INTEGER NOT NULL,
+    held_until INTEGER NOT NULL DEFAULT 0 CHECK (held_until >= 0),
+    held_by    TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID
+
 CREATE TABLE restorations (
     id      INTEGER PRIMARY KEY,
     backup  TEXT NOT NULL,

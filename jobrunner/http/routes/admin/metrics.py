@@ -6,7 +6,7 @@ proxy that runs here, an admin's is needed.
 
 from collections.abc import Iterator
 
-from jobrunner.core.features.meter import Readings
+from jobrunner.core.features.meter import RateReading, Readings
 from jobrunner.http.frame.endpoint import ADMINS, Endpoint, HttpCall, HttpDoor, HttpReply
 
 TEXT = "text/plain"
@@ -56,6 +56,7 @@ async def readings(door: HttpDoor) -> Readings:
         census=census,
         census_age_s=_age_s(census.at, now),
         pauses=tuple(_pauses(door, now)),
+        rates=await _rates(door, now),
         limits=door.settings.told,
     )
 
@@ -65,6 +66,28 @@ def _pauses(door: HttpDoor, now: int) -> Iterator[tuple[str, str, float]]:
     for scope in ("workflow", "stage"):
         for name, paused in sorted(pauses.of(scope).items()):
             yield scope, name, _age_s(paused.at, now)
+
+
+async def _rates(door: HttpDoor, now: int) -> tuple[RateReading, ...]:
+    """Without a rate nobody is asked."""
+    world = door.facade.world
+    if not (rates := world.rates.now()):
+        return ()
+    in_line = await door.reader.in_line_by()
+    return tuple(
+        RateReading(
+            rate.name,
+            rate.level,
+            max((rate.held_until or 0) - now, 0) / 1000,
+            sum(in_line.get(place, 0) for place in _places(door, rate.stages)),
+        )
+        for rate in rates
+    )
+
+
+def _places(door: HttpDoor, stages: tuple[str, ...]) -> set[tuple[str, str]]:
+    found = door.facade.world.registry.places(frozenset(stages))
+    return {(workflow, status) for workflow, status, _ in found}
 
 
 def _age_s(since: int | None, now: int) -> float:
