@@ -34,7 +34,7 @@ from jobrunner.outgoing.rules import (
     redirected,
 )
 from jobrunner.ports import Connector
-from jobrunner.providers.answers import refuse_status
+from jobrunner.providers.responses import refuse_status
 
 REFUSED = "DOWNLOAD_REFUSED"
 TOO_LARGE = "DOWNLOAD_TOO_LARGE"

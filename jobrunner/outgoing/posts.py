@@ -12,7 +12,7 @@ from jobrunner.errors import PermanentFailure, RetryableFailure
 from jobrunner.outgoing.calls import Patience
 from jobrunner.outgoing.exchange import OutgoingGate, OutgoingRequest, headers_of
 from jobrunner.outgoing.rules import Rules, judge, judge_url, origin_of, parsed
-from jobrunner.providers.answers import retry_after_s
+from jobrunner.providers.responses import retry_after_s
 
 PATIENCE = Patience(connect_s=5, idle_s=15, total_s=15)
 BODY_READ = 1024

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.errors import PermanentFailure, Rejected
-from jobrunner.providers.answers import (
+from jobrunner.providers.responses import (
     BAD_ANSWER,
     ProviderAnswer,
     ProviderRequest,

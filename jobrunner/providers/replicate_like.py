@@ -7,7 +7,8 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from jobrunner.errors import PermanentFailure, Rejected
-from jobrunner.providers.answers import (
+from jobrunner.providers.openai_like import SAFE_BLOCK, Account
+from jobrunner.providers.responses import (
     BAD_ANSWER,
     ProviderAnswer,
     ProviderRequest,
@@ -15,7 +16,6 @@ from jobrunner.providers.answers import (
     joined,
     read,
 )
-from jobrunner.providers.openai_like import SAFE_BLOCK, Account
 
 OVER = {"succeeded", "failed", "canceled", "aborted"}
 UNSAFE = ("nsfw", "safety", "sensitive content", "content policy", "moderation")

@@ -21,7 +21,7 @@ from jobrunner.outgoing.downloads import Downloaded, Downloader
 from jobrunner.outgoing.exchange import OutgoingClient, OutgoingGate, open_gate
 from jobrunner.outgoing.rules import Rules, origins_of, rules_of
 from jobrunner.ports import SystemChildren, SystemFiles
-from jobrunner.providers.answers import retry_after_s
+from jobrunner.providers.responses import retry_after_s
 from tests.outgoing.outlets import Loopback, Watched, hostile
 from tests.stages.speaking import (
     MIB,
