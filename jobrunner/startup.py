@@ -6,7 +6,7 @@ there, it puts memory in order.
 import gc
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from statistics import median
 
 import msgspec
@@ -17,6 +17,7 @@ from jobrunner.core.decision import AuditRecord, Grant, NewToken, Note, Remember
 from jobrunner.core.declaration.old_declarations import leniently
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.redaction import Redaction
+from jobrunner.core.features.upgrades import SHORT, Forecast
 from jobrunner.core.instants import text_of
 from jobrunner.core.keeping.backups import RestorationTold
 from jobrunner.core.questions import Token
@@ -106,21 +107,46 @@ async def remember(store: Store, registry: Registry, clock: Clock, log: Log) -> 
         definition = registry.current(name)
         assert definition is not None
         await store.commit(_remembered(definition, clock.now()))
-    registry.remember(await store.reader.declarations())
-    await _told_of_the_outdated(store, registry, log)
+    kept = await store.reader.declarations()
+    registry.remember(kept)
+    await _told_of_upgrades(store, registry, kept, log)
     await _told_of_the_gone(store, registry, log)
 
 
-async def _told_of_the_outdated(store: Store, registry: Registry, log: Log) -> None:
-    """Declarations that miss something today, where a job under way may need it."""
-    if not registry.outdated:
-        return
-    waiting = await store.reader.under_way(tuple(which for _, which in registry.outdated))
+async def _told_of_upgrades(
+    store: Store, registry: Registry, kept: Iterable[tuple[str, str, bytes]], log: Log
+) -> None:
+    """Say what becomes of jobs under way whose declaration is not the one of today. Where there is
+    no other declaration, nobody is asked."""
+    older = {digest for name, digest, _ in kept if not registry.is_current(name, digest)}
+    places = await store.reader.under_way() if older else ()
+    waiting: Counter[str] = Counter()
+    for place in places:
+        waiting[place.digest] += place.jobs
     for (name, pinned), reasons in registry.outdated.items():
         if jobs := waiting.get(pinned):
-            which = f"{name} {pinned[:12]}"
+            which = f"{name} {pinned[:SHORT]}"
             about = {"declaration": which, "jobs": jobs, "reasons": list(reasons)}
             log("declaration.outdated", level="error", **about)
+    for name in registry.names():
+        if digests := registry.namesakes(name):
+            said = [digest[:SHORT] for digest in digests]
+            log("declaration.same_version", level="warning", workflow=name, digests=said)
+        _tell_of_upgrade(registry.forecast(name, places), log)
+
+
+def _tell_of_upgrade(found: Forecast, log: Log) -> None:
+    if not found.differs:
+        return
+    log(
+        "workflow.upgraded",
+        level="warning" if found.lacks else "info",
+        workflow=found.workflow,
+        go_on=found.jobs("today"),
+        under_older=found.jobs("older"),
+        stuck=found.jobs("stuck"),
+        lacks=list(found.lacks),
+    )
 
 
 async def _told_of_the_gone(store: Store, registry: Registry, log: Log) -> None:

@@ -1,9 +1,9 @@
 """``workflow``: the declared lifecycles, as they are installed here. Only to pause one, and to let
 it go on, a running service is needed."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from jobrunner.check.checking import check as faults_of
 from jobrunner.cli.frame import printing
@@ -16,6 +16,7 @@ from jobrunner.drawing.svg import svg
 from jobrunner.errors import Refused
 
 if TYPE_CHECKING:
+    from jobrunner.core.features.upgrades import Forecast
     from jobrunner.stages import Registry
 
 app = App(name="workflow", help="The declared lifecycles that are installed here.")
@@ -36,16 +37,40 @@ def show(name: str, /, *, where: Where = Where()) -> None:
     printing.json(_definition(name, where).workflow)
 
 
-@app.command(help_epilogue=examples("jobrunner workflow check", "jobrunner workflow check hello"))
-def check(name: str | None = None, /, *, shown: Shown = Shown()) -> int:
-    """Prove that every job ends and all money is settled, whatever happens; or show how not."""
+@app.command(
+    help_epilogue=examples(
+        "jobrunner workflow check",
+        "jobrunner workflow check hello",
+        "jobrunner workflow check --jobs",
+    )
+)
+def check(
+    name: str | None = None,
+    /,
+    *,
+    jobs: Annotated[bool, Parameter(negative="")] = False,
+    shown: Shown = Shown(),
+) -> int:
+    """Prove that every job ends and all money is settled, whatever happens; or show how not.
+
+    Parameters
+    ----------
+    jobs:
+        Compare with the jobs under way: how many go on, how many under the declaration that they
+        were born under, and how many would be stuck with the next start, for want of what.
+    """
     from jobrunner.cli.bindings import rebound
+    from jobrunner.cli.upgrades import forecasts, of_one_version
 
     config = shown.load()
     registry = installed(config)
-    names = [name] if name else registry.known()
+    ahead = forecasts(config, registry) if jobs else {}
     lines = rebound(config, registry)
-    found = [_checked(registry, one, lines.get(one, [])) for one in names]
+    known = {*registry.known(), *ahead}
+    found = [
+        _checked(registry, one, lines.get(one, []) + of_one_version(registry, one), ahead.get(one))
+        for one in ([name] if name else sorted(known))
+    ]
     if shown.output == "table":
         for one in found:
             _print_checked(one)
@@ -96,22 +121,39 @@ def _unknown(registry: "Registry", name: str) -> Refused:
     return Refused("NOT_FOUND", f"{name}: {why}", status=404)
 
 
-def _checked(registry: "Registry", name: str, notes: list[str]) -> dict[str, Any]:
-    """``notes`` are no faults."""
+def _checked(
+    registry: "Registry", name: str, notes: list[str], ahead: "Forecast | None"
+) -> dict[str, Any]:
+    """``notes`` are no faults; jobs that would be stuck are."""
     definition = registry.current(name)
-    if definition is None and name not in registry.known():
+    if definition is None and name not in registry.known() and ahead is None:
         raise _unknown(registry, name)
     faults = [*registry.refused["workflows"].get(name, ())]
     faults += [
         "\n      ".join([f"{fault.rule}: {fault.text}", *fault.trace])
         for fault in (faults_of(definition) if definition else ())
     ]
-    return {"name": name, "ok": not faults, "faults": faults, "notes": notes}
+    jobs = _jobs(ahead) if ahead else {}
+    ok = not faults and not jobs.get("stuck")
+    return {"name": name, "ok": ok, "faults": faults, "notes": notes, **jobs}
+
+
+def _jobs(ahead: "Forecast") -> dict[str, Any]:
+    texts = [one.text for one in ahead.outlooks if one.fate != "today" or one.ahead]
+    return {
+        "go_on": ahead.jobs("today"),
+        "under_older": ahead.jobs("older"),
+        "stuck": ahead.jobs("stuck"),
+        "lacks": list(ahead.lacks),
+        "jobs": [ahead.summary, *texts],
+    }
 
 
 def _print_checked(found: dict[str, Any]) -> None:
-    head = f"{found['name']}: {'ok' if found['ok'] else 'refused'}"
-    print("\n  ".join([head, *found["faults"], *found["notes"]]))
+    wrong = "refused" if found["faults"] else "jobs would be stuck"
+    head = f"{found['name']}: {'ok' if found['ok'] else wrong}"
+    jobs = "\n      ".join(found.get("jobs", ()))
+    print("\n  ".join([head, *found["faults"], *found["notes"], *filter(None, [jobs])]))
 
 
 def _row(name: str, definition: Definition | None) -> dict[str, Any]:

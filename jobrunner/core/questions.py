@@ -14,6 +14,7 @@ from jobrunner.core.features.bulk import Bulk, BulkItem
 from jobrunner.core.features.notifications import OutboxReader
 from jobrunner.core.features.rates import RateReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
+from jobrunner.core.features.upgrades import UnderWay
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
 from jobrunner.core.keeping.backups import LastBackup, Restoration, Uncertain
 from jobrunner.core.keeping.retention import RetentionReader
@@ -339,7 +340,9 @@ class Reader(OutboxReader, RetentionReader, RateReader, Protocol):
 
     async def declarations(self) -> tuple[tuple[str, str, bytes], ...]: ...
 
-    async def under_way(self, digests: tuple[str, ...]) -> dict[str, int]: ...
+    async def under_way(self) -> tuple[UnderWay, ...]:
+        """Jobs that have not ended, counted by place."""
+        ...
 
     async def bindings(self) -> tuple[Binding, ...]: ...
 

@@ -24,6 +24,7 @@ from jobrunner.core.declaration.old_declarations import leniently
 from jobrunner.core.declaration.spelling import NAME, shown
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.core.features.rates import RATE_ALLOWED, RateLimit, rate_of
+from jobrunner.core.features.upgrades import Forecast, UnderWay, forecast
 from jobrunner.core.job import Snapshot
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.companions import Companion
@@ -127,13 +128,21 @@ class Registry:
         """List every declaration that jobs may be under, of today and of before."""
         return list(self._pinned.values())
 
+    def forecast(self, name: str, places: Iterable[UnderWay]) -> Forecast:
+        """Say what becomes of the jobs of this workflow that are under way."""
+        return forecast(name, places, self._current.get(name), self._pinned, self.brings)
+
     def lacking(self, job: Snapshot) -> tuple[str, ...]:
         """List the stages that this job needs to go on by itself and that nobody brings today."""
         definition = self._pinned.get(job.digest)
-        return lacking(definition, job, self._brings) if definition else ()
+        return lacking(definition, job, self.brings) if definition else ()
 
     def stage(self, name: str) -> Stage | None:
         return self.stages.get(name)
+
+    def brings(self, stage: str) -> bool:
+        """Say whether some plugin brings this stage, and it was not refused."""
+        return stage in self.stages and stage not in self.refused["stages"]
 
     def bound_at(self, workflow: str, status: str, job_type: str) -> str:
         """The stage that a job in line there is about to run."""
@@ -152,6 +161,22 @@ class Registry:
     def rates(self) -> frozenset[str]:
         """Name the rates that some stage takes from."""
         return frozenset(name for stage in self.stages.values() for name in stage.rates)
+
+    def is_current(self, name: str, digest: str) -> bool:
+        """Say whether new jobs of this workflow are born under the declaration of this digest."""
+        current = self._current.get(name)
+        return current is not None and current.digest == digest
+
+    def namesakes(self, name: str) -> tuple[str, ...]:
+        """List the digests of other declarations of this workflow that say the same version."""
+        current = self._current.get(name)
+        return tuple(
+            digest
+            for digest, other in self._pinned.items()
+            if current is not None
+            and (other.workflow.name, other.workflow.version) == (name, current.workflow.version)
+            and digest != current.digest
+        )
 
     def stages_of(self, definition: Definition) -> tuple[Stage, ...]:
         """List the stages that run here for jobs under this declaration."""
@@ -272,10 +297,7 @@ class Registry:
             self._pinned[digest], _ = self._fit(older)
         except Exception as stumbled:
             return (f"the stored declaration is not understood any more: {said(stumbled)}",)
-        return absent(self._pinned[digest], self._brings)
-
-    def _brings(self, stage: str) -> bool:
-        return stage in self.stages and stage not in self.refused["stages"]
+        return absent(self._pinned[digest], self.brings)
 
     def _examined(self, declared: Definition) -> tuple[Definition, tuple[str, ...]]:
         """The workflow as it would run here, with everything that is wrong with it. What the rules
@@ -307,7 +329,7 @@ class Registry:
         return tuple(
             self._why_unbound(state, stage, section)
             for state, stage in sorted(bound)
-            if stage and stage != EXTERNAL and not self._brings(stage)
+            if stage and stage != EXTERNAL and not self.brings(stage)
         )
 
     def _why_unbound(self, state: str, stage: str, section: str) -> str:

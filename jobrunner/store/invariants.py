@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from jobrunner.store.features.upgrades import UNDER_WAY
+
 
 class Rule(Struct, frozen=True):
     sentence: str
@@ -126,6 +128,13 @@ RULES = (
         LEFT JOIN states s ON s.definition = j.definition AND s.name = j.status
         WHERE s.kind IS NOT j.kind
         """,
+    ),
+    Rule(
+        "job {0} is under way ({1}), but in no index of those that are",
+        f"""
+        SELECT uid, status FROM jobs
+        WHERE kind IN ('waiting', 'queued', 'active') AND id NOT IN ({UNDER_WAY})
+        """,  # noqa: S608 - a text of our own
     ),
     Rule(
         "job {0}: artifact {1} has {2} current versions",

@@ -302,17 +302,6 @@ def declarations(db: Db) -> tuple[tuple[str, str, bytes], ...]:
     return tuple(db.execute("SELECT name, digest, data FROM definitions ORDER BY id"))
 
 
-def under_way(db: Db, digests: tuple[str, ...]) -> dict[str, int]:
-    """How many jobs of these declarations have not ended; none is not told. Looks at every job."""
-    found = db.execute(
-        "SELECT d.digest, count(*) FROM jobs j JOIN definitions d ON d.id = j.definition "
-        "WHERE j.kind IN ('waiting', 'queued', 'active') "
-        "AND d.digest IN (SELECT value FROM json_each(:digests)) GROUP BY d.id",
-        {"digests": rows.text(digests)},
-    )
-    return dict(found)
-
-
 def counts(db: Db) -> Counts:
     found = db.execute(
         "SELECT workflow, status, jobs FROM tally WHERE jobs > 0 ORDER BY workflow, status"

@@ -20,7 +20,7 @@ from jobrunner.store.features import audit as acts
 from jobrunner.store.features import bindings as bound
 from jobrunner.store.features import bulk as bulks
 from jobrunner.store.features import credits as money
-from jobrunner.store.features import notifications, streams, webhooks
+from jobrunner.store.features import notifications, streams, upgrades, webhooks
 from jobrunner.store.features import pauses as paused
 from jobrunner.store.features import rates as paces
 from jobrunner.store.features import tokens as bearers
@@ -158,7 +158,7 @@ class StoreReader:
     open_attempts = asks(answers.open_attempts)
     last_life = asks(answers.last_life)
     declarations = asks(answers.declarations)
-    under_way = asks(answers.under_way)
+    under_way = asks(upgrades.under_way)
     bindings = asks(bound.bindings)
     resting = asks(bound.resting)
     pauses = asks(paused.pauses)

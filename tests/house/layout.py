@@ -90,6 +90,7 @@ FEATURES = frozenset(
         "timers",
         "tokens",
         "upkeep",
+        "upgrades",
         "uploads",
         "webhooks",
         "workflows",
