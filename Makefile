@@ -29,7 +29,7 @@ help:
 	@echo "make overload  measure it under ever more clients (needs a C compiler)"
 	@echo "make prove   the long proofs"
 	@echo "make generators  clients made of the OpenAPI document by other tools, tried (needs node, npm, java)"
-	@echo "make system  install what some tests need beyond Python (Debian: nginx, caddy, promtool, systemd)"
+	@echo "make system  install what some tests need beyond Python (Debian: chromium, nginx, caddy, promtool, systemd)"
 	@echo "make setup   only what the others need, test tools included"
 	@echo "make clean   remove what was made, not the data"
 
@@ -63,7 +63,7 @@ generators: $(TESTS)
 
 system:
 	$(SUDO) apt-get install --yes --no-install-recommends \
-		caddy nginx-light openssl prometheus systemd
+		caddy chromium nginx-light openssl prometheus systemd
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist .coverage demo-out .generators

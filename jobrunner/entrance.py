@@ -84,6 +84,7 @@ def _settings(config: Config) -> Any:
         max_upload=config.server.max_upload,
         upload_expires_s=config.server.upload_expires,
         initial_credits=config.credits.initial,
+        session_s=config.auth.session,
         public_url=config.server.public_url,
         cors=config.server.cors,
         gzip=config.server.gzip,

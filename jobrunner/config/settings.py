@@ -104,7 +104,10 @@ class OidcSection(Struct, frozen=True):
 
 
 class AuthSection(Struct, frozen=True):
+    """``session`` is how long one stays signed in at the dashboard; at 0 nobody signs in."""
+
     mode: Mode = "tokens"
+    session: Duration = 12 * 3600
     oidc: OidcSection = OidcSection()
 
 

@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
 from jobrunner.core.features.rates import RateRow
+from jobrunner.core.features.sessions import SessionUnit
 from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Paused, Snapshot
 from jobrunner.core.keeping.backups import BackupEvent
 from jobrunner.core.keeping.retention import RetentionUnit
@@ -375,6 +376,7 @@ Unit = (
     | Ticked
     | Bind
     | RetentionUnit
+    | SessionUnit
     | BackupEvent
 )
 

@@ -303,6 +303,10 @@ class Reader(OutboxReader, RetentionReader, RateReader, Protocol):
 
     async def token(self, digest: bytes) -> Token | None: ...
 
+    async def session(self, digest: bytes) -> Token | None:
+        """The token of a session; it expires when the first of the two does."""
+        ...
+
     async def tokens(self) -> tuple[Token, ...]: ...
 
     async def due_timers(

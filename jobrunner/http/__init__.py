@@ -27,7 +27,8 @@ The idea, in one line: *translate at the door, and nowhere else.* ``frame.bodies
 ``frame.inputs`` turn bytes into values, ``frame.views`` turns values into bytes; between them there
 is only the core's language.
 
-Deliberately absent: sessions, cookies, forms, templates, and TLS (a reverse proxy has that).
+Deliberately absent: forms, templates, rights that only a page enforces, and TLS (a reverse proxy
+has that).
 """
 
 from jobrunner.http.frame.endpoint import HttpDoor, Settings

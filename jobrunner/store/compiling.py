@@ -42,7 +42,7 @@ from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.job import Asset, Attempt, Snapshot
 from jobrunner.core.keeping.backups import NOTES
 from jobrunner.store import statements as sql
-from jobrunner.store.features import notifications
+from jobrunner.store.features import notifications, sessions
 from jobrunner.store.features.audit import audit_row, with_address
 from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows, tick_row
@@ -317,6 +317,7 @@ def _of_bulk(unit: NewBulk | MoreItems | BulkTurned | Ticked) -> Work:
 
 COMPILES: dict[type, Callable[[Any], Work]] = {
     **dict.fromkeys((NewToken, RevokeToken), lambda unit: Work(list(token_rows(unit)), alone=True)),
+    **dict.fromkeys(sessions.UNITS, lambda one: Work(list(sessions.session_rows(one)), alone=True)),
     Note: lambda unit: Work([audit_row(unit.record, unit.at, unit.job_id)]),
     Forget: lambda unit: Work(list(forgotten(unit)), alone=True, touched=(unit.job.id,)),
     Shelve: lambda unit: Work([_asset(unit.asset, None, unit.user_id)]),

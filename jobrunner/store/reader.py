@@ -23,6 +23,7 @@ from jobrunner.store.features import credits as money
 from jobrunner.store.features import notifications, streams, upgrades, webhooks
 from jobrunner.store.features import pauses as paused
 from jobrunner.store.features import rates as paces
+from jobrunner.store.features import sessions as signed_in
 from jobrunner.store.features import tokens as bearers
 from jobrunner.store.keeping import backups as saved
 from jobrunner.store.keeping import health, retention
@@ -148,6 +149,7 @@ class StoreReader:
     audit = asks(acts.audit)
     dead_letters = asks(acts.dead_letters)
     token = asks(bearers.token)
+    session = asks(signed_in.session)
     tokens = asks(bearers.tokens)
     due_timers = asks(answers.due_timers)
     next_timer = asks(answers.next_timer)

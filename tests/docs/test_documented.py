@@ -80,7 +80,11 @@ def keys() -> Iterator[str]:
         elif section == "webhooks":
             yield "webhooks.NAME.secrets_env"
         elif section == "auth":
-            yield from ("auth.mode", *(f"auth.oidc.{name}" for name in FIELDS_OF_OIDC))
+            yield from (
+                "auth.mode",
+                "auth.session",
+                *(f"auth.oidc.{name}" for name in FIELDS_OF_OIDC),
+            )
         elif section != "workflows":
             yield from (f"{section}.{name}" for name in kind.__struct_fields__)
     inner = {"stages": ".STATE", "retry": ".STATE", "deadline": ".STATE", "limit": ".STATE"}

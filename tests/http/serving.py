@@ -218,6 +218,7 @@ async def opened(
     fresh: bool = False,
     ports: Ports | None = None,
     oidc: OidcSection | None = None,
+    session_s: float = 12 * 3600,
     **sections: Any,
 ) -> AsyncIterator[House]:
     """``ports`` stand in the place of the system's, ``sections`` are more of the settings.
@@ -226,7 +227,7 @@ async def opened(
     config = Config(
         server=server or ServerSection(port=0, drain_seconds=1),
         store=StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
-        auth=AuthSection(mode=mode, oidc=oidc or OidcSection()),
+        auth=AuthSection(mode=mode, session=session_s, oidc=oidc or OidcSection()),
         limits=limits
         or LimitsSection(lag=0),  # a machine that is busy elsewhere turns no test away
         **sections,

@@ -16,7 +16,8 @@ from tests.http.serving import House
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = sorted((ROOT / "jobrunner/http/routes/pages/static").iterdir())
+STATIC = ROOT / "jobrunner/http/routes/pages/static"
+OURS = sorted(file for file in STATIC.iterdir() if file.is_file())
 VENDOR = ROOT / "jobrunner/http/routes/pages/vendor"
 ABSOLUTE = re.compile(r"""(?:[a-z][a-z0-9+.-]*:)?//[a-z0-9]""", re.IGNORECASE)
 HOSTS = re.compile(r"https?://([a-zA-Z0-9.-]+)")

@@ -2,10 +2,12 @@
 
 Tokens of the operator's issuer are read by what ``app`` hands in, and remembered in the same way.
 What was found is remembered for a while, in a small table that is emptied whenever a token is made
-or revoked: a revoked token is refused by the very next request.
+or revoked: a revoked token is refused by the very next request. A session of the dashboard is its
+token's: it is looked for in the same way, and ends with it.
 """
 
-from typing import Literal, Protocol, get_args
+from collections.abc import Coroutine
+from typing import Any, Literal, Protocol, get_args
 
 import anyio
 
@@ -19,6 +21,7 @@ LOCAL = Actor("local", "admin")
 REMEMBERED_MAX = 4096
 TOKEN_MAX = 512
 ISSUED_MAX = 8192
+Found = tuple[Actor, int | None]
 
 
 class Issued(Protocol):
@@ -41,23 +44,46 @@ class Keyring:
         self._clock = clock
         self._mode = mode
         self._issued: Issued | None = None
-        self._known: dict[bytes, tuple[Actor, int | None]] = {}
+        self._known: dict[bytes, Found] = {}
+        self._signed_in: dict[bytes, Found] = {}
         self._generation = 0
 
-    async def actor_of(self, authorization: str | None) -> Actor:
+    async def actor_of(self, authorization: str | None, session: str | None = None) -> Actor:
         """Raises: Refused UNAUTHORIZED."""
-        return (await self.caller_of(authorization))[0]
+        return (await self.caller_of(authorization, session))[0]
 
-    async def caller_of(self, authorization: str | None) -> tuple[Actor, bytes]:
-        """With what tells this token from others. Raises: Refused UNAUTHORIZED."""
+    async def caller_of(
+        self, authorization: str | None, session: str | None = None
+    ) -> tuple[Actor, bytes]:
+        """With what tells this token from others. A session counts where no token is sent.
+
+        Raises: Refused UNAUTHORIZED."""
         if self._mode == "none":
             return LOCAL, b""
+        if authorization is None and session is not None:
+            actor, _ = await self.signed_in(session)
+            return actor, digest(actor.token.encode())
         token = _token_in(authorization, TOKEN_MAX if self._issued is None else ISSUED_MAX)
         key = digest(token)
-        actor, expires_at = self._known.get(key) or await self._look_up(key, token)
+        actor, expires_at = self._known.get(key) or await self._kept(
+            self._known, key, self._look_up(key, token)
+        )
         if expires_at is not None and expires_at <= self._clock.now():
             raise _unauthorized("the token has expired; ask an admin for a new one")
-        return actor, digest(actor.token.encode()) if _is_issued(token) else key
+        return actor, digest(actor.token.encode()) if is_issued(token) else key
+
+    async def signed_in(self, session: str) -> tuple[Actor, int]:
+        """Find out who opened this session, and until when it is good.
+
+        Raises: Refused UNAUTHORIZED."""
+        key = digest(session.encode("utf-8", "surrogateescape"))
+        found = self._signed_in.get(key) or await self._kept(
+            self._signed_in, key, self._look_up_session(key)
+        )
+        actor, expires_at = found
+        if expires_at is None or expires_at <= self._clock.now():
+            raise _unauthorized("the session has ended; sign in again")
+        return actor, expires_at
 
     def believe(self, issued: Issued) -> None:
         """Take tokens that are not ours, too."""
@@ -71,22 +97,33 @@ class Keyring:
         """Tokens have changed: believe nothing that was read before now, nor what is being read."""
         self._generation += 1
         self._known.clear()
+        self._signed_in.clear()
 
-    async def _look_up(self, key: bytes, token: bytes) -> tuple[Actor, int | None]:
+    async def _kept(
+        self, table: dict[bytes, Found], key: bytes, looking: Coroutine[Any, Any, Found]
+    ) -> Found:
+        """Remember what was found, unless a token has changed meanwhile."""
         generation = self._generation
-        found: tuple[Actor, int | None]
-        if self._issued is not None and _is_issued(token):
-            found = await self._issued.read(token)
-        else:
-            found = _accepted(await self._reader.token(key))
+        found = await looking
         if generation == self._generation:
-            if len(self._known) >= REMEMBERED_MAX:
-                self._known.clear()
-            self._known[key] = found
+            if len(table) >= REMEMBERED_MAX:
+                table.clear()
+            table[key] = found
         return found
 
+    async def _look_up(self, key: bytes, token: bytes) -> Found:
+        if self._issued is not None and is_issued(token):
+            return await self._issued.read(token)
+        return _accepted(await self._reader.token(key))
 
-def _is_issued(token: bytes) -> bool:
+    async def _look_up_session(self, key: bytes) -> Found:
+        token = await self._reader.session(key)
+        if token is None:
+            raise _unauthorized("the session is not known here; sign in again")
+        return _accepted(token)
+
+
+def is_issued(token: bytes) -> bool:
     """Three parts, of which the first begins like JSON in Base64; none of ours has a dot."""
     return token.startswith(b"eyJ") and token.count(b".") == 2
 

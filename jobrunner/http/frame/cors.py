@@ -2,7 +2,8 @@
 lets their scripts speak to us and read what we say.
 
 A listed origin is told by its name, never by a wildcard, and never together with leave to send
-cookies: we have none, and a token is put into its header by the script that holds it. An origin
+cookies: ours are for the dashboard alone, and a token is put into its header by the script that
+holds it. An origin
 that is not listed is told nothing, which is how a browser knows.
 """
 

@@ -78,9 +78,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     ``upload_expires_s`` is how long an upload may be resumed;
     ``write_timeout_s`` how long to take a piece of a stream. ``public_url`` is where others reach
     us, and ``trusted_proxies`` are believed about whom they ask for; with ``trusts_socket``, so is
-    who speaks at the Unix socket. ``cors`` are the origins whose pages may ask, and answers of
-    ``gzip`` bytes and more are packed (0: none). ``told`` are settings, by their keys, that figures
-    show."""
+    who speaks at the Unix socket. A session of the dashboard is good for ``session_s`` (0: nobody
+    signs in). ``cors`` are the origins whose pages may ask, and answers of ``gzip`` bytes and more
+    are packed (0: none). ``told`` are settings, by their keys, that figures show."""
 
     auth: Literal["tokens", "none"] = "tokens"
     max_body: int = 256 * 1024
@@ -91,6 +91,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     read_timeout_s: float = 30
     keepalive_s: float = 30
     initial_credits: int = 25
+    session_s: float = 12 * 3600
     shutdown_s: float = 5
     write_timeout_s: float = 10
     public_url: str = ""

@@ -24,6 +24,7 @@ from jobrunner.http.frame.origins import CLIENT, check_page, client_of, is_local
 from jobrunner.http.frame.packing import Packing
 from jobrunner.http.frame.problems import internal, invalid, problem, refusal_of
 from jobrunner.http.frame.refusals import Refusals
+from jobrunner.http.frame.sessions import session_for
 from jobrunner.http.frame.sockets import FIXED, REQUEST_ID, SUBMISSIONS, open_site, open_socket
 from jobrunner.http.frame.streaming import Stream, invite, is_gone, pour_events, say_nothing_yet
 from jobrunner.http.front.waiting import Front
@@ -256,8 +257,9 @@ async def _actor(door: HttpDoor, endpoint: Endpoint, request: web.Request, addre
     Raises: Refused UNAUTHORIZED, FORBIDDEN, RATE_LIMITED."""
     if endpoint.roles is None or (endpoint.local and is_local(request.remote, request.headers)):
         return NOBODY
+    session = session_for(request.method, request.headers)
     try:
-        actor, token = await door.keyring.caller_of(request.headers.get("Authorization"))
+        actor, token = await door.keyring.caller_of(request.headers.get("Authorization"), session)
     except Refused:
         door.limits.take_anonymous(address)
         raise

@@ -38,7 +38,7 @@ from jobrunner.http.routes.jobs import (
     streams,
     submissions,
 )
-from jobrunner.http.routes.pages import docs
+from jobrunner.http.routes.pages import dashboard, docs, sessions
 from jobrunner.http.routes.plugins import endpoints_of
 from jobrunner.http.routes.workers import claims, reports, status_moves, webhooks
 
@@ -47,7 +47,7 @@ MODULES = (
     *(assets, content, uploads, resumable),
     *(claims, status_moves, reports, webhooks, commands, bulk),
     *(workflows, credits, audit, tokens, notifications, retention, upkeep, backups),
-    *(health, metrics, docs),
+    *(health, metrics, sessions, docs, dashboard),
 )
 
 

@@ -3,6 +3,7 @@
 They are run after those of the job itself, in the order at the end of this file.
 """
 
+from jobrunner.core.features.sessions import SESSIONS_MAX
 from jobrunner.store.statements import Statement, insert, upsert
 
 WEBHOOK_TOLD = Statement(
@@ -81,6 +82,13 @@ TOKEN_ENDS = Statement(
     "WHERE id = :token AND revoked_at IS NULL",
     missed="missing",
 )
+SESSIONS_OVER = Statement("DELETE FROM sessions WHERE expires_at <= :at")
+SESSION = Statement(insert("sessions", "digest token created_at expires_at"), taken="exists")
+SESSIONS_TOO_MANY = Statement(f"""
+    DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE token = :token
+        ORDER BY id DESC LIMIT -1 OFFSET {SESSIONS_MAX})
+""")  # noqa: S608 - a number of our own
+SESSION_ENDED = Statement("DELETE FROM sessions WHERE digest = :digest")
 AUDIT = Statement(insert("audit", "at event actor job_id fields"))
 HALT = Statement(insert("pauses", "scope name by at reason"), taken="exists")
 UNHALT = Statement("DELETE FROM pauses WHERE scope = :scope AND name = :name", missed="missing")
@@ -181,7 +189,8 @@ RATE = Statement("""
 BESIDE_IN_ORDER = (
     WEBHOOK_TOLD, WEBHOOK_STORED, WEBHOOK_HANDED, WEBHOOKS_LEFT, AWAIT_OVER, AWAIT,
     AWAIT_PAST, WEBHOOKS_EXPIRED, WEBHOOKS_FORGOTTEN, AWAITS_FORGOTTEN, TOKEN, TOKEN_REVOKED,
-    TOKEN_ENDS, SUCCESSION, AUDIT, HALT, UNHALT, BULK_OLD, BULK, BULK_ITEM, BULK_TURNED,
+    TOKEN_ENDS, SUCCESSION, SESSIONS_OVER, SESSION,
+    SESSIONS_TOO_MANY, SESSION_ENDED, AUDIT, HALT, UNHALT, BULK_OLD, BULK, BULK_ITEM, BULK_TURNED,
     ENDPOINT, DELIVERY, TRIED, TRY, ENDPOINT_WELL, ENDPOINT_FAILS, ENDPOINT_DISABLED,
     HELD_BACK, REDELIVERED, ENDPOINT_ENABLED, LET_GO, BACKED_UP, BACKUP_FAILED,
     RESTORATION_TOLD, RATE,

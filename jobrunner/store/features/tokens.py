@@ -58,7 +58,16 @@ def _audited(event: str, unit: NewToken | RevokeToken, **fields: Any) -> Row:
 
 def token(db: Db, digest: bytes) -> Token | None:
     """Also one that was revoked or has expired: whoever asks looks at its times."""
-    found = TOKEN.one(db, "WHERE t.digest = :digest", digest=digest)
+    return _in_line(db, TOKEN.one(db, "WHERE t.digest = :digest", digest=digest))
+
+
+def token_called(db: Db, token_id: str) -> Token | None:
+    """The same, by its public id."""
+    return _in_line(db, TOKEN.one(db, "WHERE t.id = :id", id=token_id))
+
+
+def _in_line(db: Db, found: Token | None) -> Token | None:
+    """With those that it succeeded."""
     if found is None:
         return None
     succeeded = db.execute(SUCCEEDED, {"token": found.id})

@@ -426,6 +426,18 @@ CREATE TABLE restorations (
     told_at INTEGER
 ) STRICT
 
+CREATE TABLE sessions (
+    id         INTEGER PRIMARY KEY,
+    digest     BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
+    token      TEXT NOT NULL REFERENCES tokens (id) ON DELETE CASCADE,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL CHECK (expires_at > created_at)
+) STRICT
+
+CREATE INDEX sessions_by_end ON sessions (expires_at)
+
+CREATE INDEX sessions_of_token ON sessions (token)
+
 CREATE TABLE sqlite_sequence(name,seq)
 
 CREATE TABLE states (

@@ -25,6 +25,7 @@ from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.inputs import visible_job
 from jobrunner.http.frame.problems import invalid
+from jobrunner.http.frame.sessions import session_in
 from jobrunner.http.frame.streaming import EVENT_STREAM
 from jobrunner.http.frame.views import (
     PAYLOADS,
@@ -202,7 +203,8 @@ async def _woken(call: HttpCall, woken: anyio.Event | Any) -> bool:
         await woken.wait()
         await call.door.clock.sleep(PAUSE_S)
         return True
-    await call.door.keyring.actor_of(call.headers.get("Authorization"))
+    authorization = call.headers.get("Authorization")
+    await call.door.keyring.actor_of(authorization, session_in(call.headers))
     return False
 
 

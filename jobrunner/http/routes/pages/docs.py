@@ -2,10 +2,10 @@
 policy lets the browser ask nobody else."""
 
 from functools import lru_cache
-from importlib.resources import files
 from typing import NamedTuple
 
 from jobrunner.errors import Refused
+from jobrunner.files.shipped import shipped
 from jobrunner.http.frame.endpoint import SHOWN, Endpoint, HttpCall, HttpReply
 from jobrunner.ports import digest
 
@@ -60,5 +60,5 @@ def _shown(call: HttpCall, place: tuple[str, ...], kind: str) -> HttpReply:
 
 @lru_cache(maxsize=len(PARTS) + 1)
 def _read(place: tuple[str, ...]) -> Part:
-    data = files("jobrunner.http.routes.pages").joinpath(*place).read_bytes()
+    data = shipped(__package__, *place)
     return Part(data, f'"{digest(data).hex()[:16]}"')

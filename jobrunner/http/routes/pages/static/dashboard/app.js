@@ -1,0 +1,115 @@
+// The dashboard: who is signed in, the frame around every view, and which view an address shows.
+//
+// Nothing here decides who may do what: the service does, for every request, by the token behind the
+// session. The page only leaves out what would be refused.
+import { html, render, useEffect, useState } from "./preact.js";
+import { become, go, to, useAddress } from "./address.js";
+import { ask, get, onSignedOut } from "./asking.js";
+import { useKept } from "./keeping.js";
+import { known, useKeys } from "./keys.js";
+import { Dialog, Empty, Fault } from "./parts.js";
+import { Mark, SignIn } from "./signing.js";
+import { Workflows } from "./workflows.js";
+
+const PAGES = [
+  { name: "workflows", title: "Workflows", key: "W", view: Workflows, group: "Work" },
+];
+const THEMES = { auto: "◐", light: "☀", dark: "☾" };
+const TIMES = { relative: "relative", local: "local", utc: "UTC" };
+
+function App() {
+  const [session, change] = useState(undefined);
+  const [fault, fail] = useState(null);
+  const load = () => get("session").then(change, fail);
+  useEffect(() => {
+    onSignedOut(load);
+    load();
+  }, []);
+  if (fault) return html`<main class="sign-in"><${Fault} fault=${fault} /></main>`;
+  if (session === undefined) return html`<p class="faint loading">One moment…</p>`;
+  return session.name ? html`<${Frame} session=${session} onSignedOut=${change} />` : html`<${SignIn} onSignedIn=${change} />`;
+}
+
+function Frame({ session, onSignedOut }) {
+  const address = useAddress();
+  const [helps, help] = useState(false);
+  const pages = PAGES.filter((page) => !page.roles || page.roles.includes(session.role));
+  const name = address.path[0] || pages[0].name;
+  const page = pages.find((one) => one.name === name);
+  useKeys({
+    "?": ["This list", () => help(true)],
+    "/": ["Search", () => document.querySelector("[data-search]")?.focus()],
+    ...Object.fromEntries(pages.map((one) => [one.key, [one.title, () => go(to([one.name]))]])),
+  }, [session.role]);
+  useEffect(() => { document.title = `${page ? page.title : "Nothing here"} · jobrunner`; }, [name]);
+  return html`
+    <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>To the content</a>
+    <header class="bar">
+      <a class="brand" href=${to([])}><${Mark} /> <span>jobrunner</span></a>
+      <${Search} />
+      <${Me} session=${session} onSignedOut=${onSignedOut} onHelp=${() => help(true)} />
+    </header>
+    <nav class="side" aria-label="Pages">${groups(pages).map(([group, some]) => html`
+      <h2>${group}</h2>
+      <ul>${some.map((one) => html`<li><a href=${to([one.name])} aria-current=${one.name === name ? "page" : null}>${one.title}</a></li>`)}</ul>`)}
+    </nav>
+    <main id="main" tabindex="-1">${page
+      ? html`<${page.view} key=${name} session=${session} address=${address} />`
+      : html`<${Empty}>There is nothing at this address. <a href=${to([])}>Begin again</a><//>`}
+    </main>
+    ${helps && html`<${Keys} onClose=${() => help(false)} />`}`;
+}
+
+function groups(pages) {
+  const found = new Map();
+  for (const page of pages) found.set(page.group, [...(found.get(page.group) || []), page]);
+  return [...found];
+}
+
+/** Finds a job by its id, or by how the id begins. */
+function Search() {
+  const [text, change] = useState("");
+  const search = (event) => {
+    event.preventDefault();
+    const wanted = text.trim().toLowerCase();
+    if (!wanted) return;
+    change("");
+    document.activeElement?.blur();
+    go(/^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(wanted) ? to(["jobs", wanted]) : to(["jobs"], { id: wanted }));
+  };
+  return html`<form role="search" onSubmit=${search}>
+    <input data-search type="search" placeholder="Job id  ( / )" aria-label="Find a job by its id"
+      value=${text} onInput=${(event) => change(event.target.value)}
+      onKeyDown=${(event) => { if (event.key === "Escape") event.target.blur(); }} />
+  </form>`;
+}
+
+function Me({ session, onSignedOut, onHelp }) {
+  const [theme, dress] = useKept("theme", "auto");
+  const [times, tell] = useKept("times", "relative");
+  useEffect(() => { document.documentElement.dataset.theme = theme; }, [theme]);
+  const turn = (table, value) => { const all = Object.keys(table); return all[(all.indexOf(value) + 1) % all.length]; };
+  useKeys({
+    t: ["Light or dark", () => dress(turn(THEMES, theme))],
+    u: ["Times: relative, local, UTC", () => tell(turn(TIMES, times))],
+  }, [theme, times]);
+  const signOut = async () => {
+    await ask("DELETE", "session");
+    become(to([]));
+    onSignedOut(await get("session"));
+  };
+  return html`<div class="me">
+    <button class="plain" title="How times are shown" onClick=${() => tell(turn(TIMES, times))}>${TIMES[times]}</button>
+    <button class="plain" aria-label=${`Theme: ${theme}`} title=${`Theme: ${theme}`} onClick=${() => dress(turn(THEMES, theme))}>${THEMES[theme]}</button>
+    <button class="plain" aria-label="Keys" title="Keys ( ? )" onClick=${onHelp}>?</button>
+    <span class="who" title=${session.role}>${session.name}<small>${session.role === "reader" ? "reads only" : session.role}</small></span>
+    ${session.auth === "tokens" && html`<button class="plain" onClick=${signOut}>Sign out</button>`}
+  </div>`;
+}
+
+function Keys({ onClose }) {
+  return html`<${Dialog} title="Keys" onClose=${onClose}><dl class="keys">${known().map(([key, words]) => html`
+    <dt><kbd>${key}</kbd></dt><dd>${words}</dd>`)}</dl><//>`;
+}
+
+render(html`<${App} />`, document.getElementById("page"));
