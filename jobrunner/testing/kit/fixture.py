@@ -36,7 +36,7 @@ def whatever_happens(request: pytest.FixtureRequest) -> "Callable[..., Proof]":
     def proved(*arguments: Any, **more: Any) -> "Proof":
         __tracebackhide__ = True
         if seed is not None:
-            more["seeds"] = (seed,)
+            more |= {"seeds": (seed,), "whole": False}
         try:
             return prove(*arguments, **more)
         except Broken as broken:

@@ -14,6 +14,7 @@ from jobrunner.core.declaration.workflow import (
     Definition,
     Edge,
     State,
+    Upload,
     Workflow,
 )
 
@@ -118,6 +119,11 @@ def ahead(definition: Definition, status: str) -> list[str]:
 def way(command: Command, status: str) -> tuple[str, ...] | None:
     """The path that a command takes from here; None where it is not allowed."""
     return command.walks.get(status)
+
+
+def takes(upload: Upload, status: str) -> bool:
+    """Say whether a job takes this file where it stands."""
+    return status in upload.walks
 
 
 def a_few_jobs(definition: Definition) -> int:

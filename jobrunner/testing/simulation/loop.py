@@ -15,13 +15,15 @@ import inspect
 import random
 from asyncio import events, tasks
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from threading import Thread, get_ident
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from anyio._backends import _asyncio as backend
+
+from jobrunner.testing.simulation.passes import AT_WORK
 
 T = TypeVar("T")
 STEPS_WITHOUT_TIME = 50_000
@@ -87,7 +89,22 @@ class SimLoop(asyncio.BaseEventLoop):
         options["name"] = options.get("name") or getattr(coro, "__qualname__", "task")
         task: Any = super().create_task(coro, **options)
         self._births[task] = self._born
+        work = AT_WORK.get()
+        if work is not None:
+            work.tasks.append((task, work.here()))
         return task
+
+    async def later(self, function: Callable[[], T]) -> T:
+        """Do at a later step what others do in a thread, whatever happens to its caller."""
+        done: asyncio.Future[T] = self.create_future()
+        self.call_soon(_do, done, function)
+        return await asyncio.shield(done)
+
+    def run_in_executor(self, executor: Any, func: Any, *arguments: Any) -> Any:  # type: ignore[override]
+        """A stage may hand over what would hold up others; nobody else does so here."""
+        if AT_WORK.get() is None:
+            return self.refuse(func)
+        return asyncio.ensure_future(self.later(lambda: func(*arguments)), loop=self)
 
     def end_life(self, life: object) -> None:
         """Of this life, nothing more will happen. Its tasks are kept where they stand: what is
@@ -132,11 +149,15 @@ class SimLoop(asyncio.BaseEventLoop):
         """Whoever reaches for the world is told so; and so is whoever simulates it, since between
         the two somebody may take it for a network that does not answer."""
         self.reached = True
+        work = AT_WORK.get()
+        if work is not None:
+            text = "reaches for a socket or a process of the loop, beside its context"
+            work.fault(text, work.here())
         raise RealWorld(REFUSED)
 
 
 for _name in (
-    *("run_in_executor", "getaddrinfo", "getnameinfo", "create_connection", "create_server"),
+    *("getaddrinfo", "getnameinfo", "create_connection", "create_server"),
     *("create_unix_connection", "create_unix_server", "create_datagram_endpoint"),
     *("connect_read_pipe", "connect_write_pipe", "subprocess_shell", "subprocess_exec"),
     *("add_reader", "add_writer", "add_signal_handler"),
@@ -159,10 +180,15 @@ class _Nothing:
         return []
 
 
-def simulated(main: Callable[[SimLoop], Coroutine[Any, Any, T]], seed: int | str) -> T:
-    """Run ``main`` until all the time that it wanted has passed, and return its value."""
+def simulated(
+    main: Callable[[SimLoop], Coroutine[Any, Any, T]],
+    seed: int | str,
+    fence: Callable[[SimLoop], AbstractContextManager[Any]] = nullcontext,
+) -> T:
+    """Run ``main`` until all the time that it wanted has passed, and return its value. ``fence``
+    is put around it."""
     loop = SimLoop(seed)
-    with _in_order(), _no_threads(loop):
+    with _in_order(), _no_threads(loop), fence(loop):
         try:
             return loop.run_until_complete(main(loop))
         finally:
@@ -224,13 +250,26 @@ def _unwind(loop: SimLoop, task: Any) -> None:
 UNWINDINGS_MAX = 20
 
 
+def _do(done: "asyncio.Future[Any]", function: Callable[[], Any]) -> None:
+    try:
+        found = function()
+    except Exception as error:  # noqa: BLE001 - it is the answer
+        done.set_exception(error)
+    else:
+        done.set_result(found)
+
+
 def _task_of(handle: Any) -> Any:
     owner = getattr(handle._callback, "__self__", None)
     return owner if isinstance(owner, asyncio.Task) else None
 
 
 def _name_of(handle: Any) -> str:
+    """A stage by its name and line, everybody else by the name of the task."""
     task = _task_of(handle)
+    work = handle._context.get(AT_WORK)
+    if work is not None:
+        return str(work)
     return str(task.get_name()) if task is not None else "a callback"
 
 

@@ -16,6 +16,7 @@ from jobrunner.actors import Facade
 from jobrunner.config.settings import Config
 from jobrunner.errors import StorageError
 from jobrunner.stages import Registry
+from jobrunner.stages.equipment import Surroundings
 from jobrunner.store.store import Store, open_store
 from jobrunner.testing.simulation.loop import LIFE, SimLoop
 from jobrunner.testing.simulation.world import Fate, SimClock, SimHop, SimIds, ports
@@ -23,6 +24,7 @@ from jobrunner.testing.simulation.world import Fate, SimClock, SimHop, SimIds, p
 T = TypeVar("T")
 Note = Callable[..., None]
 Found = Callable[[], Registry]
+Around = Callable[[], Surroundings | None]
 DOWN_S = (0.0, 0.1, 1.0, 5.0, 90.0)
 
 
@@ -46,12 +48,12 @@ class Life:
 
 
 class Process:
-    """``registry`` is what each life finds installed; ``note`` is told everything that happens to
-    it, ``on_end`` when a life is over."""
+    """``registry`` is what each life finds installed, ``around`` what its stages reach the world
+    by; ``note`` is told everything that happens to it, ``on_end`` when a life is over."""
 
     def __init__(
         self, loop: SimLoop, folder: Path, config: Config, registry: Found, seed: int | str,
-        fate: Fate, note: Note, log: Note,
+        fate: Fate, note: Note, log: Note, around: Around = lambda: None,
     ) -> None:  # fmt: skip
         self.clock = SimClock(loop)
         self.ids = SimIds(self.clock, seed)
@@ -66,6 +68,7 @@ class Process:
         self.fate = fate
         self._note = note
         self._log = log
+        self._around = around
         self._life: Life | None = None
         self._lives = 0
         self._closing = False
@@ -143,7 +146,8 @@ class Process:
         )
         writer.mortal = True
         try:
-            async with app.working(self._config, store, self._registry(), bound, self._log) as (
+            found, around = self._registry(), self._around()
+            async with app.working(self._config, store, found, bound, self._log, around) as (
                 facade,
                 _,
             ):

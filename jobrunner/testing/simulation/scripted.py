@@ -2,26 +2,20 @@
 wait for a callback, are deaf, take the whole process with them. Which of it is drawn from the seed.
 """
 
-import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import anyio
 from msgspec.structs import replace
 
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.messages import Report
 from jobrunner.stages import Context, Done, Partial, PermanentFailure, Rejected, RetryableFailure
-from jobrunner.stages.api import Stage, is_async
-from jobrunner.stages.context import Host, PlainContext, given_of
-from jobrunner.stages.requests import Answer, Question
-from jobrunner.testing.kit.attempt import at_once
+from jobrunner.stages.api import Stage
 from jobrunner.testing.simulation.declared import needed
-from jobrunner.testing.simulation.loop import LIFE, SimLoop
+from jobrunner.testing.simulation.loop import LIFE
 from jobrunner.testing.simulation.process import Life
 from jobrunner.testing.simulation.witness import Witness
 
@@ -48,12 +42,11 @@ class Scene(Protocol):
         ...
 
 
-SCENE: ContextVar[Scene] = ContextVar("scene")
+SCENE: ContextVar[Any] = ContextVar("scene")
 
 
 def observed(stage: Stage) -> Stage:
-    """The same stage in the loop, wherever else it runs, with somebody who looks on."""
-    work = stage.run if is_async(stage.run) else partial(_plainly, stage.run)
+    """The same stage, with somebody who looks on."""
 
     async def run(ctx: Context[Any]) -> Any:
         life = LIFE.get()
@@ -61,51 +54,9 @@ def observed(stage: Stage) -> Stage:
         witness = SCENE.get().witness
         with witness.working(life.number, ctx.job_id, ctx.state):
             witness.called(ctx.job_id, ctx.state, ctx.run_id, ctx.idempotency_key())
-            return await work(ctx)
+            return await stage.run(ctx)
 
     return replace(stage, run=run, how="loop")
-
-
-async def _plainly(work: Callable[[PlainContext[Any]], Any], ctx: Context[Any]) -> Any:
-    """A plain function does everything in one moment; somewhere before or after it may be cut off.
-    What it said is told in its order, when it has ended."""
-    later = _Later(ctx._host)
-    plain = PlainContext(given_of(ctx), later, ctx.params, at_once)
-    await anyio.sleep(SCENE.get().draw.choice(TAKES_S))
-    try:
-        return work(plain)
-    finally:
-        ctx.saved += plain.saved
-        for tell in later.said:
-            await tell()
-
-
-class _Later:
-    """The host of a plain function: takes what it says, and keeps it."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self.said: list[Callable[[], Awaitable[None]]] = []
-        self.log, self.fresh = host.log, host.fresh
-        self.room, self.monotonic = host.room, host.monotonic
-
-    async def progress(self, percent: int | None, message: str | None) -> None:
-        self.said.append(lambda: self._host.progress(percent, message))
-
-    async def keep(self, name: str, value: Any) -> None:
-        self.said.append(lambda: self._host.keep(name, value))
-
-    async def checkpoint(self, made: Report) -> None:
-        self.said.append(lambda: self._host.checkpoint(made))
-
-    async def block(self, function: Callable[[], T]) -> T:
-        return function()
-
-    async def ask(self, question: Question) -> Answer:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimLoop), "a simulation has a loop of its own"
-        loop.refuse(question)
-        raise AssertionError
 
 
 def scripted(name: str) -> Stage:

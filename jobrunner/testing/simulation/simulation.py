@@ -14,12 +14,18 @@ from typing import Any
 
 import anyio
 from msgspec import Struct
+from typing_extensions import Unpack
 
 from jobrunner.config import settings
 from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.stages import Registry
 from jobrunner.stages.api import Stage
+from jobrunner.stages.context import given_of
+from jobrunner.stages.equipment import Surroundings
+from jobrunner.stages.requests import Answer, Question
+from jobrunner.stages.sources import Source
 from jobrunner.testing.simulation import laws
+from jobrunner.testing.simulation.at_once import answered_at_once
 from jobrunner.testing.simulation.callers import Callers, Given
 from jobrunner.testing.simulation.declared import (
     a_few_jobs,
@@ -28,22 +34,31 @@ from jobrunner.testing.simulation.declared import (
     is_place,
     stages_of,
 )
+from jobrunner.testing.simulation.effects import EffectLedger
+from jobrunner.testing.simulation.fences import fenced
+from jobrunner.testing.simulation.granted import Endowment, Grants
 from jobrunner.testing.simulation.loop import Deadlock, Livelock, RealWorld, SimLoop, simulated
+from jobrunner.testing.simulation.onlooker import watched
 from jobrunner.testing.simulation.process import Process
 from jobrunner.testing.simulation.scripted import SCENE, observed, scripted
+from jobrunner.testing.simulation.senders import Senders
 from jobrunner.testing.simulation.story import Narrative, Noted
+from jobrunner.testing.simulation.wires import SimOutlets
 from jobrunner.testing.simulation.witness import Witness
 from jobrunner.testing.simulation.world import CALM, Fate, Faults, empty_database, folder
 
 NOTED_MAX = 20_000
 ROUNDS_MAX = 250
 NAP_MAX_S = 1200.0
-Stages = Iterable[Stage] | Mapping[str, Stage]
+BASE_URL = "http://127.0.0.1:8080"
+NETWORK = 0.03
+Stages = Iterable[Stage | Source] | Mapping[str, Stage]
 
 
 class Trace(Struct, frozen=True):
     """The result of a simulation. ``digest`` is a hash over every step of every task and everything
-    that was said. ``lines`` are everything that happened, where something did not hold."""
+    that was said. ``lines`` are everything that happened, where something did not hold. ``passes``
+    are those of the stages that were given: the stage, how it ended, a digest of all it did."""
 
     seed: int
     digest: str
@@ -56,6 +71,7 @@ class Trace(Struct, frozen=True):
     stages: int
     faults: tuple[str, ...]
     lines: tuple[str, ...] = ()
+    passes: tuple[tuple[str, str, str], ...] = ()
 
 
 class Broken(AssertionError):
@@ -86,14 +102,22 @@ class Kit:
     """A workflow, ready to be simulated: checked once, its stages at hand. Stages that it binds and
     that are not given are played by scripted ones, which do whatever stages may do."""
 
-    def __init__(self, definition: Definition, stages: Stages = ()) -> None:
+    def __init__(
+        self, definition: Definition, stages: Stages = (), granted: Endowment | None = None
+    ) -> None:
         given = list(stages.values()) if isinstance(stages, Mapping) else list(stages)
         self.definition = definition
+        self.granted = granted or Endowment()
+        self.stages = {stage.name: stage for stage in given if isinstance(stage, Stage)}
+        uploads = {one.name: one for one in definition.workflow.uploads}
+        self.granted.checked(list(self.stages.values()), uploads)
         self.registry = Registry()
-        names = {stage.name for stage in given}
-        missing = [name for name in stages_of(definition) if name not in names]
-        for stage in (*given, *map(scripted, missing)):
-            self.registry.add(observed(stage))
+        missing = [name for name in stages_of(definition) if name not in self.stages]
+        for source in given:
+            if isinstance(source, Source):
+                self.registry.add(source)
+        for stage in (*map(watched, self.stages.values()), *map(observed, map(scripted, missing))):
+            self.registry.add(stage)
         self.registry.add(definition)
         refused = self.registry.refused["workflows"].get(definition.workflow.name, ())
         assert not refused, "the workflow is refused:\n" + "\n".join(refused)
@@ -127,15 +151,19 @@ def simulate(
     faults: Faults | None = None,
     params: Given | None = None,
     fields: Given | None = None,
+    **granted: Unpack[Grants],
 ) -> Trace:
     """One seed, from birth to rest. ``steps`` is how many things callers do before the faults stop;
-    ``params`` by job type and ``fields`` by command stand in for made-up ones."""
-    kit = definition if isinstance(definition, Kit) else Kit(definition, stages)
+    ``params`` by job type and ``fields`` by command stand in for made-up ones; the others are
+    what is given (``Grants``)."""
+    kit = (
+        definition if isinstance(definition, Kit) else Kit(definition, stages, Endowment(**granted))
+    )
     with folder() as place:
         empty_database(place / "jobs.db")
         scene = Simulation(kit, seed, place, faults or Faults(), params or {}, fields or {})
         try:
-            return simulated(lambda loop: scene.run(loop, steps), seed)
+            return simulated(lambda loop: scene.run(loop, steps), seed, fenced)
         except (Deadlock, Livelock, RealWorld) as stuck:
             scene.witness.fault(f"{type(stuck).__name__}: {stuck}")
             raise scene.broken() from None
@@ -157,13 +185,22 @@ class Simulation:
         self._given = params, fields
         self._noted: deque[Noted] = deque(maxlen=NOTED_MAX)
         self._lives = 0
+        self._chance = random.Random(f"stages {seed}")
+        self._passes: list[tuple[str, str, str]] = []
+        self.ledger = EffectLedger(kit.granted.harmless)
+        self.folder = str(place)
 
     async def run(self, loop: SimLoop, steps: int) -> Trace:
         self._loop = loop
         SCENE.set(self)
         self._process = Process(
             loop, self._place, self._config(), self._installed, self._seed,
-            self._fate, self._note, self._log,
+            self._fate, self._note, self._log, self._around,
+        )  # fmt: skip
+        self._wires = self._wired(loop)
+        self._senders = Senders(
+            self.definition, self._process, self._kit.granted, self.witness,
+            self._place / "assets", self._chance,
         )  # fmt: skip
         self._process.on_end = self._examine
         self._callers = Callers(
@@ -171,6 +208,8 @@ class Simulation:
         )
         async with anyio.create_task_group() as group:
             group.start_soon(self._process.run)
+            if self._kit.stages:
+                group.start_soon(self._senders.run)
             with anyio.CancelScope() as scope:
                 group.start_soon(self._until_broken, scope)
                 await self._callers.play(steps)
@@ -188,6 +227,45 @@ class Simulation:
         found = self._bindings.randrange(len(self._kit.otherwise))
         self._note("is bound", bindings=found)
         return self._kit.otherwise[found]
+
+    # ------------------------------------------------------------ the stages that were given
+
+    def _wired(self, loop: SimLoop) -> SimOutlets | None:
+        http = self._kit.granted.http
+        if http is None:
+            return None
+        return SimOutlets(loop, http, self._chance, lambda: 0.0 if self.calm else NETWORK)
+
+    def _around(self) -> Surroundings | None:
+        """Equip the stages of the next life with a way out."""
+        if self._wires is None:
+            return None
+        around = Surroundings(self._wires)
+        around.base_url = BASE_URL
+        return around
+
+    def fault(self, text: str) -> None:
+        """Note what a stage may not do, and end here."""
+        self.witness.fault(text)
+        self._process.broken.set()
+
+    def strikes(self, share: float) -> bool:
+        return not self.calm and self._chance.random() < share
+
+    def meddle(self, job_id: str) -> None:
+        self._senders.meddle(job_id)
+
+    def parks(self, job_id: str, key: str, source: str) -> None:
+        self._senders.parks(job_id, key, source)
+
+    def ended(self, stage: str, outcome: str, acts: str) -> None:
+        self._passes.append((stage, outcome, acts))
+
+    def answers_at_once(self, ctx: Any, question: Question) -> Answer:
+        assets = self._place / "assets"
+        return answered_at_once(self._database, assets, self._wires, given_of(ctx), question)
+
+    # ------------------------------------------------------------ what happens
 
     def take_down(self, why: str) -> bool:
         if not self._fate.kills:
@@ -208,7 +286,7 @@ class Simulation:
         """Nothing goes wrong any more, and everybody does what is theirs to do."""
         self._note("the faults stop")
         self._fate.calm()
-        self.calm = True
+        self.calm = self._senders.calm = True
         nap_s = 1.0
         for _ in range(ROUNDS_MAX):
             await self._process.up.wait()
@@ -244,7 +322,7 @@ class Simulation:
         return Trace(
             self._seed, self._loop.digest, self._loop.steps, round(self._loop.time(), 3),
             self._lives, jobs, aside, laws.walked(self._database), self.witness.runs,
-            faults, lines,
+            faults, lines, tuple(self._passes),
         )  # fmt: skip
 
     @property
@@ -258,6 +336,7 @@ class Simulation:
             store=settings.StoreSection(str(self._database), str(self._place / "assets")),
             limits=limits,
             credits=settings.CreditsSection(a_few_jobs(self.definition)),
+            resources=dict(self._kit.granted.resources),
         )
 
     def _note(self, what: str, **fields: Any) -> None:

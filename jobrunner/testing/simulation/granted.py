@@ -1,0 +1,61 @@
+"""The things that an author gives to a simulation beside the declaration and the stages: who
+answers on the network, files that people send, what the machine has, a library, answers."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict
+
+from msgspec import Struct
+
+from jobrunner.actors.host_answers import ASSET_ID
+from jobrunner.outgoing.calls import Exchange, Reply
+from jobrunner.stages.api import Stage
+from jobrunner.testing.providers.provider import Provider
+
+Answers = Mapping[str, Any] | Callable[[str], Any]
+
+
+class Grants(TypedDict, total=False):
+    """``http`` answers requests: a function, or a provider; ``uploads`` are files by the name of
+    the upload that takes them; ``resources`` what there is of what stages ask for; ``assets`` the
+    library of the user ada, type and content by id; ``answers`` what a callback says, by its key;
+    ``harmless`` patterns of requests ("POST https://x/search*") that may be repeated without a
+    key."""
+
+    http: Callable[[Exchange], Reply] | Provider | None
+    uploads: Mapping[str, bytes]
+    resources: Mapping[str, int]
+    assets: Mapping[str, tuple[str, bytes]]
+    answers: Answers | None
+    harmless: tuple[str, ...]
+
+
+class Endowment(Struct, frozen=True):
+    """The same, with what was left out."""
+
+    http: Any = None
+    uploads: Mapping[str, bytes] = {}
+    resources: Mapping[str, int] = {}
+    assets: Mapping[str, tuple[str, bytes]] = {}
+    answers: Any = None
+    harmless: tuple[str, ...] = ()
+
+    def checked(self, stages: list[Stage], uploads: Mapping[str, Any]) -> None:
+        """Say at once what could never work."""
+        for stage in stages:
+            missing = stage.resources.keys() - stage.supply.keys() - self.resources.keys()
+            example = {name: stage.resources[name] for name in sorted(missing)}
+            assert not missing, f"stage {stage.name} needs resources: give resources={example}"
+        strange = self.uploads.keys() - uploads.keys()
+        known = f"the workflow takes {sorted(uploads) or 'none'}"
+        assert not strange, f"uploads={sorted(strange)}: {known}"
+        for asset_id in self.assets:
+            text = (
+                f"assets: {asset_id!r} is no id; give one like {'0' * 8}-0000-7000-8000-{'0' * 12}"
+            )
+            assert ASSET_ID.fullmatch(asset_id), text
+
+    def answer(self, name: str) -> Any:
+        """Find what is said about the thing that a stage awaits under this name; None: nothing."""
+        if callable(self.answers):
+            return self.answers(name)
+        return (self.answers or {}).get(name)
