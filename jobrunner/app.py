@@ -29,6 +29,7 @@ from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
 from jobrunner.config import overrides
 from jobrunner.config.retention import retention_terms
+from jobrunner.config.schedules import schedules_of
 from jobrunner.config.settings import Config
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.meter import SILENT, Meter
@@ -276,6 +277,7 @@ def _terms(config: Config, registry: Registry, ports: Ports) -> Terms:
         retention=retention_terms(config, registry.loaded(), registry.refused["workflows"]),
         kept_bytes=config.limits.kept_jobs,
         seals=_seals(config, registry, ports),
+        schedules=schedules_of(config),
     )
 
 

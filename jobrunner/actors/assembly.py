@@ -15,10 +15,12 @@ from jobrunner.actors.facade import Facade
 from jobrunner.actors.features.bindings import begin_rebinding, rebind
 from jobrunner.actors.features.bulk import Bulks
 from jobrunner.actors.features.claims import Claims
+from jobrunner.actors.features.firings import Firings
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.features.pauses import Pausing
 from jobrunner.actors.features.rates import HOLD_MOST_S, HOLD_TIMES
+from jobrunner.actors.features.schedules import Schedules
 from jobrunner.actors.features.submissions import Submissions
 from jobrunner.actors.features.webhooks import forget_webhooks
 from jobrunner.actors.keeping.census import CensusTaker
@@ -33,13 +35,14 @@ from jobrunner.actors.supervisor import KEPT_BYTES, Supervisor
 from jobrunner.actors.tasks import Crew
 from jobrunner.actors.timers import Timers
 from jobrunner.core.features.rates import RateLimit
+from jobrunner.core.features.schedules import Schedule
 from jobrunner.core.keeping.retention import RetentionTerms
 
 
 class Terms(Struct, frozen=True, kw_only=True):
     """The limits of this room: ``drain_s`` for stages at the end, ``retention`` of what is over,
-    ``kept_bytes`` for jobs that are remembered as they stand. Without ``seals`` no notification is
-    sent."""
+    ``kept_bytes`` for jobs that are remembered as they stand, ``schedules`` are those of the
+    settings. Without ``seals`` no notification is sent."""
 
     limits: WorkLimits = WorkLimits()
     resources: Mapping[str, int] = {}
@@ -50,6 +53,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     retention: RetentionTerms = RetentionTerms()
     kept_bytes: int = KEPT_BYTES
     seals: Seals | None = None
+    schedules: tuple[Schedule, ...] = ()
 
 
 @asynccontextmanager
@@ -69,6 +73,7 @@ async def working(world: World, terms: Terms) -> AsyncIterator[Facade]:
         crew.keep(partial(forget_webhooks, world, terms.retention.keys_s))
         crew.keep(facade.retention.run)
         crew.keep(partial(facade.dispatcher.run, crew))
+        await facade.schedules.begin(crew)
         try:
             yield facade
         finally:
@@ -115,6 +120,7 @@ def _assembled(
         deliveries=deliveries,
         retention=Retention(world, terms.retention, supervisor.reread),
         upkeep=Upkeep(world),
+        schedules=Schedules(world, Firings(world, submissions, supervisor.ask), terms.schedules),
         census=CensusTaker(world, terms.retention),
         pausing=Pausing(world.pauses, world.clock, world.write, resumed),
         drain=Drain(world, supervisor, attempts, deliveries, terms.drain_s),

@@ -40,6 +40,11 @@ class Writer(Protocol):
     @property
     def epoch(self) -> int: ...
 
+    @property
+    def scheduled(self) -> bool:
+        """Say whether there were schedules when the file was opened."""
+        ...
+
     async def commit(self, unit: Unit, then: Follow | None = None) -> Committed | Clash: ...
 
     def waiting(self) -> int:
@@ -53,13 +58,13 @@ class Writer(Protocol):
 def ours(outcome: T) -> T:
     """Return the store's verdict while the file is this process's.
 
-    Raises: Refused, once another one has it, or once this item of a bulk is over: to try again
-    here would never help.
+    Raises: Refused, once another one has it, or once this item of a bulk is over, or this moment of
+    a schedule: to try again here would never help.
     """
     if isinstance(outcome, Clash) and outcome.reason == "epoch":
         raise Refused("DRAINING", "another process has taken over this data folder")
     if isinstance(outcome, Clash) and outcome.reason == "tick":
-        raise Refused("ALREADY_EXISTS", "this item of a bulk was done before, or aborted")
+        raise Refused("ALREADY_EXISTS", "this item was done before, or aborted")
     return outcome
 
 

@@ -18,6 +18,7 @@ from jobrunner.actors.features.credits import grant
 from jobrunner.actors.features.explain import explain
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.pauses import Pausing
+from jobrunner.actors.features.schedules import Schedules
 from jobrunner.actors.features.submissions import Submissions
 from jobrunner.actors.features.webhooks import Hearing, hear
 from jobrunner.actors.keeping.census import CensusTaker
@@ -47,6 +48,7 @@ class Facade(Struct, frozen=True, kw_only=True):
     deletions: Deletions
     deliveries: Deliveries
     pausing: Pausing
+    schedules: Schedules
     retention: Retention
     upkeep: Upkeep
     census: CensusTaker

@@ -22,6 +22,7 @@ def check(*, shown: Shown = Shown()) -> int:
     """Say everything that is wrong with the settings, also with those of workflows, and what they
     name and this machine lacks: secrets, sources of webhooks, folders that can be written."""
     from jobrunner.config.overrides import unknown_plugins, unknown_workflows
+    from jobrunner.config.schedules import unfit_schedules
     from jobrunner.preflight import lacking
     from jobrunner.stages.distributions import offered
 
@@ -30,6 +31,7 @@ def check(*, shown: Shown = Shown()) -> int:
     faults = [*unknown_plugins(config, offered()), *unknown_workflows(config, registry.known())]
     refused = registry.refused["workflows"]
     faults += [fault for name in sorted(refused) for fault in refused[name]]
+    faults += unfit_schedules(config, registry.known(), registry.current)
     faults += lacking(config, registry, os.environ)
     return printing.verdict(faults, shown)
 

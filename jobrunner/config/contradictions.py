@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from jobrunner.config.schedules import schedule_faults
 from jobrunner.config.settings import ORIGIN, PUBLIC_URL, SOCKET, Config
 from jobrunner.core.features.rates import RATE_ALLOWED
 
@@ -14,7 +15,10 @@ WAL_MIN = 8 * 1024**2
 
 def contradictions(config: Config) -> list[str]:
     """List every such fault, with the key, its value and what is allowed."""
-    found = (_of_downloads, _of_server, _of_telemetry, _of_auth, _of_oidc, _of_store, _of_rates)
+    found = (
+        *(_of_downloads, _of_server, _of_telemetry, _of_auth, _of_oidc, _of_store, _of_rates),
+        schedule_faults,
+    )
     return [fault for faults_of in found for fault in faults_of(config)]
 
 

@@ -29,5 +29,6 @@ def retention_terms(
         files_s=config.retention.files,
         audit_s=config.retention.audit,
         dead_letters_s=config.retention.dead_letters,
+        firings_s=config.retention.firings,
         workflows=workflows,
     )

@@ -18,6 +18,7 @@ from jobrunner.config.environment import fold
 from jobrunner.core.declaration.happenings import NAMES, Happening
 from jobrunner.core.declaration.states import TokenRole
 from jobrunner.core.features.rates import RATE_ALLOWED, RateLimit, rate_of
+from jobrunner.core.features.schedules import CatchUp, Overlap
 
 ORIGIN = r"https?://[a-z0-9._-]+(:\d{1,5})?|https?://\[[0-9a-f:.]+\](:\d{1,5})?"
 SOCKET = "unix:"
@@ -58,6 +59,9 @@ LogLevel = Annotated[
 ]
 RateText = Annotated[str, Meta(description=RATE_ALLOWED)]
 Anything = Annotated[Any, Meta(description="any value")]
+OverlapOf = Annotated[Overlap, Meta(description='"skip", "queue", "replace" or "allow"')]
+CatchUpOf = Annotated[CatchUp, Meta(description='"latest" or "each"')]
+PriorityOf = Annotated[int, Meta(ge=-100, le=100, description="a whole number, -100 to 100")]
 
 
 class ServerSection(Struct, frozen=True):
@@ -243,6 +247,7 @@ class RetentionSection(Struct, frozen=True):
     files: Duration = 0
     audit: Duration = 0
     dead_letters: Duration = 0
+    firings: Duration = 30 * 86400
 
 
 class BackupSection(Struct, frozen=True):
@@ -258,6 +263,27 @@ class WebhookSettings(Struct, frozen=True):
     """``secrets_env``: the names of environment variables, each with one ``whsec_`` secret."""
 
     secrets_env: Texts = ()
+
+
+class ScheduleSettings(Struct, frozen=True):
+    """``user`` is whose jobs these are, and who pays. Either ``cron`` or ``every`` says when;
+    ``catch_up`` is for how long a moment may be late, ``jitter`` up to how much later it fires."""
+
+    workflow: Worded = ""
+    job_type: Worded = ""
+    params: dict[str, Anything] = {}
+    user: Worded = ""
+    cron: Worded = ""
+    every: Duration = 0
+    zone: Text = "UTC"
+    overlap: OverlapOf = "skip"
+    catch_up: Duration = 3600
+    catch_up_policy: CatchUpOf = "latest"
+    jitter: Duration = 0
+    labels: dict[str, Text] = {}
+    priority: PriorityOf = 0
+    notify_url: Address = ""
+    notify_on: Happenings = ()
 
 
 class Config(Struct, frozen=True):
@@ -277,6 +303,7 @@ class Config(Struct, frozen=True):
     webhooks: dict[str, WebhookSettings] = {}
     retention: RetentionSection = RetentionSection()
     backup: BackupSection = BackupSection()
+    schedules: dict[str, ScheduleSettings] = {}
 
     def workflow(self, name: str) -> WorkflowSettings:
         """Find the settings of one workflow; a name from the environment is compared folded."""

@@ -64,7 +64,8 @@ def keys_of(parts: list[Any] | None, submit: Submit, digest: Digest) -> tuple[Ke
     """The client's key and the derived one, as rows: canonical JSON leaves no two readings."""
     client = None
     if submit.key is not None:
-        text = msgspec.json.encode(["client", submit.key])
+        space = "schedule" if submit.schedule else "client"
+        text = msgspec.json.encode([space, submit.key])
         client = KeyRow(digest(text), submit.body_digest, submit.key)
     derived = None
     if parts is not None:
@@ -188,6 +189,7 @@ def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Momen
         traceparent=submit.traceparent,
         cost=definition.job_types[submit.job_type].price,
         run_at=submit.run_at,
+        schedule=submit.schedule,
         run=run if run.live else None,
     )
     case = Case(definition, job, submit, facts, moment)

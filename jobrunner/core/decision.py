@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
 from jobrunner.core.features.rates import RateRow
+from jobrunner.core.features.schedules import MomentDone, ScheduleUnit
 from jobrunner.core.features.sessions import SessionUnit
 from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Paused, Snapshot
 from jobrunner.core.keeping.backups import BackupEvent
@@ -132,7 +133,8 @@ class LogEvent(Struct, frozen=True):
 class Decision(Struct, frozen=True):
     """See above. ``answer`` holds what the caller is told beside the job itself; ``status`` is the
     HTTP status of a command; ``also`` are decisions about other jobs in the same transaction;
-    ``tick`` is the item of a bulk that this one carries out; ``rates`` stand so after it."""
+    ``tick`` is the item of a bulk that this one carries out, or the moment of a schedule; ``rates``
+    stand so after it."""
 
     before: Snapshot | None
     after: Snapshot
@@ -147,7 +149,7 @@ class Decision(Struct, frozen=True):
     keys: tuple[KeyRow, ...] = ()
     quota: QuotaAssert | None = None
     also: tuple["Decision", ...] = ()
-    tick: Tick | None = None
+    tick: Tick | MomentDone | None = None
     effects: tuple[Effect, ...] = ()
     logs: tuple[LogEvent, ...] = ()
     notifications: tuple[Notification, ...] = ()
@@ -378,6 +380,7 @@ Unit = (
     | RetentionUnit
     | SessionUnit
     | BackupEvent
+    | ScheduleUnit
 )
 
 
@@ -387,8 +390,8 @@ class Clash(Struct, frozen=True):
     ``version`` the job moved on · ``key`` the key is taken · ``balance`` too few credits ·
     ``event`` the event id was accepted before · ``quota`` too many · ``ledger`` money of this kind
     moved before in this run · ``missing`` nothing there to change · ``exists`` it is there already
-    · ``epoch`` another process owns the file
-    · ``tick`` this item of a bulk is over, or the bulk is · ``webhook`` its id came before
+    · ``epoch`` another process owns the file · ``webhook`` its id came before
+    · ``tick`` this item of a bulk or this moment of a schedule is over, or the bulk is
     · ``awaited`` somebody has come to await it, or to bring it, meanwhile
     """
 

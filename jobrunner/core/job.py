@@ -191,6 +191,15 @@ class Paused(Struct, frozen=True, omit_defaults=True):
     reason: str | None = None
 
 
+class Scheduled(Struct, frozen=True):
+    """The schedule and moment that a job was made for. ``mark`` is the identity of that moment, and
+    makes one job."""
+
+    name: str
+    moment: int
+    mark: str
+
+
 class Snapshot(Struct, frozen=True, omit_defaults=True):
     """The whole of a job. ``row`` is its integer key inside the store (0: not stored yet).
 
@@ -262,6 +271,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     traceparent: str | None = None
     deaths: int = 0
     marks: dict[str, Any] = {}
+    schedule: Scheduled | None = None
     unreadable: str = ""
 
     @property

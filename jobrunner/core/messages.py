@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from jobrunner.core.job import Actor, Artifact, Asset, Failure, Purpose
+from jobrunner.core.job import Actor, Artifact, Asset, Failure, Purpose, Scheduled
 
 
 class Moment(Struct, frozen=True):
@@ -89,6 +89,7 @@ class Submit(Struct, frozen=True, tag=True):
     overloaded: bool = False
     origin: Origin | None = None
     omitted: tuple[str, ...] = ()
+    schedule: Scheduled | None = None
 
 
 class Move(Struct, frozen=True, tag=True):

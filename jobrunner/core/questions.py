@@ -13,6 +13,7 @@ from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
 from jobrunner.core.features.notifications import OutboxReader
 from jobrunner.core.features.rates import RateReader
+from jobrunner.core.features.schedules import ScheduleReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
 from jobrunner.core.features.upgrades import UnderWay
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
@@ -132,6 +133,7 @@ class JobFilter(Struct, frozen=True):
     paused: bool = False
     workflows: tuple[str, ...] = ()
     id_begins: str = ""
+    schedule: str | None = None
 
 
 class JobPage(Struct, frozen=True):
@@ -226,7 +228,7 @@ class Gauges(Struct, frozen=True):
     unused_bytes: int
 
 
-class Reader(OutboxReader, RetentionReader, RateReader, Protocol):
+class Reader(OutboxReader, RetentionReader, RateReader, ScheduleReader, Protocol):
     """Everything that may be asked."""
 
     async def job(self, job_id: str) -> Snapshot | None: ...

@@ -39,16 +39,18 @@ from jobrunner.core.decision import (
 )
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
+from jobrunner.core.features.schedules import SCHEDULE_UNITS
 from jobrunner.core.job import Asset, Attempt, Snapshot
 from jobrunner.core.keeping.backups import NOTES
 from jobrunner.store import statements as sql
 from jobrunner.store.features import notifications, sessions
 from jobrunner.store.features.audit import audit_row, with_address
 from jobrunner.store.features.bindings import binding_rows
-from jobrunner.store.features.bulk import bulk_rows, tick_row
+from jobrunner.store.features.bulk import bulk_rows
 from jobrunner.store.features.credits import granted_rows
 from jobrunner.store.features.pauses import pause_rows
 from jobrunner.store.features.rates import rate_rows
+from jobrunner.store.features.schedules import schedule_rows, tick_rows
 from jobrunner.store.features.tokens import token_rows
 from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
 from jobrunner.store.keeping.backups import backup_rows
@@ -110,7 +112,7 @@ def _decided(decision: Decision, fresh_rows: Iterator[int], initial_credits: int
     after = _placed(decision, fresh_rows)
     rows += _one_job(decision, after, initial_credits)
     if decision.tick is not None:
-        rows.append(tick_row(decision.tick))
+        rows += tick_rows(decision.tick, after)
     touched = [after.id, *(other.after.id for other in decision.also)]
     touched += (name for one in (decision, *decision.also) for name in names_in(one))
     before, scope = decision.before, (after.user_id, after.workflow)
@@ -332,6 +334,7 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     **dict.fromkeys(NOTES, lambda unit: Work(list(backup_rows(unit)), alone=True)),
     **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),
     **dict.fromkeys((Halt, Unhalt), _paused),
+    **dict.fromkeys(SCHEDULE_UNITS, lambda unit: Work(list(schedule_rows(unit)), alone=True)),
     **dict.fromkeys(UNITS, lambda unit: Work(list(retention_rows(unit)), alone=True)),
     **dict.fromkeys((NewBulk, MoreItems, BulkTurned, Ticked), _of_bulk),
 }

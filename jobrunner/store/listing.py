@@ -19,6 +19,7 @@ NARROW = {
     "job_type": "j.job_type = :job_type",
     "stuck": "j.stuck IS NOT NULL",
     "paused": "j.paused = 1",
+    "schedule": "j.id IN (SELECT job FROM scheduled WHERE schedule = :schedule)",
 }
 ALL = JobFilter()
 LABEL = """EXISTS

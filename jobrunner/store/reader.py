@@ -23,6 +23,7 @@ from jobrunner.store.features import credits as money
 from jobrunner.store.features import notifications, streams, upgrades, webhooks
 from jobrunner.store.features import pauses as paused
 from jobrunner.store.features import rates as paces
+from jobrunner.store.features import schedules as planned
 from jobrunner.store.features import sessions as signed_in
 from jobrunner.store.features import tokens as bearers
 from jobrunner.store.keeping import backups as saved
@@ -174,6 +175,9 @@ class StoreReader:
     open_bulks = asks(bulks.open_bulks)
     bulk_ahead = asks(bulks.bulk_ahead)
     bulk_failures = asks(bulks.bulk_failures)
+    schedules = asks(planned.schedules)
+    firing = asks(planned.firing)
+    firings = asks(planned.firings)
     ids_of = asks(listing.matching)
     counts = asks(answers.counts)
     gauges = asks(gauging.gauges)

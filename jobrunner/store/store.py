@@ -26,7 +26,8 @@ from jobrunner.store.writer import StoreWriter
 
 class Store:
     """``epoch`` is this life of the process; ``sqlite_version`` is for the log of the start, and so
-    is ``brought``, when the file was of an older schema. ``copy`` makes one while it is written."""
+    is ``brought``, when the file was of an older schema. ``copy`` makes one while it is written.
+    ``scheduled``: there were schedules in the file when it was opened."""
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class Store:
         self._handles = handles
         self.copy = turns.copied
         self.brought = brought
+        self.scheduled = False
 
     async def commit(
         self, unit: Unit, then: Callable[[Snapshot], None] | None = None
@@ -142,7 +144,8 @@ async def open_store(
         handles.callback(whereabouts.close)  # after the handles of SQLite: last in, first out
         write = StoreTurns(writer_hop or await _handle(path, handles), clock)
         handles.push_async_callback(write.close)
-        brought, (epoch, first_row) = await write(prepare_with_copy, path, clock.now(), wal_max)
+        prepared = await write(prepare_with_copy, path, clock.now(), wal_max)
+        brought, (epoch, first_row), scheduled = prepared
         whereabouts.take()
         if writer_hop is None:
             whereabouts.hold()
@@ -152,9 +155,11 @@ async def open_store(
         reader = StoreReader(read, initial_credits)
         keeper = FileKeeper(path, writer.between, wal_max, clock)
         kept = handles.pop_all()
-        return Store(
+        store = Store(
             path, clock, epoch, writer, reader, lock, kept, whereabouts, keeper, write, brought
         )
+        store.scheduled = scheduled
+        return store
 
 
 async def _handle(path: str, handles: AsyncExitStack) -> StoreThread:

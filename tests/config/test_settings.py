@@ -188,6 +188,7 @@ KEYS: list[tuple[str, str, Any]] = [
     ("notify.secrets_env", '["NEW", "OLD"]', ("NEW", "OLD")),
     ("plugins.enabled", '["cutx"]', ("cutx",)),
     ("plugins.path", '"more"', "more"),
+    ("retention.firings", '"7d"', 604800),
     ("workflows.w.stages.A", '"external"', "external"),
     ("workflows.w.retry.A.max", "5", 5),
     ("workflows.w.retry.A.base", '"2s"', 2),

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from jobrunner import cli
-from jobrunner.config.settings import Config, OidcSection, WorkflowSettings
+from jobrunner.config.settings import Config, OidcSection, ScheduleSettings, WorkflowSettings
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.errors import STATUS_OF_CODE
 from jobrunner.http.frame.endpoint import ADMINS, ANYBODY, OWNERS, WORKERS
@@ -79,6 +79,8 @@ def keys() -> Iterator[str]:
             yield f"{section}.NAME"
         elif section == "webhooks":
             yield "webhooks.NAME.secrets_env"
+        elif section == "schedules":
+            yield from (f"schedules.NAME.{name}" for name in ScheduleSettings.__struct_fields__)
         elif section == "auth":
             yield from (
                 "auth.mode",

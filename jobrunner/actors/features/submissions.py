@@ -14,6 +14,7 @@ from jobrunner.core.decision import Clash, Decision, KeyRow, NoOp
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts
 from jobrunner.core.features.bulk import Tick
+from jobrunner.core.features.schedules import MomentDone
 from jobrunner.core.messages import Submit
 from jobrunner.core.questions import DoorQuestion
 from jobrunner.core.replies import Verdict
@@ -21,6 +22,9 @@ from jobrunner.errors import PluginFault, Refused
 from jobrunner.ports import digest
 
 TRIES = 5
+
+
+Ticks = Tick | MomentDone | None
 
 
 class Submissions:
@@ -32,7 +36,7 @@ class Submissions:
         self._dispatcher = dispatcher
         self.under_way = 0
 
-    async def submit(self, submission: Submit, tick: Tick | None = None) -> Answer:
+    async def submit(self, submission: Submit, tick: Ticks = None) -> Answer:
         """Make a durable job, or find the one that this submission made before.
 
         Raises: Refused, StorageError
@@ -46,7 +50,7 @@ class Submissions:
         finally:
             self.under_way -= 1
 
-    async def _submitted(self, submission: Submit, tick: Tick | None) -> Answer:
+    async def _submitted(self, submission: Submit, tick: Ticks) -> Answer:
         world = self._world
         definition = world.registry.current(submission.workflow)
         if definition is None:
@@ -74,7 +78,7 @@ class Submissions:
             raise _denied(self._world, submission, verdict)
         return verdict
 
-    async def _committed(self, verdict: Decision, tick: Tick | None) -> Answer | None:
+    async def _committed(self, verdict: Decision, tick: Ticks) -> Answer | None:
         """None when a fact had changed meanwhile: read and decide again."""
         ticked = replace(verdict, tick=tick) if tick else verdict
         follow = partial(self._consequences.committed, verdict)

@@ -80,6 +80,7 @@ def _refused(registry: "Registry") -> Iterator[Finding]:
 
 def _lacking(patient: Patient, registry: "Registry") -> Iterator[Finding]:
     from jobrunner.config.overrides import idle_rates, unknown_plugins, unknown_workflows
+    from jobrunner.config.schedules import unfit_schedules
     from jobrunner.preflight import lacking
     from jobrunner.stages.distributions import offered
 
@@ -95,5 +96,7 @@ def _lacking(patient: Patient, registry: "Registry") -> Iterator[Finding]:
     for name in sorted(rates - config.rates.keys() - registry.paced.keys()):
         said = f"rate {name} has no limit: only its provider holds it back"
         yield warning("settings", said, f'set [rates] {name}, like "60/min"')
+    for one in unfit_schedules(config, registry.known(), registry.current):
+        yield fault("schedules", one, "change it in the settings; nothing of it runs until then")
     for one in lacking(config, registry, os.environ):
         yield fault("settings", one, "see `jobrunner config check`")

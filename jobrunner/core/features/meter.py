@@ -83,7 +83,7 @@ class Meter:
 
     def pruned(self, what: str, count: int) -> None:
         """So many of a kind were old enough to go: ``jobs``, ``files``, ``keys``, ``audit``,
-        ``dead_letters``."""
+        ``dead_letters``, ``firings``."""
 
     def backed_up(self, outcome: str, seconds: float) -> None:
         """A backup is over: ``done`` or ``failed``."""

@@ -10,10 +10,10 @@ from jobrunner.actors import Answer
 from jobrunner.core.access import allowed, ended_as, needs_person
 from jobrunner.core.credits import Standing
 from jobrunner.core.declaration.states import Kind
-from jobrunner.core.declaration.workflow import End
+from jobrunner.core.declaration.workflow import Definition, End
 from jobrunner.core.features.streams import HistoryRow
 from jobrunner.core.instants import text_of, text_or_none, timed
-from jobrunner.core.job import Asset, Paused, Snapshot
+from jobrunner.core.job import Asset, Paused, Scheduled, Snapshot
 from jobrunner.core.questions import AssetRow
 from jobrunner.http.frame.addresses import link, linked
 from jobrunner.http.frame.endpoint import HttpCall, HttpReply, View
@@ -51,6 +51,13 @@ class HeldBack(View, frozen=True, kw_only=True):
     by: str
     reason: str | None
     at: str
+
+
+class ScheduleOf(View, frozen=True, kw_only=True):
+    """The schedule that made a job, and the moment that it was made for."""
+
+    name: str
+    moment: str
 
 
 class Job(View, frozen=True, kw_only=True):
@@ -99,6 +106,7 @@ class Job(View, frozen=True, kw_only=True):
     stuck: Stuck | None
     paused: HeldBack | None
     forked_from: str | None
+    schedule: ScheduleOf | None
     ended_as: End | None
     needs_person: bool
     allowed: Allowed
@@ -159,9 +167,6 @@ def reply_answer(call: HttpCall, answer: Answer, status: int = 0) -> HttpReply:
 
 def job_view(call: HttpCall, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> Job:
     definition = call.door.facade.definitions.of(job)
-    may: dict[str, list[str]] = (
-        allowed(definition, job, call.actor) if definition else {"statuses": [], "commands": []}
-    )
     return Job(
         id=job.id,
         job_id=job.id,
@@ -203,10 +208,17 @@ def job_view(call: HttpCall, job: Snapshot, payloads: frozenset[str] = PAYLOADS)
         stuck=_stuck(call, job),
         paused=_held_back(job.paused) if job.paused else None,
         forked_from=job.forked_from,
+        schedule=_scheduled(job.schedule) if job.schedule else None,
         ended_as=ended_as(definition, job) if definition else None,
         needs_person=needs_person(definition, job) if definition else job.stuck is not None,
-        allowed=Allowed(statuses=may["statuses"], commands=may["commands"]),
+        allowed=_allowed(call, definition, job),
     )
+
+
+def _allowed(call: HttpCall, definition: Definition | None, job: Snapshot) -> Allowed:
+    if definition is None:
+        return Allowed(statuses=[], commands=[])
+    return Allowed(**allowed(definition, job, call.actor))
 
 
 def _stuck(call: HttpCall, job: Snapshot) -> Stuck | None:
@@ -218,6 +230,10 @@ def _stuck(call: HttpCall, job: Snapshot) -> Stuck | None:
         return None
     reason = f"its plugin lacks {', '.join(missing)} today; it goes on when that is back"
     return Stuck(reason=reason, missing=list(missing))
+
+
+def _scheduled(schedule: Scheduled) -> ScheduleOf:
+    return ScheduleOf(name=schedule.name, moment=text_of(schedule.moment))
 
 
 def _held_back(paused: Paused) -> HeldBack:

@@ -17,10 +17,12 @@ from jobrunner.http.routes.admin import (
     audit,
     backups,
     credits,  # noqa: A004 - the feature's word
+    firings,
     health,
     metrics,
     notifications,
     retention,
+    schedules,
     tokens,
     upkeep,
     workflows,
@@ -47,6 +49,7 @@ MODULES = (
     *(assets, content, uploads, resumable),
     *(claims, status_moves, reports, webhooks, commands, bulk),
     *(workflows, credits, audit, tokens, notifications, retention, upkeep, backups),
+    *(schedules, firings),
     *(health, metrics, sessions, docs, dashboard),
 )
 

@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from msgspec import Struct
 
 from jobrunner.errors import Misconfigured, StorageError
+from jobrunner.store.features.schedules import has_schedules
 from jobrunner.store.keeping.restoring import flush
 from jobrunner.store.keeping.upkeep import WAL_MAX
 from jobrunner.store.migrations import latest, level, migrate, statements, steps
@@ -33,9 +34,11 @@ class Migration(Struct, frozen=True):
 
 def prepare_with_copy(
     connection: sqlite3.Connection, path: str, now: int, wal_max: int = WAL_MAX
-) -> tuple[BroughtUp | None, tuple[int, int]]:
-    """Prepare the writer's handle, after a copy where that changes the schema."""
-    return keep_before(connection, path), prepare_writer(connection, path, now, wal_max)
+) -> tuple[BroughtUp | None, tuple[int, int], bool]:
+    """Prepare the writer's handle, after a copy where that changes the schema. Also whether there
+    are schedules: a service without any need not look for them."""
+    brought = keep_before(connection, path)
+    return brought, prepare_writer(connection, path, now, wal_max), has_schedules(connection)
 
 
 def keep_before(connection: sqlite3.Connection, path: str) -> BroughtUp | None:

@@ -29,6 +29,7 @@ from jobrunner.core.keeping.retention import (
 from jobrunner.store import statements as sql
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.features.bulk import tick_row
+from jobrunner.store.features.schedule_statements import FIRINGS_FORGOTTEN
 from jobrunner.store.rows import FROM_JOBS, SELECT_BRIEF, brief_job, parsed, stands, text
 from jobrunner.store.statements import Row, Statement
 
@@ -92,6 +93,7 @@ EXPIRES = {
     "keys": (KEYS_FORGOTTEN, TOMBSTONES_FORGOTTEN),
     "audit": (AUDIT_FORGOTTEN,),
     "dead_letters": (DEAD_LETTERS_FORGOTTEN,),
+    "firings": (FIRINGS_FORGOTTEN,),
 }
 
 
@@ -159,6 +161,7 @@ RECORDS = {
     "keys": ("tombstones", "deleted_at"),
     "audit": ("audit", "at"),
     "dead_letters": ("dead_letters", "at"),
+    "firings": ("firings", "at"),
 }
 IDLE = """
     assets WHERE job IS NULL AND coalesce(used_at, created_at) < :moment

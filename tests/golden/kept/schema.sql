@@ -240,6 +240,27 @@ BEGIN
     SELECT RAISE(ABORT, 'a final state has no exit');
 END
 
+CREATE TABLE firings (
+    id INTEGER PRIMARY KEY,
+    schedule TEXT NOT NULL REFERENCES schedules (name) ON DELETE CASCADE,
+    mark TEXT NOT NULL,
+    moment INTEGER NOT NULL,
+    "last" INTEGER CHECK ("last" >= moment),
+    "count" INTEGER NOT NULL DEFAULT 1 CHECK ("count" >= 1),
+    how TEXT NOT NULL CHECK (how IN ('due', 'trigger', 'backfill')),
+    outcome TEXT NOT NULL CHECK (outcome IN ('fired', 'same', 'skipped', 'refused', 'missed')),
+    job_id TEXT,
+    code TEXT NOT NULL DEFAULT '',
+    detail TEXT NOT NULL DEFAULT '',
+    at INTEGER NOT NULL,
+    CHECK ((outcome IN ('fired', 'same')) = (job_id IS NOT NULL)),
+    UNIQUE (schedule, mark)
+) STRICT
+
+CREATE INDEX firings_at ON firings (at)
+
+CREATE INDEX firings_newest ON firings (schedule, id)
+
 CREATE TABLE grant_keys (
     user_id TEXT NOT NULL,
     key     TEXT NOT NULL,
@@ -424,6 +445,29 @@ CREATE TABLE restorations (
     until   INTEGER NOT NULL CHECK (until >= since),
     lost    TEXT NOT NULL,
     told_at INTEGER
+) STRICT
+
+CREATE TABLE scheduled (
+    job INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    schedule TEXT NOT NULL,
+    mark TEXT NOT NULL,
+    UNIQUE (schedule, mark)
+) STRICT
+
+CREATE INDEX scheduled_jobs ON scheduled (schedule, job)
+
+CREATE TABLE schedules (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    schedule TEXT NOT NULL,
+    owner TEXT NOT NULL CHECK (owner IN ('file', 'http')),
+    up_to INTEGER NOT NULL,
+    paused TEXT,
+    last_job TEXT,
+    failed_at INTEGER,
+    made_by TEXT NOT NULL,
+    made_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL
 ) STRICT
 
 CREATE TABLE sessions (

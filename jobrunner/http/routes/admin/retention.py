@@ -30,6 +30,7 @@ class PruneView(View, frozen=True, kw_only=True):
     keys: int
     audit: int
     dead_letters: int
+    firings: int
 
 
 @Endpoint("POST", "/admin/db/prune", {200: PruneView}, ADMINS, body=PruneOrder, empty=True)
@@ -58,4 +59,5 @@ def prune_view(taken: Taken, *, dry_run: bool) -> PruneView:
         keys=of("keys", 0),
         audit=of("audit", 0),
         dead_letters=of("dead_letters", 0),
+        firings=of("firings", 0),
     )

@@ -64,6 +64,7 @@ class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True
     include: list[Payloads] = []
     stuck: bool = False
     paused: bool = False
+    schedule: str | None = None
 
 
 class JobQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -160,6 +161,7 @@ def _filter(call: HttpCall, query: JobsQuery) -> JobFilter:
         oldest_first=query.order == "oldest",
         stuck=query.stuck,
         paused=query.paused,
+        schedule=query.schedule,
         workflows=call.actor.workflows,
         id_begins=query.id or "",
     )
