@@ -21,6 +21,7 @@ from jobrunner import preflight
 from jobrunner.actors import Facade, WorkLimits
 from jobrunner.actors.assembly import Terms
 from jobrunner.actors.assembly import working as at_work
+from jobrunner.actors.features.answers import keys_beside
 from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.keeping.backups import Backups, BackupSource, BackupTerms
@@ -163,6 +164,7 @@ async def working(
     await remember(store, definitions, ports.clock, log)
     first = await first_token(config, store, ports.clock, ports.ids, ports.files)
     around = around or surroundings(config, ports)
+    around.answer_keys = keys_beside(config.store.path, ports.files, ports.ids)
     world = World(
         store,
         definitions,

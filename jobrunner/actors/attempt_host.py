@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from jobrunner.actors.features.answers import asked_of
 from jobrunner.actors.host_answers import Reach
 from jobrunner.actors.shared import World
 from jobrunner.actors.supervisor import Supervisor
@@ -16,7 +17,7 @@ from jobrunner.core.messages import Beat, Checkpoint, Ended, Keep
 from jobrunner.core.messages import Report as Made
 from jobrunner.stages import LastLines
 from jobrunner.stages.outcomes import for_attempt, plain
-from jobrunner.stages.requests import Answer, Question
+from jobrunner.stages.requests import Answer, Posing, Question
 
 PROGRESS_EVERY_S = 1.0
 PULSES = 4
@@ -73,6 +74,9 @@ class AttemptHost:
         self._asking += 1
         self.live()
         try:
+            if isinstance(question, Posing):
+                job = self._supervisor, self._job_id, self._serial
+                return await asked_of(self._world, *job, question)
             return await self.reach.answer(question)
         finally:
             self._asking -= 1

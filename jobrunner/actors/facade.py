@@ -12,6 +12,7 @@ from msgspec import Struct
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.drain import Drain
+from jobrunner.actors.features.answers import give
 from jobrunner.actors.features.bulk import Bulks
 from jobrunner.actors.features.claims import Claims
 from jobrunner.actors.features.credits import grant
@@ -31,8 +32,9 @@ from jobrunner.actors.supervisor import Supervisor
 from jobrunner.actors.watchers import Watchers
 from jobrunner.core.access import unknown
 from jobrunner.core.decision import Grant, Unit
+from jobrunner.core.features.answers import PendingAnswer
 from jobrunner.core.features.bulk import Tick
-from jobrunner.core.job import Snapshot
+from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Message, Submit, Told
 from jobrunner.errors import PluginFault, Refused
 from jobrunner.stages import Registry
@@ -81,6 +83,10 @@ class Facade(Struct, frozen=True, kw_only=True):
     async def hear(self, message: Told) -> Hearing:
         """Bring a verified webhook to its job, or keep it for later."""
         return await hear(self.world, self.supervisor.ask, message)
+
+    async def give(self, found: PendingAnswer, actor: Actor, value: Any, *, by_token: bool) -> bool:
+        """Give an answer to a question of a stage; say whether it had been given before."""
+        return await give(self.world, self.supervisor.ask, found, actor, value, by_token=by_token)
 
     async def write(self, unit: Unit) -> None:
         """Write what is about no job's state: tokens, endpoints, notes."""

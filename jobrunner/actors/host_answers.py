@@ -14,7 +14,7 @@ from jobrunner.files.library import Kept, checked_name
 from jobrunner.outgoing.calls import Download, Exchange, Fetched
 from jobrunner.stages import Given
 from jobrunner.stages.outcomes import said
-from jobrunner.stages.requests import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
+from jobrunner.stages.requests import Answer, Beyond, Browse, Find, Found, Held, Recall, Recalled
 
 PAGE = 500
 PATIENCE_S_MAX = 86_400
@@ -29,7 +29,7 @@ class Reach:
         self._given = given
         self._taken: set[str] = set()
 
-    async def answer(self, question: Question) -> Answer:
+    async def answer(self, question: Beyond) -> Answer:
         """Raises: RetryableFailure, PermanentFailure."""
         try:
             match question:

@@ -116,6 +116,8 @@ def slips(value: Any, kind: Any, where: str) -> Iterator[Slip]:
     elif origin is Callable:
         if not callable(value):
             yield Slip(where, shown(value), "a function")
+    elif origin is type:
+        yield from _readable(value, where)
     elif issubclass(kind, Struct):
         yield from _struct(value, kind, where)
     else:

@@ -63,6 +63,7 @@ for module, verb, help_text, line in (
     app.command(where, help=help_text, help_epilogue=shown)
 for noun, module, help_text in (
     ("job", "jobs", "Jobs of the running service."),
+    ("answer", "answers", "What stages wait to be told."),
     ("artifact", "artifacts", "Named values that the stages of jobs and people made."),
     ("asset", "assets", "Files that lie with the service."),
     ("audit", "audit", "Who did what."),

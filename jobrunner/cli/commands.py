@@ -63,8 +63,7 @@ async def tell(
             return
         if command not in {*declared, *job["allowed"]["commands"]}:
             raise Refused("UNKNOWN_COMMAND", f"{command!r}: {_now(job)}")
-        schema = declared.get(command, {})
-        body = _whole(file) | _fields(command, schema, field or ())
+        body = body_of(command, declared.get(command, {}), file, field)
         given = {"reason": reason, "expected_version": if_version}
         body |= {name: value for name, value in given.items() if value is not None}
         printing.record(await _told(running, job, command, body), listing)
@@ -161,15 +160,22 @@ async def _declared(running: RunningService, workflow: str) -> dict[str, Schema]
         if refused.status != 404:
             raise
         return {}
-    return {one["name"]: _resolved(one["fields_schema"]) for one in found["commands"]}
+    return {one["name"]: resolved(one["fields_schema"]) for one in found["commands"]}
 
 
-def _resolved(schema: Schema | None) -> Schema:
+def resolved(schema: Schema | None) -> Schema:
     """A schema of an object may be a reference into itself."""
     if not schema or "$ref" not in schema:
         return schema or {}
     defined = schema["$defs"]
     return {**defined[schema["$ref"].rpartition("/")[2]], "$defs": defined}
+
+
+def body_of(
+    what: str, schema: Schema, file: Path | None, field: list[str] | None
+) -> dict[str, Any]:
+    """Make a body of options, as its schema has it."""
+    return _whole(file) | _fields(what, schema, field or ())
 
 
 def _possible(job: dict[str, Any], declared: Mapping[str, Schema]) -> list[dict[str, Any]]:

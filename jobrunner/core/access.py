@@ -2,6 +2,7 @@
 not."""
 
 from jobrunner.core.declaration.workflow import Definition, End
+from jobrunner.core.features.answers import asks_person
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.errors import Refused
 
@@ -52,6 +53,8 @@ def needs_person(definition: Definition, job: Snapshot) -> bool:
     if job.ended:
         return False
     if job.stuck is not None or job.paused is not None:
+        return True
+    if asks_person(job):
         return True
     rests = job.kind == "waiting" and definition.states[job.status].person
     return rests and job.attempt is None and job.run_at is None

@@ -17,7 +17,8 @@ from jobrunner.core.credits import price_of
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Case
 from jobrunner.core.facts import Facts
-from jobrunner.core.features import pauses, sent_files, uploads, webhooks
+from jobrunner.core.features import answering, pauses, sent_files, uploads, webhooks
+from jobrunner.core.features.answers import Give, Pose
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import (
     Advance,
@@ -91,6 +92,8 @@ DECIDERS: dict[type, Decider] = {
     Checkpoint: Decider(waits.checkpoint, credits="engine"),
     Answered: Decider(waits.answered),
     Told: Decider(webhooks.told, webhook=webhooks.told_by),
+    Pose: Decider(answering.pose),
+    Give: Decider(answering.give),
     Fired: Decider(timers.fired, credits="engine", files=True),
     Recovered: Decider(engine_events.recovered, credits="engine", files=True),
     Stop: Decider(engine_events.stop, credits="engine", files=True),

@@ -25,6 +25,7 @@ from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.draft import BY_ENGINE, BY_STAGE, Case, Cause, Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import fail
+from jobrunner.core.features.answering import await_answer, awaits_answer
 from jobrunner.core.features.held_rates import put_back
 from jobrunner.core.features.pauses import halted_by
 from jobrunner.core.features.rebinding import bring
@@ -240,7 +241,7 @@ def _afresh(draft: Draft, outcome: str, failure: Failure | None) -> None:
     end(draft, outcome, failure)
     open_attempt(draft, draft.job.status)
     if outcome == "interrupted":
-        amend(draft, kept=over.kept, answers=over.answers)
+        amend(draft, kept=over.kept, answers=over.answers, questions=over.questions)
 
 
 def _done(draft: Draft, message: Ended) -> Refused | None:
@@ -289,6 +290,8 @@ def _parked(draft: Draft, message: Ended) -> Refused | None:
         resume(draft)
     elif message.source:
         return await_webhook(draft, message)
+    elif awaits_answer(draft, message):
+        return await_answer(draft, message)
     else:
         park(draft, message.awaits, message.await_s)
     return None

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.core.declaration.states import ENDED, Kind, TokenRole, Trigger
+from jobrunner.core.features.posed import Posed
 
 JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -110,6 +111,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     ``claimant`` is the token that claimed it: reports on it are that one's alone. ``sent`` are the
     files that wait for such a report. ``held_back`` is how often it was put back in line because
     its provider had no room for it.
+    ``questions`` are those that its stage has asked, by name.
     """
 
     serial: int
@@ -134,6 +136,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     claimant: str = ""
     sent: tuple[SentFile, ...] = ()
     held_back: int = 0
+    questions: dict[str, Posed] = {}
 
 
 class HeldLock(Struct, frozen=True, omit_defaults=True):

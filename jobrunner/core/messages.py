@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from jobrunner.core.features.answers import Give, Pose
 from jobrunner.core.job import Actor, Artifact, Asset, Failure, Purpose, Scheduled
 
 
@@ -299,6 +300,8 @@ Message = (
     | Checkpoint
     | Answered
     | Told
+    | Pose
+    | Give
     | Fired
     | Recovered
     | Stop

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from jobrunner.core.facts import Known, WebhookFacts
+from jobrunner.core.features.answers import AnswerFilter, PendingAnswer
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
 from jobrunner.core.features.notifications import OutboxReader
@@ -286,6 +287,12 @@ class Reader(OutboxReader, RetentionReader, RateReader, ScheduleReader, Protocol
     async def old_webhooks(self, kept_before: int, before: int | None) -> bool:
         """Say whether there is anything to forget."""
         ...
+
+    async def question_of(self, digest: str) -> PendingAnswer | None: ...
+
+    async def question_named(self, job_id: str, name: str) -> PendingAnswer | None: ...
+
+    async def pending_answers(self, which: AnswerFilter) -> tuple[PendingAnswer, ...]: ...
 
     async def door(self, question: DoorQuestion) -> DoorFacts: ...
 

@@ -12,6 +12,7 @@ from jobrunner.core.draft import BY_TIMER, Case, Cause, Draft
 from jobrunner.core.engine_events import aside
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import fail
+from jobrunner.core.features.answering import default_taken
 from jobrunner.core.features.pauses import rests_until_resumed
 from jobrunner.core.job import TIMER, Failure, Run
 from jobrunner.core.messages import Fired
@@ -63,6 +64,8 @@ def _deadline(draft: Draft) -> Refused | None:
     deadline = draft.state.deadline
     text = f"nothing happened in {draft.job.status} in time"
     path = deadline.path if deadline is not None else ()
+    if default_taken(draft):
+        return None
     failure = Failure("STAGE_TIMEOUT", text)
     if not path:
         return fail(draft, failure, BY_TIMER)

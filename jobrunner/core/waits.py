@@ -11,6 +11,7 @@ from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.draft import BY_STAGE, Case, Draft
 from jobrunner.core.engine_events import aside
 from jobrunner.core.failures import fail
+from jobrunner.core.features.posed import MARK
 from jobrunner.core.job import STAGE, Failure, Snapshot
 from jobrunner.core.messages import Answered, Checkpoint, Keep
 from jobrunner.core.replies import Verdict, begin, forbidden
@@ -61,6 +62,8 @@ def answered(case: Case[Answered]) -> Verdict:
         return forbidden("answers to a stage are for role workflow")
     attempt = job.attempt
     if attempt is None or attempt.stage == EXTERNAL:
+        return _unexpected(job, message)
+    if message.key.startswith(MARK):
         return _unexpected(job, message)
     if message.key in attempt.answers:
         return NoOp("answered", job, {"replayed": True})

@@ -17,7 +17,7 @@ from jobrunner.files.folders import private
 
 NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{6}\.[0-9]{3}Z")
 DATABASE, LIST, MANIFEST, FILES = "jobrunner.db", "files.list", "manifest.json", "files"
-BESIDE = ("notify.secret", "admin.token")
+BESIDE = ("notify.secret", "answers.secret", "admin.token")
 CHUNK = 1024 * 1024
 
 

@@ -1,7 +1,7 @@
 """A stage: a named piece of work, how it runs, and what it needs."""
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -34,6 +34,7 @@ class Stage(Struct, frozen=True):
                   was not done: it was cancelled or has expired, say, and a provider is still at
                   work. It has a few seconds, nobody tries it again, and ``ctx.kept`` tells it what
                   ``once`` has stored
+    asks          the structs of the answers that it asks for, with ``ctx.question``
 
     For a process, per attempt; 0 is no limit:
 
@@ -54,6 +55,7 @@ class Stage(Struct, frozen=True):
     supply: dict[str, int] = {}
     rates: dict[str, int] = {}
     pace: dict[str, str] = {}
+    asks: tuple[type[Struct], ...] = ()
     memory: int = 2048 * MIB
     cpu_s: int = 0
     file_size: int = 2048 * MIB
@@ -82,13 +84,21 @@ def stage(
     supply: dict[str, int] | None = None,
     rates: dict[str, int] | None = None,
     pace: dict[str, str] | None = None,
-    **limits: int,
+    asks: Iterable[type[Struct]] = (),
+    memory: int = 2048 * MIB,
+    cpu_s: int = 0,
+    file_size: int = 2048 * MIB,
+    open_files: int = 256,
+    processes: int = 64,
+    output: int = 16 * MIB,
 ) -> Callable[[Awaiting | Plain], Stage]:
-    """Makes a function a stage: ``@stage("hello.greet")``. The limits are those of ``Stage``."""
+    """Makes a function a stage: ``@stage("hello.greet")``. The rest is as ``Stage`` has it."""
+    limits = memory, cpu_s, file_size, open_files, processes, output
 
     def made(run: Awaiting | Plain) -> Stage:
         needed, there = resources or {}, supply or {}
-        turns, paces = rates or {}, pace or {}
-        return Stage(name, run, how, needed, concurrency, abandon, there, turns, paces, **limits)
+        turns, paces, asked = rates or {}, pace or {}, tuple(asks)
+        own = needed, concurrency, abandon, there, turns, paces, asked
+        return Stage(name, run, how, *own, *limits)
 
     return made

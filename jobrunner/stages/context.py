@@ -30,6 +30,7 @@ from jobrunner.outgoing.calls import (
     PlainHttp,
     Reply,
 )
+from jobrunner.stages.answers import PlainQuestioning, Questioning
 from jobrunner.stages.outcomes import Done, Parked, returned
 from jobrunner.stages.requests import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
 
@@ -188,7 +189,7 @@ class _Known(Generic[P]):
         return self._shelf.sound(artifact, self._given.files.get(artifact))
 
 
-class Context(_Known[P]):
+class Context(_Known[P], Questioning):
     """For stages that await. ``params`` is the struct of the job type, ``artifacts`` the job's
     current values, ``settings`` what the operator set for the workflow, ``http`` the way out."""
 
@@ -225,7 +226,8 @@ class Context(_Known[P]):
 
         With ``source`` the webhook of that source brings it (``callback_url`` is where it goes),
         also one that comes before the job has parked. One webhook goes to one attempt: a key that
-        another job awaits fails this one. Without it, nobody but an orchestrator answers."""
+        another job awaits fails this one. Without it, role ``workflow`` answers at
+        ``POST /jobs/{id}/answers/{key}``; ask people and scripts by ``question``."""
         return self._answer(key, timeout_s, source)
 
     async def save(
@@ -282,7 +284,7 @@ class Context(_Known[P]):
         return _of(Reply, await self._host.ask(traced(exchange, self.traceparent)))
 
 
-class PlainContext(_Known[P]):
+class PlainContext(_Known[P], PlainQuestioning):
     """The same for plain functions, in a process or a thread of their own: the same verbs, which
     return when they are done."""
 

@@ -1,7 +1,7 @@
 """The equipment that all stages of one service share: the way out, room on the disk, where
 callbacks come in, and what the companions of their workflows have opened."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jobrunner.core.features.redaction import Redaction
@@ -13,7 +13,8 @@ from jobrunner.stages.secret_settings import secrets_of_settings
 
 class Surroundings:
     """``base_url`` is where others reach this service, ``local_url`` where this machine does. A
-    workflow that is held is one whose jobs wait, because what they need is still being opened."""
+    workflow that is held is one whose jobs wait, because what they need is still being opened.
+    ``answer_keys`` are what the tokens of questions follow from, the newest first."""
 
     def __init__(self, outlets: Outlets | None = None, room: Room | None = None) -> None:
         self.outlets = outlets or Outlets()
@@ -21,6 +22,7 @@ class Surroundings:
         self.redaction = Redaction()
         self.base_url = ""
         self.local_url = ""
+        self.answer_keys: Callable[[], Sequence[str]] = lambda: ("of no file",)
         self.on_release: Callable[[], None] = lambda: None
         self._held: set[str] = set()
         self._opened: dict[str, Opened] = {}

@@ -359,6 +359,9 @@ def misfit(stage: Stage, resources: Mapping[str, int] | None = None) -> str:
         return 'does not fit how it runs: "loop" is for async def, "thread" for plain functions'
     if stage.runs == "process" and not address(stage.run):
         return "must be a function that stands in a module, for a process to find it there"
+    asked = [one.__name__ for one in stage.asks]
+    if twice := next((one for one in asked if asked.count(one) > 1), ""):
+        return f"asks for two structs that are called {twice}; give one another name"
     below = [name for name in AMOUNTS if getattr(stage, name) < 0]
     amounts = (*stage.resources.items(), *stage.supply.items())
     below += [name for name, count in amounts if count < 0]

@@ -7,7 +7,7 @@ Light on purpose: it is imported by every stage's process, and must not bring th
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure, Rejected, RetryableFailure, StageFault
@@ -32,6 +32,23 @@ class Recall(Struct, frozen=True, tag=True):
 
     name: str
     version: int
+
+
+class Posing(Struct, frozen=True, tag=True):
+    """A question to somebody outside, under a name. ``struct`` names the form of its answer."""
+
+    name: str
+    struct: str = ""
+    text: str = ""
+    by: tuple[str, ...] = ()
+    timeout_s: float = 0
+    default: Any = UNSET
+
+
+class PosedToken(Struct, frozen=True, tag=True):
+    """It is on disk; whoever has the token may answer it. Empty: the token cannot be told again."""
+
+    token: str
 
 
 class Held(Struct, frozen=True, tag=True):
@@ -66,8 +83,9 @@ class CarriedFault(Struct, frozen=True, tag=True):
         return kind(self.code, self.detail, **said)
 
 
-Question = Exchange | Download | Find | Browse | Recall
-Answer = Reply | Fetched | Held | Found | Recalled
+Beyond = Exchange | Download | Find | Browse | Recall
+Question = Beyond | Posing
+Answer = Reply | Fetched | Held | Found | Recalled | PosedToken
 
 
 def carried(fault: StageFault) -> CarriedFault:

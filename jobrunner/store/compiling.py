@@ -44,6 +44,7 @@ from jobrunner.core.job import Asset, Attempt, Snapshot
 from jobrunner.core.keeping.backups import NOTES
 from jobrunner.store import statements as sql
 from jobrunner.store.features import notifications, sessions
+from jobrunner.store.features.answers import answer_rows
 from jobrunner.store.features.audit import audit_row, with_address
 from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows
@@ -144,6 +145,7 @@ def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Itera
     if decision.event:
         yield sql.EVENT.row(job=after.row, **structs.asdict(decision.event))
     yield from heard_rows(decision, after)
+    yield from answer_rows(decision, after)
     for entry in decision.ledger:
         yield from _money(entry, after, initial_credits)
     for number, hop in enumerate(decision.hops, 1):

@@ -196,6 +196,26 @@ RULES = (
         """,
     ),
     Rule(
+        "question {0} of job {1} is open, and no attempt of it asks that",
+        """
+        SELECT q.name, j.uid FROM questions q JOIN jobs j ON j.id = q.job
+        WHERE q.standing = 'open' AND NOT EXISTS (SELECT 1 FROM attempts a
+            WHERE a.job = q.job AND a.status <> 'ended'
+                AND json_extract(a.attempt, '$.questions.' || q.name || '.digest') = q.digest
+                AND json_extract(a.attempt, '$.questions.' || q.name || '.standing') IS NULL)
+        """,
+    ),
+    Rule(
+        "job {0}: its attempt {1} asks {2}, and the table of questions does not say so",
+        """
+        SELECT j.uid, a.serial, e.key
+        FROM attempts a JOIN jobs j ON j.id = a.job, json_each(a.attempt, '$.questions') e
+        WHERE a.status <> 'ended' AND json_extract(e.value, '$.standing') IS NULL
+            AND NOT EXISTS (SELECT 1 FROM questions q WHERE q.job = a.job
+                AND q.digest = json_extract(e.value, '$.digest') AND q.standing = 'open')
+        """,
+    ),
+    Rule(
         "job {0} is there and has a tombstone",
         "SELECT j.uid FROM jobs j JOIN tombstones t ON t.uid = j.uid",
     ),

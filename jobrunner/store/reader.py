@@ -15,6 +15,7 @@ from jobrunner.ports import StoreThread
 from jobrunner.store import gauges as gauging
 from jobrunner.store import jobs as answers
 from jobrunner.store import listing
+from jobrunner.store.features import answers as posed
 from jobrunner.store.features import assets as shelved
 from jobrunner.store.features import audit as acts
 from jobrunner.store.features import bindings as bound
@@ -145,6 +146,9 @@ class StoreReader:
     event = asks(answers.event)
     webhook = asks(webhooks.webhook)
     old_webhooks = asks(webhooks.old_webhooks)
+    question_of = asks(posed.question_of)
+    question_named = asks(posed.question_named)
+    pending_answers = asks(posed.pending_answers)
     ledger = asks(money.ledger)
     grant = asks(money.grant)
     audit = asks(acts.audit)

@@ -61,6 +61,7 @@ HARD_WORDS = re.compile(
 # One word for each feature: files of these names stand in several rooms. DESIGN.md lists them too.
 FEATURES = frozenset(
     {
+        "answers",
         "artifacts",
         "assets",
         "attempts",

@@ -6,6 +6,8 @@ from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.shared import World
 from jobrunner.core.credits import price_of
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
+from jobrunner.core.features.answers import awaited_in
+from jobrunner.core.features.posed import Posed
 from jobrunner.core.job import Attempt, Snapshot
 
 
@@ -122,6 +124,8 @@ def _reason(definition: Definition | None, job: Snapshot, dispatcher: Dispatcher
 def _of_attempt(job: Snapshot) -> str:
     attempt = job.attempt
     assert attempt is not None, "asked of a job with an attempt"
+    if (awaited := awaited_in(attempt)) is not None:
+        return _asked(*awaited)
     if attempt.status == "parked":
         return f"a callback for {attempt.awaits}"
     if attempt.status == "running":
@@ -129,6 +133,12 @@ def _of_attempt(job: Snapshot) -> str:
     if job.timer("backoff") is not None:
         return "the end of its backoff"
     return f"an outside worker to claim {attempt.state}"
+
+
+def _asked(name: str, posed: Posed) -> str:
+    whose = " or ".join("its owner" if role == "user" else f"role {role}" for role in posed.by)
+    text = f" ({posed.text})" if posed.text else ""
+    return f"an answer to {name!r}{text} by {whose or 'an admin'}, or who has its address"
 
 
 def _of_state(definition: Definition, job: Snapshot) -> str:

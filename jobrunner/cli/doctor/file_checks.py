@@ -8,7 +8,7 @@ from jobrunner.cli.doctor.findings import Finding, Patient, fault, fine, warning
 from jobrunner.core.instants import text_of
 
 DAY_MS, MINUTE_MS = 86_400_000, 60_000
-SECRETS = ("admin.token", "notify.secret")
+SECRETS = ("admin.token", "notify.secret", "answers.secret")
 RESTORE = "put a backup in its place with `jobrunner db restore FOLDER --force`"
 
 

@@ -6,6 +6,7 @@ from jobrunner.cli.frame.options import Form
 from jobrunner.cli.frame.printing import instant
 
 WORKER = "an outside worker "
+ANSWER = "an answer to "
 TIMERS = {"run_at": "it starts", "backoff": "it is tried again", "retry": "it is tried again"}
 
 
@@ -39,6 +40,8 @@ def _held_up(job: dict[str, Any], why: dict[str, Any]) -> str:
 
 def _attempted(why: dict[str, Any]) -> str:
     attempt = why.get("attempt") or {}
+    if attempt.get("status") == "parked" and str(why["waits_for"]).startswith(ANSWER):
+        return f"somebody's: give {why['waits_for']}"
     if attempt.get("status") == "parked":
         return f"a provider's: {why['waits_for']}"
     if attempt.get("status") != "running":

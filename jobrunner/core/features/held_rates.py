@@ -18,7 +18,8 @@ def put_back(draft: Draft, failure: Failure) -> bool:
         return False
     end(draft, HELD_BACK, failure)
     open_attempt(draft, draft.job.status)
-    amend(draft, kept=over.kept, answers=over.answers, held_back=over.held_back + 1)
+    told = {"kept": over.kept, "answers": over.answers, "questions": over.questions}
+    amend(draft, **told, held_back=over.held_back + 1)
     if draft.job.line_at is not None:
         draft.set(line_at=over.opened_at)
     draft.log("job.held_back", rates=list(terms.rates), times=over.held_back + 1)

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from jobrunner.core import messages
+from jobrunner.core.features.answers import Give, Pose
 from jobrunner.core.job import Failure
 
 GONE = "[redacted]"
@@ -95,8 +96,11 @@ def redacted(message: messages.Message, clean: Redaction) -> messages.Message:
             )
         case messages.Checkpoint():
             return replace(message, report=_report(message.report, clean))
-        case messages.Keep() | messages.Answered() | messages.Told():
+        case messages.Keep() | messages.Answered() | messages.Told() | Give():
             return replace(message, value=clean.within(message.value))
+        case Pose(posed=posed):
+            default = clean.within(posed.default)
+            return replace(message, posed=replace(posed, text=clean(posed.text), default=default))
         case messages.Beat(message=str() as text):
             return replace(message, message=clean(text))
         case messages.Do(fields={"failure_message": str() as text}):

@@ -246,7 +246,7 @@ class Endpoint(Struct, frozen=True):
     @property
     def is_a_page(self) -> bool:
         """For a person to look at."""
-        return SHOWN in self.answers.values()
+        return SHOWN in (*self.answers.values(), *self.media)
 
     @property
     def takes_a_body(self) -> bool:

@@ -29,6 +29,7 @@ from jobrunner.http.routes.admin import (
 )
 from jobrunner.http.routes.files import assets, content, resumable, uploads
 from jobrunner.http.routes.jobs import (
+    answers,
     artifacts,
     attempts,
     bulk,
@@ -45,7 +46,7 @@ from jobrunner.http.routes.plugins import endpoints_of
 from jobrunner.http.routes.workers import claims, reports, status_moves, webhooks
 
 MODULES = (
-    *(submissions, jobs, attempts, explain, streams, artifacts, pauses, reruns),
+    *(submissions, jobs, attempts, explain, streams, artifacts, answers, pauses, reruns),
     *(assets, content, uploads, resumable),
     *(claims, status_moves, reports, webhooks, commands, bulk),
     *(workflows, credits, audit, tokens, notifications, retention, upkeep, backups),

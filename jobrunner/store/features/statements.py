@@ -4,6 +4,7 @@ They are run after those of the job itself, in the order at the end of this file
 """
 
 from jobrunner.core.features.sessions import SESSIONS_MAX
+from jobrunner.store.features.answers import QUESTION
 from jobrunner.store.features.schedule_statements import SCHEDULES_IN_ORDER
 from jobrunner.store.statements import Statement, insert, upsert
 
@@ -194,5 +195,5 @@ BESIDE_IN_ORDER = (
     SESSIONS_TOO_MANY, SESSION_ENDED, AUDIT, HALT, UNHALT, BULK_OLD, BULK, BULK_ITEM, BULK_TURNED,
     ENDPOINT, DELIVERY, TRIED, TRY, ENDPOINT_WELL, ENDPOINT_FAILS, ENDPOINT_DISABLED,
     HELD_BACK, REDELIVERED, ENDPOINT_ENABLED, LET_GO, BACKED_UP, BACKUP_FAILED,
-    RESTORATION_TOLD, RATE, *SCHEDULES_IN_ORDER,
+    RESTORATION_TOLD, RATE, *SCHEDULES_IN_ORDER, QUESTION,
 )  # fmt: skip

@@ -64,3 +64,20 @@ CREATE TABLE scheduled (
 ) STRICT;
 
 CREATE INDEX scheduled_jobs ON scheduled (schedule, job);
+-- Answers from anywhere. A question that an attempt asks, found by the digest of its token; the
+-- token itself is in no file. What was answered stands in the attempt; ``posed`` is what was asked.
+-- A row goes with its job.
+CREATE TABLE questions (
+    id         INTEGER PRIMARY KEY,
+    digest     TEXT NOT NULL UNIQUE,
+    job        INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    user_id    TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    standing   TEXT NOT NULL CHECK (standing IN ('open', 'given', 'over')),
+    asked_at   INTEGER NOT NULL,
+    posed      TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX questions_of_job ON questions (job);
+CREATE INDEX questions_open ON questions (id) WHERE standing = 'open';
+CREATE INDEX questions_open_of_user ON questions (user_id, id) WHERE standing = 'open';

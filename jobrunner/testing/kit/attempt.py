@@ -4,8 +4,10 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
+from jobrunner.core.features.posed import answer_key
 from jobrunner.core.job import Asset, Failure
 from jobrunner.core.messages import Ended, Report
 from jobrunner.ports import Clock, Ids, SystemChildren, SystemClock, SystemIds
@@ -134,7 +136,7 @@ def _given(
         artifacts=artifacts or {},
         settings=settings or {},
         kept=kept or {},
-        answers=answers or {},
+        answers=_told(answers or {}),
         files=host_answers.kept_files(str(root), files or {}),
         seconds=seconds,
         root=str(root),
@@ -142,6 +144,12 @@ def _given(
         scratch=str(root),
         base_url=base_url,
     )
+
+
+def _told(answers: dict[str, Any]) -> dict[str, Any]:
+    """Find them under the key of a callback, and under the name of a question."""
+    asked = {answer_key(name): msgspec.to_builtins(value) for name, value in answers.items()}
+    return {**answers, **asked}
 
 
 class _Host:

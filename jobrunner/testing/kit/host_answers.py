@@ -21,7 +21,18 @@ from jobrunner.outgoing.exchange import TOO_LARGE, raise_for_status
 from jobrunner.outgoing.gate import Outlets
 from jobrunner.ports import SystemChildren, SystemConnector
 from jobrunner.stages.context import Given
-from jobrunner.stages.requests import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
+from jobrunner.stages.requests import (
+    Answer,
+    Browse,
+    Find,
+    Found,
+    Held,
+    PosedToken,
+    Posing,
+    Question,
+    Recall,
+    Recalled,
+)
 from jobrunner.testing.simulation.loop import RealWorld
 
 Scripted = Callable[[Exchange], Reply]
@@ -60,6 +71,8 @@ class HostAnswers:
                 every = [held.asset for held in self._held.values()]
                 fitting = [one for one in every if asset_type in (None, one.asset_type)]
                 return Found(tuple(fitting[:limit]))
+            case Posing(name):
+                return PosedToken(f"token-of-{name}")
             case Recall(name):
                 return Recalled(self.given.artifacts.get(name))
 

@@ -431,6 +431,23 @@ CREATE TABLE payloads (
     result TEXT
 ) STRICT
 
+CREATE TABLE questions (
+    id         INTEGER PRIMARY KEY,
+    digest     TEXT NOT NULL UNIQUE,
+    job        INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    user_id    TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    standing   TEXT NOT NULL CHECK (standing IN ('open', 'given', 'over')),
+    asked_at   INTEGER NOT NULL,
+    posed      TEXT NOT NULL
+) STRICT
+
+CREATE INDEX questions_of_job ON questions (job)
+
+CREATE INDEX questions_open ON questions (id) WHERE standing = 'open'
+
+CREATE INDEX questions_open_of_user ON questions (user_id, id) WHERE standing = 'open'
+
 CREATE TABLE rates (
     name       TEXT PRIMARY KEY CHECK (name <> ''),
     full_at    INTEGER NOT NULL,
