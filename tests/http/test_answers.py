@@ -63,7 +63,7 @@ async def test_whoever_has_the_address_answers_once(press: Living, workflow: str
     said = await nobody(press).post(path, YES)
     assert (said.status, said.json) == (200, {"name": "approval", "replayed": False})
     job = await press.at(job_id, "done")
-    assert job["result"] == {"answer": YES, "same_url": True}
+    assert job["result"] == {"answer": YES, "same": True}
     again = await nobody(press).post(path, {"note": "well done", "approved": True})
     assert (again.status, again.json["replayed"]) == (200, True)
     other = await nobody(press).post(path, {"approved": False})

@@ -51,6 +51,11 @@ def terms(params: Params) -> dict[str, Any]:
     }
 
 
+def _token(url: str) -> str:
+    """Without the place where the service is reached, which may be another one after a start."""
+    return url.rpartition("/")[2]
+
+
 @stage("press.ask", asks=[Verdict])
 async def ask(ctx: Context[Params]) -> Done:
     kind = None if ctx.params.untyped else Verdict
@@ -61,11 +66,11 @@ async def ask(ctx: Context[Params]) -> Done:
         return url
 
     told = await ctx.once("told", tell)
-    ctx.log(f"asked at {url}")
+    ctx.log(f"token {' '.join(_token(url))}")  # what looks like one is redacted
     if ctx.params.gated:
         await GATES.setdefault(ctx.job_id, anyio.Event()).wait()
     answer = await question.answer()
-    return Done(result={"answer": answer, "same_url": told == url})
+    return Done(result={"answer": answer, "same": _token(told) == _token(url)})
 
 
 @stage("press.plain", asks=[Verdict])
@@ -73,7 +78,7 @@ def ask_in_process(ctx: PlainContext[Params]) -> Done:
     question = ctx.question("approval", Verdict, **terms(ctx.params))
     told = ctx.once("told", lambda: question.url)
     answer = question.answer()
-    return Done(result={"answer": answer, "same_url": told == question.url})
+    return Done(result={"answer": answer, "same": _token(told) == _token(question.url)})
 
 
 @stage("press.call")

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from jobrunner.actors.commits import Answer
-from jobrunner.actors.features.notifications.secrets import KeyFile
 from jobrunner.actors.shared import World
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.core.features.answering import answered_otherwise
@@ -28,13 +27,34 @@ AskJob = Callable[[str, Give], Awaitable[Answer]]
 def keys_beside(database: str, files: Files, ids: Ids) -> Callable[[], Sequence[str]]:
     """Read the keys of the file beside the database, which the first question makes."""
     path = os.path.join(os.path.dirname(os.path.abspath(database)), NAME)
-    file = KeyFile(path, files)
+    known: list[str] = []
 
     def keys() -> Sequence[str]:
-        file.make(ids.secret())
-        return file()
+        if not known:
+            known.extend(_read(path, files) or _made(path, files, ids))
+        return known
 
     return keys
+
+
+def _read(path: str, files: Files) -> list[str]:
+    try:
+        return files.read(path).decode(errors="replace").split()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        text = f"{NAME} cannot be read: {error.strerror}; no question can be asked"
+        raise RetryableFailure("STORAGE", text) from error
+
+
+def _made(path: str, files: Files, ids: Ids) -> list[str]:
+    key = ids.secret()
+    try:
+        files.write_private(path, f"{key}\n".encode())
+    except OSError as error:
+        text = f"{NAME} cannot be written: {error.strerror}; no question can be asked"
+        raise RetryableFailure("STORAGE", text) from error
+    return [key]
 
 
 async def asked_of(

@@ -30,6 +30,7 @@ from jobrunner.core.messages import (
     Submit,
 )
 from jobrunner.errors import Refused, StorageError
+from jobrunner.testing.simulation.answerers import Answerers
 from jobrunner.testing.simulation.declared import ahead, artifact_names, failure_of, needed, way
 from jobrunner.testing.simulation.plausible import plausible
 from jobrunner.testing.simulation.process import Gone, Process
@@ -42,6 +43,7 @@ GAPS_S = (0.0, 0.0, 0.003, 0.01, 0.05, 0.4, 3.0, 40.0)
 LATER_S = (0.0, 0.0, 0.01, 1.0, 90.0, 2000.0)
 TRIES = 5
 ENOUGH = 3
+A_CLIP = {"url": "one"}
 Given = dict[str, list[dict[str, Any]]]
 
 
@@ -72,6 +74,7 @@ class Callers:
         self._artifacts = artifact_names(definition)
         self._number = 0
         self._orders = [self._order(number) for number in range(4)]
+        self._answerers = Answerers(witness, draw, self._listen)
         self.awaited: list[tuple[str, str]] = []
 
     async def play(self, steps: int, clients: int = 3) -> None:
@@ -218,8 +221,8 @@ class Callers:
     async def _transition(self) -> None:
         job = self._job()
         to, report = self._destination(job)
-        actor = self._draw.choice((ROOT, OLGA, Actor(job.user_id, "user")))
-        await self._tell(job.id, Move(actor, to, report))
+        by = self._draw.choice((ROOT, OLGA, Actor(job.user_id, "user")))
+        await self._tell(job.id, Move(by, to, report))
 
     async def _beat(self) -> None:
         await self._tell(self._job().id, Beat(self._draw.choice(WORKERS), 50, "half way"))
@@ -232,16 +235,15 @@ class Callers:
             self._witness.show(found)
 
     async def _answer(self) -> None:
-        """The callback that a stage awaits, or awaited."""
-        if not self.awaited:
+        """The callback that a stage awaits, or awaited, or the answer to what it asks."""
+        if self.awaited:
+            job_id, key = self._draw.choice(self.awaited[-6:])
+            await self._tell(job_id, Answered(OLGA, key, A_CLIP), self._draw.choice((1, 1, 2)))
+        elif not await self._answerers.answer():
             await self._look()
-            return
-        job_id, key = self._draw.choice(self.awaited[-6:])
-        await self._tell(job_id, Answered(OLGA, key, {"url": "one"}), self._draw.choice((1, 1, 2)))
 
     async def _admin(self) -> None:
-        job = self._job()
-        await self._tell(job.id, self._draw.choice((Stop(ROOT, "enough"), Release(ROOT))))
+        await self._tell(self._job().id, self._draw.choice((Stop(ROOT, "enough"), Release(ROOT))))
 
     async def _delete(self) -> None:
         job = self._job()
@@ -372,9 +374,7 @@ class Callers:
 
     def _who(self, job: Snapshot, command: Command) -> Actor:
         allowed = {"user": Actor(job.user_id, "user"), "admin": ROOT, "workflow": OLGA}
-        if self._draw.random() < 0.05:
-            return EVE
-        return allowed[self._draw.choice(command.roles)]
+        return EVE if self._draw.random() < 0.05 else allowed[self._draw.choice(command.roles)]
 
     def _some_fields(self, command: Command) -> dict[str, Any]:
         if command.name in self._fields:

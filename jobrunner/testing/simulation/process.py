@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+from msgspec.structs import replace
 
 from jobrunner import app
 from jobrunner.actors import Facade
@@ -19,7 +20,14 @@ from jobrunner.stages import Registry
 from jobrunner.stages.equipment import Surroundings
 from jobrunner.store.store import Store, open_store
 from jobrunner.testing.simulation.loop import LIFE, SimLoop
-from jobrunner.testing.simulation.world import Fate, SimClock, SimHop, SimIds, ports
+from jobrunner.testing.simulation.world import (
+    Fate,
+    SimClock,
+    SimFiles,
+    SimHop,
+    SimIds,
+    ports,
+)
 
 T = TypeVar("T")
 Note = Callable[..., None]
@@ -69,6 +77,7 @@ class Process:
         self._note = note
         self._log = log
         self._around = around
+        self._files = SimFiles()  # a disk outlives a crash
         self._life: Life | None = None
         self._lives = 0
         self._closing = False
@@ -137,6 +146,7 @@ class Process:
         writer, reader = (SimHop(self._loop, path, self.fate, self.die) for _ in range(2))
         life.hops = [writer, reader]
         bound = ports(self._loop, self.clock, self.ids, writer, reader)
+        bound = replace(bound, files=self._files)
         store = life.store = await open_store(
             path,
             clock=self.clock,
