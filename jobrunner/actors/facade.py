@@ -28,16 +28,18 @@ from jobrunner.actors.keeping.retention import Retention
 from jobrunner.actors.keeping.storage_loss import StorageLoss
 from jobrunner.actors.keeping.upkeep import Upkeep
 from jobrunner.actors.shared import World
+from jobrunner.actors.stage_input import known
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.actors.watchers import Watchers
 from jobrunner.core.access import unknown
+from jobrunner.core.attempts import attempt_of
 from jobrunner.core.decision import Grant, Unit
 from jobrunner.core.features.answers import PendingAnswer
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Message, Submit, Told
 from jobrunner.errors import PluginFault, Refused
-from jobrunner.stages import Registry
+from jobrunner.stages import Given, Registry
 
 
 class Facade(Struct, frozen=True, kw_only=True):
@@ -79,6 +81,12 @@ class Facade(Struct, frozen=True, kw_only=True):
     async def ask(self, job_id: str, message: Message) -> Answer:
         """Ask a job; it answers after its commit."""
         return await self.supervisor.ask(job_id, message)
+
+    async def told(self, job: Snapshot) -> Given:
+        """Collect what the stage of a claimed attempt is told, for whoever runs it elsewhere."""
+        definition = self.world.registry.of(job)
+        assert definition is not None, "a job that was claimed just now has its declaration"
+        return await known(self.world, job, attempt_of(job), definition)
 
     async def hear(self, message: Told) -> Hearing:
         """Bring a verified webhook to its job, or keep it for later."""

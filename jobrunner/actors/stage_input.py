@@ -19,9 +19,17 @@ async def given(
 ) -> Given:
     """The brief of an attempt; whoever asks for it takes it back in the end. In the loop there is
     no scratch folder before the stage asks for it, because most never do."""
+    brief = await known(world, job, attempt, definition)
+    if stage.runs != "loop":
+        await world.children.in_thread(lambda: made_empty(brief.scratch))
+    return brief
+
+
+async def known(world: World, job: Snapshot, attempt: Attempt, definition: Definition) -> Given:
+    """Everything that a stage is told of this attempt, wherever it runs."""
     around = world.surroundings
     files = await recorded(world, job)
-    brief = Given(
+    return Given(
         job_id=job.id,
         workflow=job.workflow,
         user_id=job.user_id,
@@ -44,9 +52,6 @@ async def given(
         floor=around.room.floor,
         traceparent=attempt_of(job, attempt).text,
     )
-    if stage.runs != "loop":
-        await world.children.in_thread(lambda: made_empty(brief.scratch))
-    return brief
 
 
 async def take_back(world: World, brief: Given) -> None:

@@ -128,9 +128,10 @@ def park(draft: Draft, awaits: str, await_s: float, source: str = "") -> None:
 
 def resume(draft: Draft) -> None:
     """Put the parked attempt back in line: what it awaited is there."""
-    amend(draft, status="due", awaits="", source="")
+    attempt = amend(draft, status="due", awaits="", source="")
     draft.disarm("deadline", "limit", "heartbeat")
-    draft.decide(line_at=draft.now, deadline_at=None)
+    draft.decide(deadline_at=None)
+    _line_up(draft, attempt)
 
 
 def end(draft: Draft, outcome: str, failure: Failure | None = None) -> None:

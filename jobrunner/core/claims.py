@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from jobrunner.core import replies
-from jobrunner.core.attempts import hold
+from jobrunner.core.attempts import amend, hold
 from jobrunner.core.decision import LogEvent, NoOp
 from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.draft import Case, Cause, Draft
@@ -32,7 +32,12 @@ def claim(case: Case[Claim]) -> replies.Verdict:
         return replies.answered(draft)
     if attempt is None or not _free(draft):
         return _taken(draft)
+    runs = next((one[2] for one in message.runs if one[:2] == (attempt.state, job.job_type)), "")
+    if message.runs and not runs:
+        return replies.nothing_to(draft, "claim")
     hold(draft, message.actor.name, claimant=message.actor.badge)
+    if runs != attempt.runs:
+        amend(draft, runs=runs)
     lease = draft.job.timer("lease")
     draft.answer["lease_until"] = lease.due_at if lease else None
     draft.answer["attempt"] = attempt.number
@@ -106,13 +111,13 @@ def lost(job: Snapshot, actor: Actor, said: Marked, *, by_callback: bool = False
     """Why this report is of other work than the job's, or of work that is somebody else's."""
     attempt = job.attempt
     if wrong := _misnamed(job, attempt, said):
-        return _stale(job, attempt, wrong)
+        return misnamed(job, wrong)
     if actor.role != "workflow" or attempt is None or not attempt.claimant:
         return None
     opener = job.run.opener if job.run and by_callback else ""
     if actor.stands_for(attempt.claimant) or (opener and actor.stands_for(opener)):
         return None
-    return _stale(job, attempt, "this attempt was claimed with another token; claim one yourself")
+    return misnamed(job, "this attempt was claimed with another token; claim one yourself")
 
 
 def _misnamed(job: Snapshot, attempt: Attempt | None, said: Marked) -> str:
@@ -125,7 +130,9 @@ def _misnamed(job: Snapshot, attempt: Attempt | None, said: Marked) -> str:
     return ""
 
 
-def _stale(job: Snapshot, attempt: Attempt | None, detail: str) -> Refused:
+def misnamed(job: Snapshot, detail: str) -> Refused:
+    """Refuse a report of other work than the job's, saying which that is."""
+    attempt = job.attempt
     return Refused(
         "STALE_RUN",
         detail,

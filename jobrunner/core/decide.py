@@ -17,8 +17,9 @@ from jobrunner.core.credits import price_of
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Case
 from jobrunner.core.facts import Facts
-from jobrunner.core.features import answering, pauses, sent_files, uploads, webhooks
+from jobrunner.core.features import answering, pauses, remote, sent_files, uploads, webhooks
 from jobrunner.core.features.answers import Give, Pose
+from jobrunner.core.features.webhooks import WebhookKey
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import (
     Advance,
@@ -40,6 +41,7 @@ from jobrunner.core.messages import (
     Rebound,
     Recovered,
     Release,
+    Remote,
     Resume,
     Sending,
     SetAside,
@@ -52,7 +54,6 @@ from jobrunner.core.replies import Verdict
 from jobrunner.errors import PluginFault, Refused
 
 PEOPLE = {"user", "admin"}
-WebhookKey = tuple[str, str, str]
 
 
 class Decider(Struct, frozen=True):
@@ -90,6 +91,9 @@ DECIDERS: dict[type, Decider] = {
     Ended: Decider(engine_events.ended, webhook=webhooks.awaited_by, credits="engine", files=True),
     Keep: Decider(waits.keep),
     Checkpoint: Decider(waits.checkpoint, credits="engine"),
+    Remote: Decider(
+        remote.remote, remote.event_of, webhook=remote.webhook_of, credits="engine", files=True
+    ),
     Answered: Decider(waits.answered),
     Told: Decider(webhooks.told, webhook=webhooks.told_by),
     Pose: Decider(answering.pose),

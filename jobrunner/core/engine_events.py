@@ -77,9 +77,13 @@ def ended(case: Case[Ended]) -> Verdict:
     job, message = case.job, case.message
     if not at_work(job) or job.serial != message.serial:
         return NoOp("late_result", job)
-    draft = Draft(case, STAGE, "stage")
+    return concluded(Draft(case, STAGE, "stage"), message)
+
+
+def concluded(draft: Draft, message: Ended) -> Verdict:
+    """Follow the end of the open attempt, wherever its stage ran."""
     if message.log:
-        amend(draft, log=(*attempt_of(job).log, *message.log)[-LOG_LINES_MAX:])
+        amend(draft, log=(*attempt_of(draft.job).log, *message.log)[-LOG_LINES_MAX:])
     apply_report(draft, message.report)
     if refused := _OUTCOMES[message.outcome](draft, message) or go_on(draft, BY_STAGE):
         return aside(draft, refused)
@@ -205,7 +209,7 @@ def _as_it_was(case: Case[Any]) -> Draft:
             apply_report(draft, message.report)
         except PluginFault:
             pass  # what sifts it has failed: nothing of it counts
-        _afresh(draft, message.outcome, message.failure)
+        afresh(draft, message.outcome, message.failure)
     elif isinstance(message, Recovered):
         _interrupt(draft)
     elif isinstance(message, Rebound):
@@ -219,9 +223,9 @@ def _make_stuck(draft: Draft, why: str) -> Decision:
     return draft.tear_out()
 
 
-def _interrupt(draft: Draft) -> None:
+def _interrupt(draft: Draft, why: Failure | None = None) -> None:
     text = "the service stopped under this attempt"
-    _afresh(draft, "interrupted", Failure("INTERRUPTED", text))
+    afresh(draft, "interrupted", why or Failure("INTERRUPTED", text))
 
 
 def _keep_the_slot(draft: Draft) -> None:
@@ -234,14 +238,20 @@ def _keep_the_slot(draft: Draft) -> None:
         hold(draft, OUR_STAGE)
 
 
-def _afresh(draft: Draft, outcome: str, failure: Failure | None) -> None:
+def afresh(draft: Draft, outcome: str, failure: Failure | None) -> None:
     """In place: the same state, no edge, no retry spent, the next number. An attempt that was only
     interrupted hands on what it had kept and been told."""
     over = attempt_of(draft.job)
     end(draft, outcome, failure)
     open_attempt(draft, draft.job.status)
     if outcome == "interrupted":
-        amend(draft, kept=over.kept, answers=over.answers, questions=over.questions)
+        amend(
+            draft,
+            kept=over.kept,
+            answers=over.answers,
+            questions=over.questions,
+            sent=over.sent,
+        )
 
 
 def _done(draft: Draft, message: Ended) -> Refused | None:
@@ -298,7 +308,7 @@ def _parked(draft: Draft, message: Ended) -> Refused | None:
 
 
 def _interrupted(draft: Draft, message: Ended) -> Refused | None:
-    _interrupt(draft)
+    _interrupt(draft, message.failure)
     return None
 
 

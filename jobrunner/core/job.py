@@ -110,8 +110,9 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     ``source`` is whose webhook may bring what it ``awaits``; nobody's, where it is empty.
     ``claimant`` is the token that claimed it: reports on it are that one's alone. ``sent`` are the
     files that wait for such a report. ``held_back`` is how often it was put back in line because
-    its provider had no room for it.
-    ``questions`` are those that its stage has asked, by name.
+    its provider had no room for it. ``runs`` is the stage that the claimant runs for it, with the
+    same plugins as ours: it speaks as that stage. ``questions`` are those that its stage has asked,
+    by name.
     """
 
     serial: int
@@ -137,6 +138,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     sent: tuple[SentFile, ...] = ()
     held_back: int = 0
     questions: dict[str, Posed] = {}
+    runs: str = ""
 
 
 class HeldLock(Struct, frozen=True, omit_defaults=True):

@@ -141,9 +141,11 @@ class Arrived(Struct, frozen=True, tag=True):
 
 
 class Claim(Struct, frozen=True, tag=True):
-    """An outside worker wants to work on this job now."""
+    """An outside worker wants to work on this job now. ``runs``: the stages that it would run, by
+    state and job type; without any it does the work in its own way."""
 
     actor: Actor
+    runs: tuple[tuple[str, str, str], ...] = ()
 
 
 class Beat(Struct, frozen=True, tag=True):
@@ -201,6 +203,18 @@ class Checkpoint(Struct, frozen=True, tag=True):
 
     serial: int
     report: Report
+
+
+class Remote(Struct, frozen=True, tag=True):
+    """The claimant of an attempt, who runs its stage elsewhere, says of it what our own stage host
+    would; ``event`` is the identity of what has one effect, however often it is sent."""
+
+    actor: Actor
+    said: Ended | Keep | Checkpoint
+    event: Event | None = None
+    run_id: str | None = None
+    attempt: int | None = None
+    claim: int | None = None
 
 
 class Answered(Struct, frozen=True, tag=True):
@@ -298,6 +312,7 @@ Message = (
     | Ended
     | Keep
     | Checkpoint
+    | Remote
     | Answered
     | Told
     | Pose

@@ -14,6 +14,7 @@ from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import fail
 from jobrunner.core.features.answering import default_taken
 from jobrunner.core.features.pauses import rests_until_resumed
+from jobrunner.core.features.remote import unheard
 from jobrunner.core.job import TIMER, Failure, Run
 from jobrunner.core.messages import Fired
 from jobrunner.core.replies import Verdict
@@ -83,6 +84,11 @@ def _silence(draft: Draft) -> Refused | None:
     return fail(draft, Failure("HEARTBEAT_LOST", text), BY_TIMER)
 
 
+def _lease(draft: Draft) -> Refused | None:
+    attempt = draft.job.attempt
+    return unheard(draft) if attempt is not None and attempt.runs else _silence(draft)
+
+
 def _lapse(draft: Draft) -> Refused | None:
     """Close the run of an orchestrator that is not heard of any more; the status stays."""
     run = draft.job.run
@@ -98,7 +104,7 @@ _TIMERS: dict[str, Callable[[Draft], Refused | None]] = {
     "backoff": _backoff,
     "deadline": _deadline,
     "limit": _limit,
-    "lease": _silence,
+    "lease": _lease,
     "heartbeat": _silence,
     "lapse": _lapse,
 }

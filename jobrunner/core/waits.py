@@ -42,12 +42,12 @@ def checkpoint(case: Case[Checkpoint]) -> Verdict:
     draft = Draft(case, STAGE, "stage")
     apply_report(draft, message.report)
     if draft.unfit:
-        return _crashed(draft)
+        return crashed(draft)
     pulse(draft, attempt_of(draft.job))
     return draft.tear_out()
 
 
-def _crashed(draft: Draft) -> Verdict:
+def crashed(draft: Draft) -> Verdict:
     """End an attempt that hands over something in no form that the workflow knows."""
     failure = Failure("STAGE_CRASHED", unfit(draft), retryable=False)
     if refused := fail(draft, failure, BY_STAGE):
@@ -61,7 +61,7 @@ def answered(case: Case[Answered]) -> Verdict:
     if not message.actor.roles(job) & {"workflow", "admin"}:
         return forbidden("answers to a stage are for role workflow")
     attempt = job.attempt
-    if attempt is None or attempt.stage == EXTERNAL:
+    if attempt is None or (attempt.stage == EXTERNAL and not attempt.runs):
         return _unexpected(job, message)
     if message.key.startswith(MARK):
         return _unexpected(job, message)

@@ -83,6 +83,7 @@ FEATURES = frozenset(
         "pauses",
         "plugins",
         "rates",
+        "remote",
         "replicate_like",
         "reports",
         "reruns",

@@ -82,6 +82,8 @@ class Redaction:
 
 def redacted(message: messages.Message, clean: Redaction) -> messages.Message:
     """The message, as everybody may read what it says."""
+    if isinstance(message, messages.Remote):
+        return replace(message, said=redacted(message.said, clean))
     match message:
         case messages.Ended():
             return replace(
@@ -101,6 +103,12 @@ def redacted(message: messages.Message, clean: Redaction) -> messages.Message:
         case Pose(posed=posed):
             default = clean.within(posed.default)
             return replace(message, posed=replace(posed, text=clean(posed.text), default=default))
+    return _told(message, clean)
+
+
+def _told(message: messages.Message, clean: Redaction) -> messages.Message:
+    """The messages of people and of outside workers, which say one thing in words."""
+    match message:
         case messages.Beat(message=str() as text):
             return replace(message, message=clean(text))
         case messages.Do(fields={"failure_message": str() as text}):

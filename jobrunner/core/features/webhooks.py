@@ -25,6 +25,7 @@ from jobrunner.core.messages import Ended, Told
 from jobrunner.core.replies import Verdict
 from jobrunner.errors import Refused
 
+WebhookKey = tuple[str, str, str]
 KEPT_MS = 60 * 60 * 1000
 REPLAYED = "replayed"
 KEPT = "kept"
@@ -37,12 +38,12 @@ def name_of(source: str, key: str) -> str:
     return f"{source}:{key}"
 
 
-def told_by(message: Told) -> tuple[str, str, str]:
+def told_by(message: Told) -> WebhookKey:
     """Name what the store must be asked about a webhook that came."""
     return message.source, message.webhook_id, name_of(message.source, message.key)
 
 
-def awaited_by(message: Ended) -> tuple[str, str, str] | None:
+def awaited_by(message: Ended) -> WebhookKey | None:
     """Name what the store must be asked about a webhook that an attempt parks for, if it does:
     whether one of that name is there already, whatever its id."""
     parks = message.outcome == "parked" and bool(message.source)

@@ -38,6 +38,7 @@ UserId = Annotated[str, Meta(pattern=rf"^{USER.pattern}(?!\n)$")]
 # ``$`` alone lets a line break through.
 ArtifactName = Annotated[str, Meta(pattern=rf"^{ARTIFACT.pattern}(?!\n)$")]
 AssetType = Annotated[str, Meta(pattern=rf"^{ARTIFACT.pattern}(?!\n)$")]
+AssetId = Annotated[str, Meta(pattern=rf"^{JOB_ID.pattern}(?!\n)$")]
 LabelKey = Annotated[str, Meta(pattern=r"^[^:\x00-\x20]{1,63}(?!\n)$")]
 LabelValue = Annotated[str, Meta(max_length=255, pattern=r"^[^\x00]*$")]
 # What is space to one language is none to another; these are to any.

@@ -43,12 +43,12 @@ from jobrunner.http.routes.jobs import (
 )
 from jobrunner.http.routes.pages import dashboard, docs, sessions
 from jobrunner.http.routes.plugins import endpoints_of
-from jobrunner.http.routes.workers import claims, reports, status_moves, webhooks
+from jobrunner.http.routes.workers import claims, remote, reports, status_moves, webhooks
 
 MODULES = (
     *(submissions, jobs, attempts, explain, streams, artifacts, answers, pauses, reruns),
     *(assets, content, uploads, resumable),
-    *(claims, status_moves, reports, webhooks, commands, bulk),
+    *(claims, remote, status_moves, reports, webhooks, commands, bulk),
     *(workflows, credits, audit, tokens, notifications, retention, upkeep, backups),
     *(schedules, firings),
     *(health, metrics, sessions, docs, dashboard),

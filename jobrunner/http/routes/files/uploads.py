@@ -37,7 +37,7 @@ from jobrunner.http.frame.endpoint import (
     Query,
 )
 from jobrunner.http.frame.etags import expected_version
-from jobrunner.http.frame.inputs import ArtifactName, AssetType, Count, Word, governed_job
+from jobrunner.http.frame.inputs import ArtifactName, AssetId, AssetType, Count, Word, governed_job
 from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.streaming import ANY_TYPE, Stream
 from jobrunner.http.frame.views import AssetEntry, Job, asset_entry, reply, reply_answer
@@ -58,8 +58,10 @@ class ShelfQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class SendQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``artifact`` is what the file is the value of, as soon as a report succeeds; ``asset_type``
     what it is in the job's library (else as its media type says). ``claim``, ``attempt`` and
-    ``run_id`` say which work it is of."""
+    ``run_id`` say which work it is of. ``id`` is a fresh one for the asset: sent again under the
+    same one, it is one file."""
 
+    id: AssetId | None = None
     name: Annotated[str, Meta(max_length=1024)] = ""
     artifact: ArtifactName | None = None
     asset_type: AssetType | None = None
@@ -136,24 +138,33 @@ async def create_asset(call: HttpCall) -> HttpReply:
     WORKERS,
     streams=ANY_TYPE,
     query=SendQuery,
-    codes=(*MOVING, "DIGEST_MISMATCH", "QUOTA_EXCEEDED"),
+    codes=(*MOVING, "DIGEST_MISMATCH", "QUOTA_EXCEEDED", "ALREADY_EXISTS", "UPLOAD_IN_PROGRESS"),
 )
 async def send_asset(call: HttpCall) -> HttpReply:
     """Send a file for the attempt that a worker works on; the body is the file."""
     query: SendQuery = call.query
     stream: Stream = call.stream
     job, definition = await governed_job(call)
-    asset_id = call.door.ids.fresh()
+    asset_id = query.id or call.door.ids.fresh()
     asset = Asset(asset_id, query.asset_type or type_of(stream.media_type, query.name), "")
     marks = (query.run_id, query.attempt, query.claim)
     asked = Sending(call.actor, asset, query.artifact or "", *marks)
     await admit_sent(call, job, definition, asked)
+    await check_unused(call, query.id)
     limit, wanted = sent_limit(call, definition), expected_digest(call)
     check_length(stream.length, limit)
-    async with _part(call, asset_id, stream.length) as part:
-        await _receive(part, stream, limit, wanted, None)
-        asset = await finish_sent(call, job, definition, asked, query.name, part.sha256)
+    with call.door.arrivals.alone(asset_id):
+        async with _part(call, asset_id, stream.length) as part:
+            await _receive(part, stream, limit, wanted, None)
+            asset = await finish_sent(call, job, definition, asked, query.name, part.sha256)
     return reply(asset_entry(call, asset, job.id), 201)
+
+
+async def check_unused(call: HttpCall, asset_id: str | None) -> None:
+    """Raises: Refused ALREADY_EXISTS, where a file of this id has become somebody's."""
+    if asset_id and await call.door.reader.asset(asset_id) is not None:
+        detail = f"there is an asset {asset_id} already; a file that is sent has a fresh id"
+        raise Refused("ALREADY_EXISTS", detail)
 
 
 async def admit_sent(call: HttpCall, job: Snapshot, definition: Definition, asked: Sending) -> None:

@@ -1,27 +1,45 @@
 """Claims: an outside worker takes a job, or looks for work."""
 
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from jobrunner.actors import Answer
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.instants import text_or_none
 from jobrunner.core.messages import Claim
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import MOVING, WORKERS, Body, Endpoint, HttpCall, HttpReply, View
-from jobrunner.http.frame.inputs import Name, NoFields, job_id_of
+from jobrunner.http.frame.inputs import Name, NoFields, Word, job_id_of, needs_one
+from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.views import Job, job_view, reply, reply_answer
 from jobrunner.http.routes.jobs.submissions import workflow_named
+from jobrunner.http.routes.workers.remote import StageBrief, brief_of
+
+
+class StageRun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stage, and the state and the job type in which it is run."""
+
+    state: Name
+    job_type: Name
+    stage: Name
 
 
 class WorkWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An outside worker looks for jobs; ``status`` narrows it to one or some of their statuses."""
+    """An outside worker looks for jobs; ``status`` narrows it to one or some of their statuses.
+    ``runs`` are stages that it has by the same plugins as this service, and where they stand:
+    then each claim comes with its ``brief``. ``digest`` is that of the declaration that it has."""
 
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"if": {"required": ["runs"]}, "then": {"not": needs_one("status", "job_type")}},
+    )
     workflow: Name
     status: Name | Annotated[list[Name], Meta(max_length=64)] | None = None
     job_type: Name | None = None
     max: Annotated[int, Meta(ge=1, le=100)] = 1
     wait: Annotated[float, Meta(ge=0, le=30)] = 0
+    runs: Annotated[list[StageRun], Meta(min_length=1, max_length=1024)] | None = None
+    digest: Word | None = None
 
 
 class Claimed(View, frozen=True, kw_only=True):
@@ -30,6 +48,7 @@ class Claimed(View, frozen=True, kw_only=True):
     attempt: int
     claim: int
     lease_until: str | None
+    brief: StageBrief | UnsetType = UNSET
 
 
 class ClaimList(View, frozen=True, kw_only=True):
@@ -49,23 +68,43 @@ async def claim_job(call: HttpCall) -> HttpReply:
     {200: ClaimList},
     WORKERS,
     body=WorkWanted,
-    codes=("UNKNOWN_WORKFLOW", "WORKFLOW_UNAVAILABLE"),
+    codes=("UNKNOWN_WORKFLOW", "WORKFLOW_UNAVAILABLE", "OTHER_DECLARATION"),
 )
 async def claim_work(call: HttpCall) -> HttpReply:
     """Look for work, and claim it for an outside worker."""
     body: WorkWanted = call.body
-    workflow_named(call, body.workflow)
+    found = workflow_named(call, body.workflow)
     if not call.actor.serves(body.workflow):
         known = ", ".join(call.actor.workflows)
         raise Refused("FORBIDDEN", f"this token is not for {body.workflow!r}; it is for: {known}")
+    if body.digest is not None and body.digest != found.digest:
+        raise _other(found, body.digest)
+    if body.runs is not None and (body.status is not None or body.job_type is not None):
+        detail = "runs says where: leave out status and job_type"
+        raise invalid(detail, ("$.runs", detail))
     statuses = (body.status,) if isinstance(body.status, str) else tuple(body.status or ())
     answers = await call.door.facade.claims.take(
-        call.actor, body.workflow, statuses, body.job_type, body.max, body.wait
+        call.actor,
+        body.workflow,
+        statuses,
+        body.job_type,
+        body.max,
+        body.wait,
+        tuple((one.state, one.job_type, one.stage) for one in body.runs or ()),
     )
-    return reply(ClaimList(claims=[_claimed(call, answer) for answer in answers]))
+    briefed = body.runs is not None
+    return reply(ClaimList(claims=[await _claimed(call, one, briefed) for one in answers]))
 
 
-def _claimed(call: HttpCall, answer: Answer) -> Claimed:
+def _other(found: Definition, digest: str) -> Refused:
+    detail = (
+        f"this service has {found.workflow.name} {found.workflow.version} with digest "
+        f"{found.digest}, not {digest}; install the same plugin on both sides"
+    )
+    return Refused("OTHER_DECLARATION", detail, digest=found.digest)
+
+
+async def _claimed(call: HttpCall, answer: Answer, briefed: bool) -> Claimed:
     lease_until = answer.fields.get("lease_until")
     return Claimed(
         job=job_view(call, answer.job),
@@ -73,4 +112,5 @@ def _claimed(call: HttpCall, answer: Answer) -> Claimed:
         attempt=answer.fields["attempt"],
         claim=answer.fields["claim"],
         lease_until=text_or_none(lease_until),
+        brief=await brief_of(call, answer.job) if briefed else UNSET,
     )

@@ -107,7 +107,7 @@ def _report(
     return Report(
         artifacts=body.artifact_updates or {},
         assets=tuple(
-            _asset(asset, fresh, now, f"$.assets[{place}]")
+            reported_asset(asset, fresh, now, f"$.assets[{place}]")
             for place, asset in enumerate(body.assets or ())
         ),
         result=body.result,
@@ -124,8 +124,10 @@ def _report(
     )
 
 
-def _asset(asset: ReportedAsset, fresh: Callable[[], str], now: int, path: str) -> Asset:
-    """Raises: Refused VALIDATION_ERROR for what is neither a file sent before nor one elsewhere."""
+def reported_asset(asset: ReportedAsset, fresh: Callable[[], str], now: int, path: str) -> Asset:
+    """Read a file that a report names.
+
+    Raises: Refused VALIDATION_ERROR for what is neither a file sent before nor one elsewhere."""
     recorded = (asset.url, asset.storage_path, asset.file_size, asset.sha256)
     if asset.id is not None:
         if any(one is not None for one in recorded):
