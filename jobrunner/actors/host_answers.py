@@ -10,15 +10,14 @@ from typing import Any
 from jobrunner.actors.shared import World
 from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure, RetryableFailure, StorageError
-from jobrunner.files.library import Kept, checked_name
-from jobrunner.outgoing.calls import Download, Exchange, Fetched
+from jobrunner.files.library import Kept
+from jobrunner.outgoing.calls import Download, Exchange
 from jobrunner.stages import Given
 from jobrunner.stages.outcomes import said
 from jobrunner.stages.requests import Answer, Beyond, Browse, Find, Found, Held, Recall, Recalled
+from jobrunner.stages.way_out import WayOut
 
 PAGE = 500
-PATIENCE_S_MAX = 86_400
-REDIRECTS_MAX = 20
 LIBRARY_MAX = 10_000
 ASSET_ID = re.compile(r"[0-9a-f-]{36}")
 
@@ -27,18 +26,16 @@ class Reach:
     def __init__(self, world: World, given: Given) -> None:
         self._world = world
         self._given = given
-        self._taken: set[str] = set()
+        self._way_out = WayOut(world.surroundings.outlets, given)
 
     async def answer(self, question: Beyond) -> Answer:
         """Raises: RetryableFailure, PermanentFailure."""
         try:
             match question:
                 case Exchange():
-                    _check(question)
-                    outlets = self._world.surroundings.outlets
-                    return await outlets.exchange(question, self._given.settings)
+                    return await self._way_out.exchange(question)
                 case Download():
-                    return await self._download(question)
+                    return await self._way_out.download(question)
                 case Find(asset_id):
                     return await self._find(asset_id)
                 case Browse(asset_type, limit):
@@ -58,27 +55,6 @@ class Reach:
             text = f"artifact {name!r} of the job cannot be read in version {version}"
             raise PermanentFailure("CORRUPT_INPUT", text, excerpt=view.unreadable)
         return view.artifact.value
-
-    async def _download(self, wanted: Download) -> Fetched:
-        """Under a name that no other download of this attempt has."""
-        _check(wanted)
-        path = self._free_path(checked_name(wanted.name))
-        self._taken.add(path)
-        os.makedirs(self._given.scratch, exist_ok=True)
-        try:
-            outlets = self._world.surroundings.outlets
-            return await outlets.download(wanted, path, self._given.settings)
-        except BaseException:
-            self._taken.discard(path)
-            raise
-
-    def _free_path(self, name: str) -> str:
-        stem, ending = os.path.splitext(name)
-        path, number = os.path.join(self._given.scratch, name), 1
-        while path in self._taken or os.path.lexists(path):
-            number += 1
-            path = os.path.join(self._given.scratch, f"{stem}-{number}{ending}")
-        return path
 
     async def _find(self, asset_id: str) -> Held:
         """Somebody else's file is as if there were none."""
@@ -107,15 +83,3 @@ class Reach:
                 break
             after = page[-1].row
         return tuple(found[:limit])
-
-
-def _check(asked: Exchange | Download) -> None:
-    """A stage in a process is not believed that its words went through our context."""
-    patience = asked.patience
-    waits = (patience.connect_s, patience.idle_s, patience.total_s)
-    if not all(0 < seconds <= PATIENCE_S_MAX for seconds in waits):
-        text = f"patience {waits}: each of its seconds is above 0 and at most {PATIENCE_S_MAX}"
-        raise PermanentFailure("BAD_REQUEST", text)
-    if isinstance(asked, Exchange) and not 0 <= asked.redirects <= REDIRECTS_MAX:
-        text = f"redirects={asked.redirects}: a number from 0 to {REDIRECTS_MAX}"
-        raise PermanentFailure("BAD_REQUEST", text)

@@ -16,7 +16,8 @@ the timers table, so that they survive whatever happens to the code that runs he
 from jobrunner.errors import PermanentFailure, Rejected, RetryableFailure
 from jobrunner.ports import lent_environment
 from jobrunner.stages.api import Stage, stage
-from jobrunner.stages.context import Context, Given, Host, PlainContext
+from jobrunner.stages.context import Context, PlainContext
+from jobrunner.stages.given import Given, Host
 from jobrunner.stages.outcomes import AwaitCallback, Done, Partial
 from jobrunner.stages.registry import Registry
 from jobrunner.stages.run import LastLines, run_attempt

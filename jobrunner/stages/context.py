@@ -7,11 +7,10 @@ Everything a stage is told is in ``Given``, a struct that can be sent to another
 import os
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, Generic, Protocol
+from typing import Any, Generic
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Struct
 from typing_extensions import TypeVar
 
 from jobrunner.core.features.tracing import HEADER
@@ -31,8 +30,9 @@ from jobrunner.outgoing.calls import (
     Reply,
 )
 from jobrunner.stages.answers import PlainQuestioning, Questioning
+from jobrunner.stages.given import Given, Host
 from jobrunner.stages.outcomes import Done, Parked, returned
-from jobrunner.stages.requests import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
+from jobrunner.stages.requests import Answer, Browse, Find, Found, Held, Recall, Recalled
 
 P = TypeVar("P", default=Any)
 R = TypeVar("R", default=Any)
@@ -41,69 +41,6 @@ A = TypeVar("A", default=Any)
 LINE_MAX = 2_000
 KEPT_MAX = 64 * 1024
 CONTENT = re.compile(r"(?:https?://[^/?#]+)?/assets/([^/?#]+)(?:/content)?")
-
-
-class Given(Struct, frozen=True):
-    """``kept`` and ``answers`` are what the attempt has from before; ``files`` are the files behind
-    artifacts, by name; ``seconds`` how long the attempt may take (0: for ever); ``number`` how
-    many files the job has; ``floor`` how many bytes of the disk stay free; ``traceparent`` is where
-    in a trace this attempt stands."""
-
-    job_id: str
-    workflow: str
-    user_id: str
-    job_type: str
-    state: str
-    run_id: str
-    attempt: int
-    params: Any = None
-    artifacts: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
-    kept: dict[str, Any] = {}
-    answers: dict[str, Any] = {}
-    files: dict[str, Kept] = {}
-    seconds: float = 0
-    root: str = ""
-    folder: str = ""
-    number: int = 0
-    scratch: str = ""
-    base_url: str = ""
-    floor: int = 0
-    traceparent: str = ""
-
-
-class Host(Protocol):
-    """The host of a stage, as its context sees it."""
-
-    async def progress(self, percent: int | None, message: str | None) -> None: ...
-
-    async def keep(self, name: str, value: Any) -> None:
-        """Returns when it is on disk."""
-        ...
-
-    async def checkpoint(self, made: Report) -> None:
-        """Returns when it is on disk."""
-        ...
-
-    async def block(self, function: Callable[[], R]) -> R:
-        """Runs what would hold up everybody else."""
-        ...
-
-    async def ask(self, question: Question) -> Answer:
-        """Ask for something beyond the job; failures are raised as the stage's own."""
-        ...
-
-    def room(self, size: int) -> None:
-        """Raises RetryableFailure when so many bytes more would fill the disk."""
-        ...
-
-    def log(self, line: str) -> None: ...
-
-    def monotonic(self) -> float: ...
-
-    def fresh(self) -> str:
-        """A new id."""
-        ...
 
 
 class _Known(Generic[P]):

@@ -9,7 +9,8 @@ import anyio
 
 from jobrunner.core.messages import Ended
 from jobrunner.stages.api import Stage
-from jobrunner.stages.context import Context, Given, Host
+from jobrunner.stages.context import Context
+from jobrunner.stages.given import Given, Host
 from jobrunner.stages.outcomes import crashed, raised, returned, said
 
 ASKS = 3

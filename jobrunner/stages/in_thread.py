@@ -13,7 +13,8 @@ import anyio
 from jobrunner.core.messages import Ended, Report
 from jobrunner.ports import Children
 from jobrunner.stages.api import Stage
-from jobrunner.stages.context import Given, Host, PlainContext
+from jobrunner.stages.context import PlainContext
+from jobrunner.stages.given import Given, Host
 from jobrunner.stages.outcomes import Fenced, raised, returned
 from jobrunner.stages.requests import Answer, Question
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 from jobrunner.core.messages import Ended
 from jobrunner.ports import Children
 from jobrunner.stages.api import Stage
-from jobrunner.stages.context import Given, Host
+from jobrunner.stages.given import Given, Host
 from jobrunner.stages.in_loop import run_in_loop
 from jobrunner.stages.in_thread import run_in_thread
 from jobrunner.stages.outcomes import failed

@@ -19,7 +19,7 @@ from jobrunner.errors import StageFault
 from jobrunner.outgoing.calls import Exchange
 from jobrunner.ports import Child, Children
 from jobrunner.stages.api import Stage
-from jobrunner.stages.context import Given, Host
+from jobrunner.stages.given import Given, Host
 from jobrunner.stages.outcomes import crashed, failed
 from jobrunner.stages.process import launcher
 from jobrunner.stages.process.wire import (

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.core.messages import Ended, Report
-from jobrunner.stages.context import Given
+from jobrunner.stages.given import Given
 from jobrunner.stages.requests import Answer, CarriedFault, Question
 
 FRAME_MAX = 16 * 1024 * 1024

@@ -12,7 +12,8 @@ from jobrunner.core.job import Asset, Failure
 from jobrunner.core.messages import Ended, Report
 from jobrunner.ports import Clock, Ids, SystemChildren, SystemClock, SystemIds
 from jobrunner.stages.api import Stage, is_async
-from jobrunner.stages.context import Context, Given, PlainContext
+from jobrunner.stages.context import Context, PlainContext
+from jobrunner.stages.given import Given
 from jobrunner.stages.in_loop import run_in_loop
 from jobrunner.stages.in_thread import run_in_thread
 from jobrunner.stages.outcomes import Parked, raised, returned

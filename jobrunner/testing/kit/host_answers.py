@@ -20,7 +20,7 @@ from jobrunner.outgoing.downloads import WRONG_TYPE
 from jobrunner.outgoing.exchange import TOO_LARGE, raise_for_status
 from jobrunner.outgoing.gate import Outlets
 from jobrunner.ports import SystemChildren, SystemConnector
-from jobrunner.stages.context import Given
+from jobrunner.stages.given import Given
 from jobrunner.stages.requests import (
     Answer,
     Browse,

@@ -10,7 +10,7 @@ from jobrunner.actors.host_answers import Reach
 from jobrunner.errors import PermanentFailure
 from jobrunner.files.library import SoundFiles
 from jobrunner.outgoing.calls import Download, Exchange, Fetched, Reply
-from jobrunner.stages.context import Given
+from jobrunner.stages.given import Given
 from jobrunner.stages.requests import Answer, Question
 from jobrunner.store import jobs
 from jobrunner.store.features import assets as shelved

@@ -15,7 +15,8 @@ from jobrunner.errors import StageFault
 from jobrunner.outgoing.calls import Exchange, Reply
 from jobrunner.stages import Context
 from jobrunner.stages.api import Stage, is_async
-from jobrunner.stages.context import Host, PlainContext, given_of
+from jobrunner.stages.context import PlainContext, given_of
+from jobrunner.stages.given import Host
 from jobrunner.stages.outcomes import Parked, raised, returned
 from jobrunner.stages.requests import Answer, Question
 from jobrunner.testing.kit.attempt import at_once
