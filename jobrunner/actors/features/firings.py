@@ -110,8 +110,8 @@ class Firings:
         if overlap == "skip":
             return await self.note(replace(done, outcome="skipped", code=OVERLAP, detail=text))
         if overlap == "replace":
-            by = Actor(f"schedule:{schedule.name}", "admin")
-            reason = f"replaced by that of {text_of(done.moment)}"
+            by = Actor(before.user_id, "user")
+            reason = f"schedule {schedule.name}: replaced by that of {text_of(done.moment)}"
             answer = await self._ask(before.id, Do(by, REPLACES, {}, reason=reason))
             if answer.job.ended:
                 return None
