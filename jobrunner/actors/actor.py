@@ -21,6 +21,7 @@ from jobrunner.actors.stage_input import verified
 from jobrunner.core.access import foreign, unknown
 from jobrunner.core.decide import Verdict, beset, decide, needs
 from jobrunner.core.decision import Clash, Decision, NoOp, Unreadable
+from jobrunner.core.declaration.params import Stale, params_of
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts, SeenEvent
 from jobrunner.core.features.bulk import Tick
@@ -39,7 +40,6 @@ from jobrunner.core.messages import (
     Supersede,
 )
 from jobrunner.errors import PluginFault, Refused
-from jobrunner.stages.params import Stale, params_of
 
 TRIES = 4
 SNAPSHOT_BYTES = 4096
@@ -154,7 +154,7 @@ class JobActor:
             raise Refused("WORKFLOW_UNAVAILABLE", text, missing=list(missing))
 
     def _definition(self, job: Snapshot, message: Message) -> Definition:
-        definition = self._world.registry.of(job)
+        definition = self._world.registry.judging(job, message)
         if definition is None:
             self._denied_to_strangers(job, message)
             raise Refused(

@@ -22,6 +22,7 @@ from jobrunner.actors.features.pauses import Pausing
 from jobrunner.actors.features.rates import HOLD_MOST_S, HOLD_TIMES
 from jobrunner.actors.features.schedules import Schedules
 from jobrunner.actors.features.submissions import Submissions
+from jobrunner.actors.features.upgrades import Upgrades
 from jobrunner.actors.features.webhooks import forget_webhooks
 from jobrunner.actors.keeping.census import CensusTaker
 from jobrunner.actors.keeping.cleaning import clear_scratch, sweep
@@ -74,6 +75,7 @@ async def working(world: World, terms: Terms) -> AsyncIterator[Facade]:
         crew.keep(facade.retention.run)
         crew.keep(partial(facade.dispatcher.run, crew))
         await facade.schedules.begin(crew)
+        facade.upgrades.resume()
         try:
             yield facade
         finally:
@@ -119,6 +121,7 @@ def _assembled(
         deletions=deletions,
         deliveries=deliveries,
         retention=Retention(world, terms.retention, supervisor.reread),
+        upgrades=Upgrades(world, supervisor, crew, terms.limits),
         upkeep=Upkeep(world),
         schedules=Schedules(world, Firings(world, submissions, supervisor.ask), terms.schedules),
         census=CensusTaker(world, terms.retention),

@@ -21,6 +21,7 @@ from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.pauses import Pausing
 from jobrunner.actors.features.schedules import Schedules
 from jobrunner.actors.features.submissions import Submissions
+from jobrunner.actors.features.upgrades import Upgrades
 from jobrunner.actors.features.webhooks import Hearing, hear
 from jobrunner.actors.keeping.census import CensusTaker
 from jobrunner.actors.keeping.deletions import Deletions
@@ -54,6 +55,7 @@ class Facade(Struct, frozen=True, kw_only=True):
     pausing: Pausing
     schedules: Schedules
     retention: Retention
+    upgrades: Upgrades
     upkeep: Upkeep
     census: CensusTaker
     drain: Drain

@@ -15,7 +15,7 @@ from msgspec import Struct
 from jobrunner.check.faults import Fault
 from jobrunner.check.ways import Chart, Way
 from jobrunner.core.credits import AFTER, NEEDS, Standing
-from jobrunner.core.declaration.workflow import Money
+from jobrunner.core.declaration.workflow import Definition, Money
 from jobrunner.core.steps import rests
 
 
@@ -40,11 +40,24 @@ class Step(Struct, frozen=True):
 
 def unsettled(chart: Chart) -> Iterator[Fault]:
     """Every move of money that cannot be, and every hold left open; each by its shortest path."""
+    return _searched(chart, {})
+
+
+def standings(definition: Definition) -> frozenset[tuple[str, str, bool]]:
+    """Everything that the money of a job can be, by status and by whether its run is open: from
+    there a declaration without faults settles it."""
+    stories: dict[CreditState, tuple[str, ...]] = {}
+    deque(_searched(Chart(definition), stories), maxlen=0)
+    return frozenset((one.status, one.credits, one.live) for one in stories)
+
+
+def _searched(chart: Chart, stories: dict[CreditState, tuple[str, ...]]) -> Iterator[Fault]:
+    """``stories`` gets every standing that is found, with the lines that lead there."""
     born = _birth(chart)
     if born.problem:
         yield _fault(born, ())
         return
-    stories = {born.purse: born.lines}
+    stories[born.purse] = born.lines
     frontier = deque([born.purse])
     told: set[tuple[str, str]] = set()
     while frontier:

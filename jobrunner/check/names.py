@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from jobrunner.check.faults import Fault, meant
 from jobrunner.check.structs import perilous
+from jobrunner.check.upgrades import misremembered
 from jobrunner.core.declaration.guards import BUILT_IN
 from jobrunner.core.declaration.missing import calls_of, guards_of, struct_names
 from jobrunner.core.declaration.spelling import PATH
@@ -52,6 +53,7 @@ def misnamed(definition: Definition) -> Iterator[Fault]:
     """Faults that make it pointless to look any further: what is meant is not clear."""
     workflow = definition.workflow
     yield from _twice(workflow)
+    yield from misremembered(definition)
     for mention in state_mentions(workflow):
         if mention.name not in definition.states:
             text = f"{mention.where} names the state {mention.name!r}, which is not declared"

@@ -1,5 +1,5 @@
-"""``workflow``: the declared lifecycles, as they are installed here. Only to pause one, and to let
-it go on, a running service is needed."""
+"""``workflow``: the declared lifecycles, as they are installed here. To pause one, to let it go
+on and to move its jobs, a running service is needed."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ from jobrunner.drawing.svg import svg
 from jobrunner.errors import Refused
 
 if TYPE_CHECKING:
-    from jobrunner.core.features.upgrades import Forecast
+    from jobrunner.core.features.forecasts import Forecast
     from jobrunner.stages import Registry
 
 app = App(name="workflow", help="The declared lifecycles that are installed here.")
@@ -86,6 +86,32 @@ def graph(
     """Draw one lifecycle."""
     workflow = _definition(name, where).workflow
     print(mermaid(workflow) if format == "mermaid" else svg(workflow))
+
+
+@app.command(
+    help_epilogue=examples(
+        "jobrunner workflow migrate hello --dry-run",
+        "jobrunner workflow migrate hello --reason 'version 2'",
+    )
+)
+async def migrate(
+    name: str,
+    /,
+    *,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    reason: str | None = None,
+    listing: Listing = Listing(),
+) -> int:
+    """Let the running service move jobs under way to the declaration of today, where they fit.
+
+    Parameters
+    ----------
+    dry_run:
+        Only say how many would be moved, and why others would stay.
+    """
+    from jobrunner.cli.upgrades import move
+
+    return await move(name, reason, dry_run, listing)
 
 
 @app.command(help_epilogue=examples("jobrunner workflow pause hello --reason 'a new model'"))

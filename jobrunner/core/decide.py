@@ -17,7 +17,15 @@ from jobrunner.core.credits import price_of
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Case
 from jobrunner.core.facts import Facts
-from jobrunner.core.features import answering, pauses, remote, sent_files, uploads, webhooks
+from jobrunner.core.features import (
+    answering,
+    moving_over,
+    pauses,
+    remote,
+    sent_files,
+    uploads,
+    webhooks,
+)
 from jobrunner.core.features.answers import Give, Pose
 from jobrunner.core.features.webhooks import WebhookKey
 from jobrunner.core.job import Snapshot
@@ -35,6 +43,7 @@ from jobrunner.core.messages import (
     Fired,
     Keep,
     Message,
+    Migrate,
     Moment,
     Move,
     Pause,
@@ -107,6 +116,7 @@ DECIDERS: dict[type, Decider] = {
     Resume: Decider(pauses.resume, credits="engine", files=True),
     Advance: Decider(engine_events.advance, credits="engine", files=True),
     Rebound: Decider(engine_events.rebound, credits="engine", files=True),
+    Migrate: Decider(moving_over.migrate, credits="engine", files=True),
     Supersede: Decider(engine_events.supersede, credits="engine"),
 }
 

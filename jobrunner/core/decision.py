@@ -14,6 +14,7 @@ from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, T
 from jobrunner.core.features.rates import RateRow
 from jobrunner.core.features.schedules import MomentDone, ScheduleUnit
 from jobrunner.core.features.sessions import SessionUnit
+from jobrunner.core.features.upgrades import Repinned, UpgradeUnit
 from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Paused, Snapshot
 from jobrunner.core.keeping.backups import BackupEvent
 from jobrunner.core.keeping.retention import RetentionUnit
@@ -158,6 +159,7 @@ class Decision(Struct, frozen=True):
     webhook: WebhookRow | None = None
     handed: Handed | None = None
     rates: tuple[RateRow, ...] = ()
+    repinned: Repinned | None = None
 
 
 class NoOp(Struct, frozen=True):
@@ -381,6 +383,7 @@ Unit = (
     | SessionUnit
     | BackupEvent
     | ScheduleUnit
+    | UpgradeUnit
 )
 
 

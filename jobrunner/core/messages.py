@@ -293,6 +293,17 @@ class Rebound(Struct, frozen=True, tag=True):
     """The stage of the place where the job rests may be another one than at the last start."""
 
 
+class Migrate(Struct, frozen=True, tag=True):
+    """Move the job to the declaration of today, on behalf of the order ``upgrade``. ``settles`` are
+    the places of that declaration (status, credits, whether a run is open) from which it settles
+    all money."""
+
+    actor: Actor
+    upgrade: str
+    reason: str | None = None
+    settles: frozenset[tuple[str, str, bool]] = frozenset()
+
+
 class Supersede(Struct, frozen=True, tag=True):
     """A newer submission took this job's key; it walks the path its recipe declares."""
 
@@ -326,5 +337,6 @@ Message = (
     | Resume
     | Advance
     | Rebound
+    | Migrate
     | Supersede
 )

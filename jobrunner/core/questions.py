@@ -16,7 +16,7 @@ from jobrunner.core.features.notifications import OutboxReader
 from jobrunner.core.features.rates import RateReader
 from jobrunner.core.features.schedules import ScheduleReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
-from jobrunner.core.features.upgrades import UnderWay
+from jobrunner.core.features.upgrades import UpgradeReader
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
 from jobrunner.core.keeping.backups import LastBackup, Restoration, Uncertain
 from jobrunner.core.keeping.retention import RetentionReader
@@ -229,7 +229,7 @@ class Gauges(Struct, frozen=True):
     unused_bytes: int
 
 
-class Reader(OutboxReader, RetentionReader, RateReader, ScheduleReader, Protocol):
+class Reader(OutboxReader, RetentionReader, RateReader, ScheduleReader, UpgradeReader, Protocol):
     """Everything that may be asked."""
 
     async def job(self, job_id: str) -> Snapshot | None: ...
@@ -352,10 +352,6 @@ class Reader(OutboxReader, RetentionReader, RateReader, ScheduleReader, Protocol
     async def last_life(self, epoch: int) -> LastLife | None: ...
 
     async def declarations(self) -> tuple[tuple[str, str, bytes], ...]: ...
-
-    async def under_way(self) -> tuple[UnderWay, ...]:
-        """Jobs that have not ended, counted by place."""
-        ...
 
     async def bindings(self) -> tuple[Binding, ...]: ...
 

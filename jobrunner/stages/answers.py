@@ -11,11 +11,11 @@ import msgspec
 from msgspec import UNSET, Struct
 from typing_extensions import TypeVar
 
+from jobrunner.core.declaration.params import Stale, decoded
 from jobrunner.core.declaration.spelling import ARTIFACT
 from jobrunner.core.features.posed import answer_key
 from jobrunner.errors import PermanentFailure
 from jobrunner.stages.outcomes import Parked
-from jobrunner.stages.params import Stale, decoded
 from jobrunner.stages.requests import PosedToken, Posing
 
 A = TypeVar("A", default=Any)

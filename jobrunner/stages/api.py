@@ -35,6 +35,7 @@ class Stage(Struct, frozen=True):
                   work. It has a few seconds, nobody tries it again, and ``ctx.kept`` tells it what
                   ``once`` has stored
     asks          the structs of the answers that it asks for, with ``ctx.question``
+    was           names that it had before: older declarations that bind them find it
 
     For a process, per attempt; 0 is no limit:
 
@@ -56,6 +57,7 @@ class Stage(Struct, frozen=True):
     rates: dict[str, int] = {}
     pace: dict[str, str] = {}
     asks: tuple[type[Struct], ...] = ()
+    was: tuple[str, ...] = ()
     memory: int = 2048 * MIB
     cpu_s: int = 0
     file_size: int = 2048 * MIB
@@ -85,6 +87,7 @@ def stage(
     rates: dict[str, int] | None = None,
     pace: dict[str, str] | None = None,
     asks: Iterable[type[Struct]] = (),
+    was: str | tuple[str, ...] = (),
     memory: int = 2048 * MIB,
     cpu_s: int = 0,
     file_size: int = 2048 * MIB,
@@ -98,7 +101,8 @@ def stage(
     def made(run: Awaiting | Plain) -> Stage:
         needed, there = resources or {}, supply or {}
         turns, paces, asked = rates or {}, pace or {}, tuple(asks)
-        own = needed, concurrency, abandon, there, turns, paces, asked
+        before = (was,) if isinstance(was, str) else was
+        own = needed, concurrency, abandon, there, turns, paces, asked, before
         return Stage(name, run, how, *own, *limits)
 
     return made

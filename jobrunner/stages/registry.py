@@ -18,14 +18,17 @@ from msgspec import Struct
 
 from jobrunner.check.adjustments import misset
 from jobrunner.check.checking import check
+from jobrunner.check.credits import standings
 from jobrunner.check.types import illformed, slips
 from jobrunner.core.declaration.missing import absent, lacking
-from jobrunner.core.declaration.old_declarations import leniently
+from jobrunner.core.declaration.old_declarations import leniently, rebound, with_former
 from jobrunner.core.declaration.spelling import NAME, shown
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Workflow
+from jobrunner.core.features.forecasts import Forecast, forecast
 from jobrunner.core.features.rates import RATE_ALLOWED, RateLimit, rate_of
-from jobrunner.core.features.upgrades import Forecast, UnderWay, forecast
+from jobrunner.core.features.upgrades import UnderWay
 from jobrunner.core.job import Snapshot
+from jobrunner.core.messages import Message, Migrate
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.companions import Companion
 from jobrunner.stages.distributions import PREFIX, Kind, entries
@@ -67,6 +70,7 @@ class Registry:
         self._pinned: dict[str, Definition] = {}
         self.stages: dict[str, Stage] = {}
         self._stages_of: dict[str, tuple[Stage, ...]] = {}
+        self._standings: dict[str, frozenset[tuple[str, str, bool]]] = {}
         self.supplied: dict[str, int] = {}
         self.paced: dict[str, RateLimit] = {}
         self.companions: dict[str, Companion] = {}
@@ -116,6 +120,18 @@ class Registry:
         """Find the declaration that this job was born under; None while it is not loaded."""
         return self._pinned.get(job.digest)
 
+    def judging(self, job: Snapshot, message: Message) -> Definition | None:
+        """Find the declaration by which this message is decided: the job's own, but for a move to
+        the one of today."""
+        moves = isinstance(message, Migrate)
+        return self.current(job.workflow) if moves else self._pinned.get(job.digest)
+
+    def standings(self, definition: Definition) -> frozenset[tuple[str, str, bool]]:
+        """Every standing in which the money of a job may be in each state, and is settled."""
+        if (known := self._standings.get(definition.digest)) is None:
+            known = self._standings[definition.digest] = standings(definition)
+        return known
+
     def pinned(self, digest: str) -> Definition | None:
         """Find the declaration of this digest, as it is served today."""
         return self._pinned.get(digest)
@@ -138,7 +154,8 @@ class Registry:
         return lacking(definition, job, self.brings) if definition else ()
 
     def stage(self, name: str) -> Stage | None:
-        return self.stages.get(name)
+        """Find a stage by its name, or by one that it had before."""
+        return self.stages.get(name) or self.stages.get(self._renamed().get(name, ""))
 
     def brings(self, stage: str) -> bool:
         """Say whether some plugin brings this stage, and it was not refused."""
@@ -292,8 +309,9 @@ class Registry:
         """It passed the check of its day. What is absent today strands what needs it, and that
         alone; what it has no binding for is worked outside."""
         try:
-            workflow = leniently(data)
-            older = Definition(workflow, now.functions, now.structs, digest, now.settings)
+            workflow = rebound(leniently(data), self._renamed())
+            functions, structs = with_former(now.functions, now), with_former(now.structs, now)
+            older = Definition(workflow, functions, structs, digest, now.settings)
             self._pinned[digest], _ = self._fit(older)
         except Exception as stumbled:
             return (f"the stored declaration is not understood any more: {said(stumbled)}",)
@@ -312,10 +330,20 @@ class Registry:
             text = f"{type(stumbled).__name__}: {said(stumbled)}"
             return declared, (f"cannot be examined ({text}); ask its author to mend it",)
 
+    def _renamed(self) -> dict[str, str]:
+        """Map what stages were called to what they are called, where nothing is called so now."""
+        found = {was: stage.name for stage in self.stages.values() for was in stage.was}
+        return {was: name for was, name in found.items() if was not in self.stages}
+
     def _fit(self, declared: Definition) -> tuple[Definition, tuple[str, ...]]:
         workflow, faults = self._overlay(declared.workflow)
         fitted = Definition(
-            workflow, declared.functions, declared.structs, declared.digest, declared.settings
+            workflow,
+            declared.functions,
+            declared.structs,
+            declared.digest,
+            declared.settings,
+            declared.was,
         )
         return fitted, faults
 

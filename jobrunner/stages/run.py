@@ -4,6 +4,7 @@ from collections import deque
 
 from msgspec import Struct
 
+from jobrunner.core.declaration.params import Stale, decoded
 from jobrunner.core.messages import Ended
 from jobrunner.ports import Children
 from jobrunner.stages.api import Stage
@@ -11,7 +12,6 @@ from jobrunner.stages.given import Given, Host
 from jobrunner.stages.in_loop import run_in_loop
 from jobrunner.stages.in_thread import run_in_thread
 from jobrunner.stages.outcomes import failed
-from jobrunner.stages.params import Stale, decoded
 from jobrunner.stages.process.host import run_in_process
 
 

@@ -40,6 +40,7 @@ from jobrunner.core.decision import (
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.features.schedules import SCHEDULE_UNITS
+from jobrunner.core.features.upgrades import UPGRADE_UNITS
 from jobrunner.core.job import Asset, Attempt, Snapshot
 from jobrunner.core.keeping.backups import NOTES
 from jobrunner.store import statements as sql
@@ -53,6 +54,7 @@ from jobrunner.store.features.pauses import pause_rows
 from jobrunner.store.features.rates import rate_rows
 from jobrunner.store.features.schedules import schedule_rows, tick_rows
 from jobrunner.store.features.tokens import token_rows
+from jobrunner.store.features.upgrades import repinned_rows, upgrade_rows
 from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
 from jobrunner.store.keeping.backups import backup_rows
 from jobrunner.store.keeping.retention import UNITS, forgotten, retention_rows
@@ -134,12 +136,13 @@ def _placed(decision: Decision, fresh_rows: Iterator[int]) -> Snapshot:
     if before is None:
         return structs.replace(after, row=next(fresh_rows))
     assert before.row, f"job {before.id} was decided on without having been read"
-    assert (before.id, before.digest) == (after.id, after.digest), "a job keeps id and declaration"
+    kept = before.digest == after.digest or decision.repinned is not None
+    assert before.id == after.id and kept, "a job keeps id and declaration"  # noqa: PT018
     return after if after.row == before.row else structs.replace(after, row=before.row)
 
 
 def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Iterator[Row]:
-    yield _job(decision, after)
+    yield from repinned_rows(decision, after) if decision.repinned else (_job(decision, after),)
     yield from _tallied(decision.before, after)
     yield from _keys(decision, after)
     if decision.event:
@@ -334,6 +337,7 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     Remember: lambda unit: Work(list(_remembered(unit)), alone=True),
     Bind: lambda unit: Work(list(binding_rows(unit)), alone=True),
     **dict.fromkeys(NOTES, lambda unit: Work(list(backup_rows(unit)), alone=True)),
+    **dict.fromkeys(UPGRADE_UNITS, lambda unit: Work(list(upgrade_rows(unit)), alone=True)),
     **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),
     **dict.fromkeys((Halt, Unhalt), _paused),
     **dict.fromkeys(SCHEDULE_UNITS, lambda unit: Work(list(schedule_rows(unit)), alone=True)),

@@ -2,8 +2,6 @@
 
 from msgspec import Struct
 
-from jobrunner.store.features.upgrades import UNDER_WAY
-
 
 class Rule(Struct, frozen=True):
     sentence: str
@@ -118,7 +116,8 @@ RULES = (
         """
         SELECT j.uid, h.from_status FROM history h JOIN jobs j ON j.id = h.job
         JOIN states s ON s.definition = j.definition AND s.name = h.from_status
-        WHERE s.kind = 'final'
+        WHERE s.kind = 'final' AND NOT EXISTS (SELECT 1 FROM repinnings r
+            WHERE r.job = h.job AND r.version >= h.version)
         """,
     ),
     Rule(
@@ -128,13 +127,6 @@ RULES = (
         LEFT JOIN states s ON s.definition = j.definition AND s.name = j.status
         WHERE s.kind IS NOT j.kind
         """,
-    ),
-    Rule(
-        "job {0} is under way ({1}), but in no index of those that are",
-        f"""
-        SELECT uid, status FROM jobs
-        WHERE kind IN ('waiting', 'queued', 'active') AND id NOT IN ({UNDER_WAY})
-        """,  # noqa: S608 - a text of our own
     ),
     Rule(
         "job {0}: artifact {1} has {2} current versions",

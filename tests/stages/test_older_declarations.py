@@ -62,3 +62,38 @@ def test_one_of_another_time_is_read_as_far_as_it_goes() -> None:
 
 def test_the_encoding_of_a_declaration_is_read_back() -> None:
     assert msgspec.json.decode(definition.encoded, type=Workflow, strict=False) == HELLO
+
+
+def test_what_was_renamed_is_found_by_the_name_that_it_had() -> None:
+    """A stage, a function and a struct: nothing is absent, and nothing has to be moved for it."""
+    stored = msgspec.json.decode(definition.encoded)
+    for state in stored["states"]:
+        state.pop("stage", None)
+        if state["name"] == "greeting":
+            state["stage"] = {"*": "hello.wave"}
+    stored["edges"][0]["guards"] = [{"call": {"name": "lost"}}]
+    stored["job_types"][0]["params"] = "gone"
+    data = [(HELLO.name, "of-old", msgspec.json.encode(stored))]
+    functions = {**definition.functions, "found": lambda ask: None}
+    was = {"lost": "found", "gone": HELLO.job_types[0].params}
+    plain, knowing = Registry(), Registry()
+    plain.add(greet)
+    plain.add(definition)
+    knowing.add(replace(greet, was=("hello.wave",)))
+    knowing.add(Definition(HELLO, functions, definition.structs, "", definition.settings, was))
+    for made, absent in ((plain, ("lost", "stage hello.wave", "struct gone")), (knowing, None)):
+        assert not made.refused["workflows"]
+        made.remember(data)
+        assert made.outdated.get((HELLO.name, "of-old")) == absent
+    assert knowing.stage("hello.wave") is knowing.stage(greet.name)
+    older_ = knowing.pinned("of-old")
+    assert older_ is not None
+    assert older_.stage_of("greeting", "hello") == greet.name
+
+
+def test_a_former_name_that_leads_nowhere_is_a_fault() -> None:
+    made = Registry()
+    made.add(greet)
+    made.add(Definition(HELLO, definition.functions, definition.structs, was={"a": "b"}))
+    (reason,) = made.refused["workflows"]["hello"]
+    assert "was['a'] leads to 'b', and there is neither function nor struct" in reason

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from jobrunner.core.declaration.params import Stale, decoded
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Submit
-from jobrunner.stages.params import Stale, decoded
 from tests.stages.house import attempts, serving, until
 
 pytestmark = pytest.mark.anyio

@@ -114,6 +114,8 @@ class State(Declared, frozen=True):
     dead_letter  entering it puts the job on the list of given-up work
     library      an outside worker that holds a claim here may look into the library of the owner
     sift         a function that takes out of a report from here what no longer counts
+    was          the name, or names, that it had in older declarations: jobs that stand there can be
+                 moved here
     """
 
     name: str
@@ -141,6 +143,11 @@ class State(Declared, frozen=True):
     dead_letter: bool = False
     library: bool = False
     sift: Call | None = None
+    was: str | tuple[str, ...] = ()
+
+    @property
+    def formerly(self) -> tuple[str, ...]:
+        return (self.was,) if isinstance(self.was, str) else self.was
 
     @property
     def ended(self) -> bool:

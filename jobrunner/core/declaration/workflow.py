@@ -245,6 +245,7 @@ class Definition:
     resolve is a fault of ``check``. ``settings`` is what an operator may set, as a struct whose
     fields all have defaults. ``digest`` identifies the declaration as its plugin ships it:
     every job pins the one it was born under, whatever an operator lays over it later.
+    ``was`` maps names that functions and structs had in older declarations to those that they have.
     """
 
     def __init__(
@@ -254,8 +255,10 @@ class Definition:
         structs: Mapping[str, type[Struct]] | None = None,
         digest: str = "",
         settings: type[Struct] | None = None,
+        was: Mapping[str, str] | None = None,
     ) -> None:
         self.settings = settings
+        self.was = dict(was or {})
         self.workflow = _with_defaults(workflow, settings) if settings else workflow
         self.functions = dict(functions or {})
         self.structs = dict(structs or {})

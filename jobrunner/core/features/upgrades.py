@@ -1,21 +1,16 @@
-"""Upgrades: jobs under way, seen from the declarations of today.
+"""Upgrades as data: where jobs under way are, and an order to move them to today's declaration.
 
-A job stays under the declaration that it was born under. Whether it can go on there depends on what
-the plugin of today still brings; that is asked here of places, each with the number of jobs in it,
-and of no job by itself.
+An order needs no list of its jobs: a job that was moved is under the declaration of today, and one
+that was not is not. So a service that died in the middle goes on where the jobs say, and no job is
+moved twice.
 """
 
-from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from jobrunner.core.declaration.missing import Brought, lacking
-from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.job import Snapshot
-
 SHORT = 12
-Fate = Literal["today", "older", "stuck"]
+Turn = Literal["running", "done", "aborted"]
 
 
 class UnderWay(Struct, frozen=True):
@@ -33,99 +28,105 @@ class UnderWay(Struct, frozen=True):
         return f"version {self.version} ({self.digest[:SHORT]})"
 
 
-class Outlook(Struct, frozen=True):
-    """The future of the jobs in a place: they go on under the declaration of ``today`` or under the
-    ``older`` one, or are ``stuck`` for want of what they lack there. ``ahead`` are the states that
-    they may come to later and what they will lack in each."""
+class Stay(Struct, frozen=True):
+    """A reason for which jobs stay under their declaration, how many, and some of them."""
 
-    place: UnderWay
-    fate: Fate
-    lacks: tuple[str, ...] = ()
-    ahead: tuple[tuple[str, tuple[str, ...]], ...] = ()
-
-    @property
-    def text(self) -> str:
-        place = self.place
-        jobs = f"{place.jobs} job{'' if place.jobs == 1 else 's'}"
-        where = f"{jobs} in {place.status} ({place.job_type}) of {place.declaration}"
-        if self.fate == "stuck":
-            return f"{where}: stuck for want of {', '.join(self.lacks)}"
-        later = [
-            f"stuck in {status} for want of {', '.join(lacks)}" for status, lacks in self.ahead
-        ]
-        head = "go on" if self.fate == "today" else "go on under the old one"
-        return f"{where}: {'; later '.join([head, *later])}"
+    why: str
+    jobs: int
+    examples: tuple[str, ...] = ()
 
 
-class Forecast(Struct, frozen=True):
-    """The outlooks of one workflow's jobs, and how many jobs have each fate."""
+class Upgrade(Struct, frozen=True):
+    """An order to move the jobs of a workflow to the declaration ``digest``. ``looked_at`` is the
+    key of the last job that was looked at; ``moved`` and ``stays`` are what became of those jobs,
+    or would, in a ``dry`` run."""
 
+    id: str
     workflow: str
-    outlooks: tuple[Outlook, ...] = ()
-
-    def jobs(self, fate: Fate) -> int:
-        return sum(one.place.jobs for one in self.outlooks if one.fate == fate)
-
-    @property
-    def differs(self) -> bool:
-        """Some of these jobs are not under the declaration of today."""
-        return any(one.fate != "today" for one in self.outlooks)
-
-    @property
-    def lacks(self) -> tuple[str, ...]:
-        """Everything that holds up jobs now, or will."""
-        found = {name for one in self.outlooks for name in one.lacks}
-        found |= {name for one in self.outlooks for _, names in one.ahead for name in names}
-        return tuple(sorted(found))
-
-    @property
-    def summary(self) -> str:
-        today, older, stuck = (self.jobs(fate) for fate in ("today", "older", "stuck"))
-        return f"jobs under way: {today} go on, {older} under the old one, {stuck} stuck"
+    digest: str
+    version: str
+    actor: str
+    at: int
+    reason: str | None = None
+    dry: bool = False
+    status: Turn = "running"
+    looked_at: int = 0
+    moved: int = 0
+    stays: tuple[Stay, ...] = ()
+    ended_at: int | None = None
 
 
-def forecast(
-    name: str,
-    places: Iterable[UnderWay],
-    today: Definition | None,
-    pinned: dict[str, Definition],
-    brings: Brought,
-) -> Forecast:
-    """Look ahead for all jobs of one workflow. ``pinned`` are the declarations by their digests."""
-    own = (place for place in places if place.workflow == name)
-    found = [_outlook(place, today, pinned.get(place.digest), brings) for place in own]
-    order = ("stuck", "older", "today")
-    return Forecast(name, tuple(sorted(found, key=lambda one: order.index(one.fate))))
+class NewUpgrade(Struct, frozen=True, tag=True):
+    """Store an order."""
+
+    upgrade: Upgrade
 
 
-def _outlook(
-    place: UnderWay, today: Definition | None, pinned: Definition | None, brings: Brought
-) -> Outlook:
-    if today is None:
-        return Outlook(place, "stuck", ("the workflow, which is not loaded",))
-    if pinned is None or place.status not in pinned.states:
-        return Outlook(place, "stuck", ("its declaration, which is not understood any more",))
-    if lacks := lacking(pinned, _in(place, pinned, place.status), brings):
-        return Outlook(place, "stuck", lacks)
-    ahead = [
-        (status, lacks)
-        for status in _reached(pinned, place.status)
-        if (lacks := lacking(pinned, _in(place, pinned, status), brings))
-    ]
-    fate: Fate = "today" if place.digest == today.digest else "older"
-    return Outlook(place, fate, ahead=tuple(ahead))
+class UpgradeLooked(Struct, frozen=True, tag=True):
+    """An order came so far; refused with ``missing`` when it is over. ``moved`` is what a dry run
+    adds: of any other, each job counts itself in the transaction that moves it."""
+
+    id: str
+    looked_at: int
+    moved: int
+    stays: tuple[Stay, ...]
 
 
-def _in(place: UnderWay, definition: Definition, status: str) -> Snapshot:
-    """A job that stands for all of the place, or for what will become of them."""
-    kind = definition.states[status].kind
-    about = (place.workflow, place.digest, place.job_type)
-    return Snapshot("", *about, "", status, kind, created_at=0, updated_at=0)
+class UpgradeTurned(Struct, frozen=True, tag=True):
+    """It is done or was aborted; refused with ``missing`` when it is over already."""
+
+    id: str
+    status: Turn
+    actor: str
+    at: int
+    workflow: str
+    moved: int = 0
 
 
-def _reached(definition: Definition, status: str) -> list[str]:
-    """Every state that can follow this one, in the order of their distance."""
-    found = [status]
-    for source in found:
-        found += [one for one in definition.table.get(source, {}) if one not in found]
-    return found[1:]
+class Repinned(Struct, frozen=True):
+    """The job goes from one declaration to another, on behalf of an order."""
+
+    upgrade: str
+    was: str
+    became: str
+
+
+class Older(Struct, frozen=True):
+    """A job under way that is not under the declaration of today."""
+
+    row: int
+    job_id: str
+
+
+class UpgradeReader(Protocol):
+    async def under_way(self) -> tuple[UnderWay, ...]:
+        """Jobs that have not ended, counted by place."""
+        ...
+
+    async def older(
+        self, workflow: str, digest: str, after: int, limit: int
+    ) -> tuple[Older, ...]: ...
+
+    async def upgrade(self, upgrade_id: str) -> Upgrade | None: ...
+
+    async def upgrades(self, limit: int) -> tuple[Upgrade, ...]:
+        """Newest first."""
+        ...
+
+    async def open_upgrades(self) -> tuple[Upgrade, ...]:
+        """Oldest first."""
+        ...
+
+
+UPGRADE_UNITS = (NewUpgrade, UpgradeLooked, UpgradeTurned)
+UpgradeUnit = NewUpgrade | UpgradeLooked | UpgradeTurned
+
+
+def with_stay(stays: tuple[Stay, ...], why: str, job_id: str, examples: int) -> tuple[Stay, ...]:
+    """Count one more job that stays; of each reason the first few jobs are named."""
+    for place, known in enumerate(stays):
+        if known.why == why:
+            more = (job_id,) if len(known.examples) < examples else ()
+            counted = Stay(why, known.jobs + 1, known.examples + more)
+            return (*stays[:place], counted, *stays[place + 1 :])
+    return (*stays, Stay(why, 1, (job_id,)))

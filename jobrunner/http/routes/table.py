@@ -24,6 +24,7 @@ from jobrunner.http.routes.admin import (
     retention,
     schedules,
     tokens,
+    upgrades,
     upkeep,
     workflows,
 )
@@ -49,7 +50,7 @@ MODULES = (
     *(submissions, jobs, attempts, explain, streams, artifacts, answers, pauses, reruns),
     *(assets, content, uploads, resumable),
     *(claims, remote, status_moves, reports, webhooks, commands, bulk),
-    *(workflows, credits, audit, tokens, notifications, retention, upkeep, backups),
+    *(workflows, credits, audit, tokens, notifications, retention, upkeep, backups, upgrades),
     *(schedules, firings),
     *(health, metrics, sessions, docs, dashboard),
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from importlib import import_module
 from typing import Any, TypeVar
 
+from jobrunner.core.declaration.params import Stale, decoded
 from jobrunner.core.messages import Ended, Report
 from jobrunner.errors import PermanentFailure
 from jobrunner.files.space import Room
@@ -16,7 +17,6 @@ from jobrunner.ports import SystemClock, SystemFiles, SystemIds, one_at_a_time
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.context import Context, PlainContext
 from jobrunner.stages.outcomes import failed, raised, returned
-from jobrunner.stages.params import Stale, decoded
 from jobrunner.stages.process.wire import (
     FRAME_MAX,
     HEAD,

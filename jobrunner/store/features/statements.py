@@ -6,6 +6,7 @@ They are run after those of the job itself, in the order at the end of this file
 from jobrunner.core.features.sessions import SESSIONS_MAX
 from jobrunner.store.features.answers import QUESTION
 from jobrunner.store.features.schedule_statements import SCHEDULES_IN_ORDER
+from jobrunner.store.rows import MOVING, PLACE
 from jobrunner.store.statements import Statement, insert, upsert
 
 WEBHOOK_TOLD = Statement(
@@ -187,6 +188,39 @@ RATE = Statement("""
         held_by = iif(excluded.held_until > held_until, excluded.held_by, held_by),
         held_until = max(held_until, excluded.held_until)
 """)
+_NEWS = ", ".join(f"{name} = :{name}" for name in (*PLACE, *MOVING))
+_PINNED = "definition = (SELECT id FROM definitions WHERE digest = :digest)"
+_UNCHANGED = "id = :id AND version = :was_at AND beat = :was_beat"
+JOB_REPINNED = Statement(
+    f"UPDATE jobs SET {_PINNED}, {_NEWS} WHERE {_UNCHANGED}",  # noqa: S608 - names of our own
+    missed="version",
+)
+REPINNED = Statement(insert("repinnings", "job version was became"))
+UPGRADES_OLD = Statement("DELETE FROM upgrades WHERE ended_at < :before")
+UPGRADE = Statement(
+    insert(
+        "upgrades",
+        "uid workflow digest version actor at reason dry status looked_at moved stays ended_at",
+    )
+)
+UPGRADE_LOOKED = Statement(
+    """
+    UPDATE upgrades SET looked_at = :looked_at, moved = moved + :moved, stays = :stays
+    WHERE uid = :id AND status = 'running'
+    """,
+    missed="missing",
+)
+# Nobody is moved on behalf of an order that is over.
+UPGRADE_MOVED = Statement(
+    "UPDATE upgrades SET moved = moved + 1 WHERE uid = :upgrade AND status = 'running'",
+    missed="tick",
+)
+UPGRADE_TURNED = Statement(
+    """
+    UPDATE upgrades SET status = :status, ended_at = :at WHERE uid = :id AND status = 'running'
+    """,
+    missed="missing",
+)
 
 BESIDE_IN_ORDER = (
     WEBHOOK_TOLD, WEBHOOK_STORED, WEBHOOK_HANDED, WEBHOOKS_LEFT, AWAIT_OVER, AWAIT,
@@ -195,5 +229,6 @@ BESIDE_IN_ORDER = (
     SESSIONS_TOO_MANY, SESSION_ENDED, AUDIT, HALT, UNHALT, BULK_OLD, BULK, BULK_ITEM, BULK_TURNED,
     ENDPOINT, DELIVERY, TRIED, TRY, ENDPOINT_WELL, ENDPOINT_FAILS, ENDPOINT_DISABLED,
     HELD_BACK, REDELIVERED, ENDPOINT_ENABLED, LET_GO, BACKED_UP, BACKUP_FAILED,
-    RESTORATION_TOLD, RATE, *SCHEDULES_IN_ORDER, QUESTION,
+    RESTORATION_TOLD, RATE, *SCHEDULES_IN_ORDER, QUESTION, JOB_REPINNED, REPINNED, UPGRADES_OLD,
+    UPGRADE, UPGRADE_LOOKED, UPGRADE_MOVED, UPGRADE_TURNED,
 )  # fmt: skip

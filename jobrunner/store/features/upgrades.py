@@ -1,14 +1,32 @@
-"""Which declarations jobs under way are under, and where."""
+"""Which declarations jobs under way are under, and orders to move them."""
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, structs
 
-from jobrunner.core.features.upgrades import UnderWay
+from jobrunner.core.decision import AuditRecord, Decision
+from jobrunner.core.features.upgrades import (
+    NewUpgrade,
+    Older,
+    Stay,
+    UnderWay,
+    Upgrade,
+    UpgradeLooked,
+    UpgradeTurned,
+    UpgradeUnit,
+)
+from jobrunner.core.job import Snapshot
 from jobrunner.errors import Misconfigured
+from jobrunner.store.columns import Columns
+from jobrunner.store.features import statements as beside
+from jobrunner.store.features.audit import audit_row
 from jobrunner.store.jobs import declarations
+from jobrunner.store.rows import moving_of, place_of, text
+from jobrunner.store.statements import Row
 
 Db = sqlite3.Connection
 
@@ -31,6 +49,74 @@ BY_PLACE = f"""
     WHERE j.kind IN ('waiting', 'queued', 'active')
     GROUP BY d.id, j.status, j.job_type ORDER BY d.name, d.id, j.status, j.job_type
 """  # noqa: S608 - a text of our own
+
+
+OLDER = f"""
+    SELECT j.id, j.uid FROM ({UNDER_WAY}) AS found CROSS JOIN jobs j ON j.id = found.row
+    JOIN definitions d ON d.id = j.definition
+    WHERE j.id > :after AND j.workflow = :workflow AND d.digest <> :digest
+        AND j.kind IN ('waiting', 'queued', 'active')
+    ORDER BY j.id LIMIT :limit
+"""  # noqa: S608 - a text of our own
+KEPT_MS = 30 * 86_400_000
+
+
+def upgrade_rows(unit: UpgradeUnit) -> Iterator[Row]:
+    match unit:
+        case NewUpgrade(upgrade):
+            yield beside.UPGRADES_OLD.row(before=upgrade.at - KEPT_MS)
+            said = structs.asdict(upgrade) | {"stays": text(upgrade.stays)}
+            yield beside.UPGRADE.row(uid=said.pop("id"), **said)
+        case UpgradeLooked(stays=stays):
+            yield beside.UPGRADE_LOOKED.row(**structs.asdict(unit) | {"stays": text(stays)})
+        case UpgradeTurned(id=id_, status=status, actor=actor, at=at):
+            yield beside.UPGRADE_TURNED.row(id=id_, status=status, at=at)
+            told = {"upgrade": id_, "workflow": unit.workflow, "moved": unit.moved}
+            yield audit_row(AuditRecord(f"upgrade.{status}", actor, told), at)
+
+
+def repinned_rows(decision: Decision, after: Snapshot) -> Iterator[Row]:
+    """Write the job under its new declaration, and under which one it was."""
+    before, repinned = decision.before, decision.repinned
+    assert before is not None and repinned is not None, "a job is moved that is there"  # noqa: PT018
+    known = (before.row, before.version, before.beat)
+    place = (repinned.became, *place_of(after), *moving_of(after))
+    yield beside.JOB_REPINNED, (*place, *known)
+    yield beside.UPGRADE_MOVED.row(upgrade=repinned.upgrade)
+    yield beside.REPINNED.row(
+        job=after.row, version=after.version, was=repinned.was, became=repinned.became
+    )
+
+
+UPGRADE = Columns(
+    Upgrade,
+    "upgrades t",
+    elsewhere={"id": "t.uid"},
+    read={
+        "dry": bool,
+        "stays": msgspec.json.Decoder(tuple[Stay, ...]).decode,
+    },
+)
+
+
+def upgrade(db: Db, upgrade_id: str) -> Upgrade | None:
+    return UPGRADE.one(db, "WHERE t.uid = :upgrade_id", upgrade_id=upgrade_id)
+
+
+def upgrades(db: Db, limit: int) -> tuple[Upgrade, ...]:
+    """Newest first."""
+    return UPGRADE.all(db, "ORDER BY t.id DESC LIMIT :limit", limit=limit)
+
+
+def open_upgrades(db: Db) -> tuple[Upgrade, ...]:
+    """Oldest first."""
+    return UPGRADE.all(db, "WHERE t.status = 'running' ORDER BY t.id")
+
+
+def older(db: Db, workflow: str, digest: str, after: int, limit: int) -> tuple[Older, ...]:
+    """Jobs under way that are not under this declaration, by their key."""
+    asked = {"workflow": workflow, "digest": digest, "after": after, "limit": limit}
+    return tuple(Older(*row) for row in db.execute(OLDER, asked))
 
 
 def under_way(db: Db) -> tuple[UnderWay, ...]:

@@ -81,3 +81,34 @@ CREATE TABLE questions (
 CREATE INDEX questions_of_job ON questions (job);
 CREATE INDEX questions_open ON questions (id) WHERE standing = 'open';
 CREATE INDEX questions_open_of_user ON questions (user_id, id) WHERE standing = 'open';
+-- Upgrades. An order to move jobs under way to the declaration of today. What became of those that were
+-- looked at is counted here, so that it can be told, and gone on with, after a crash.
+CREATE TABLE upgrades (
+    id        INTEGER PRIMARY KEY,
+    uid       TEXT NOT NULL UNIQUE,
+    workflow  TEXT NOT NULL,
+    digest    TEXT NOT NULL,
+    version   TEXT NOT NULL,
+    actor     TEXT NOT NULL,
+    at        INTEGER NOT NULL,
+    reason    TEXT,
+    dry       INTEGER NOT NULL CHECK (dry IN (0, 1)),
+    status    TEXT NOT NULL CHECK (status IN ('running', 'done', 'aborted')),
+    looked_at INTEGER NOT NULL DEFAULT 0 CHECK (looked_at >= 0),
+    moved     INTEGER NOT NULL DEFAULT 0 CHECK (moved >= 0),
+    stays     TEXT NOT NULL DEFAULT '[]',
+    ended_at  INTEGER,
+    CHECK ((status = 'running') = (ended_at IS NULL))
+) STRICT;
+
+CREATE INDEX upgrades_open ON upgrades (id) WHERE status = 'running';
+
+-- Which declaration a job was under before it was moved: its history up to that version speaks the words
+-- of that one.
+CREATE TABLE repinnings (
+    job     INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    version INTEGER NOT NULL CHECK (version >= 1),
+    was     TEXT NOT NULL,
+    became  TEXT NOT NULL CHECK (became <> was),
+    PRIMARY KEY (job, version)
+) STRICT, WITHOUT ROWID;

@@ -455,6 +455,14 @@ CREATE TABLE rates (
     held_by    TEXT NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID
 
+CREATE TABLE repinnings (
+    job     INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    version INTEGER NOT NULL CHECK (version >= 1),
+    was     TEXT NOT NULL,
+    became  TEXT NOT NULL CHECK (became <> was),
+    PRIMARY KEY (job, version)
+) STRICT, WITHOUT ROWID
+
 CREATE TABLE restorations (
     id      INTEGER PRIMARY KEY,
     backup  TEXT NOT NULL,
@@ -561,6 +569,26 @@ BEGIN
 END
 
 CREATE INDEX tombstones_of_user ON tombstones (user_id, workflow, created_at)
+
+CREATE TABLE upgrades (
+    id        INTEGER PRIMARY KEY,
+    uid       TEXT NOT NULL UNIQUE,
+    workflow  TEXT NOT NULL,
+    digest    TEXT NOT NULL,
+    version   TEXT NOT NULL,
+    actor     TEXT NOT NULL,
+    at        INTEGER NOT NULL,
+    reason    TEXT,
+    dry       INTEGER NOT NULL CHECK (dry IN (0, 1)),
+    status    TEXT NOT NULL CHECK (status IN ('running', 'done', 'aborted')),
+    looked_at INTEGER NOT NULL DEFAULT 0 CHECK (looked_at >= 0),
+    moved     INTEGER NOT NULL DEFAULT 0 CHECK (moved >= 0),
+    stays     TEXT NOT NULL DEFAULT '[]',
+    ended_at  INTEGER,
+    CHECK ((status = 'running') = (ended_at IS NULL))
+) STRICT
+
+CREATE INDEX upgrades_open ON upgrades (id) WHERE status = 'running'
 
 CREATE TABLE webhooks (
     id         INTEGER PRIMARY KEY,

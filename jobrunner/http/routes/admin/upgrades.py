@@ -1,0 +1,130 @@
+"""Jobs under way, moved to the declaration of today: tried out, begun under a handle, aborted."""
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from jobrunner.core.features.upgrades import Turn, Upgrade
+from jobrunner.core.instants import text_of, text_or_none
+from jobrunner.http.frame import inputs
+from jobrunner.http.frame.addresses import link
+from jobrunner.http.frame.endpoint import (
+    ADMINS,
+    Body,
+    Endpoint,
+    FromWorkflows,
+    HttpCall,
+    HttpReply,
+    Query,
+    View,
+)
+from jobrunner.http.frame.views import encode, reply
+
+AT_ONCE_S = 5.0
+WAIT_S_MAX = 60
+
+
+class UpgradeOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``dry_run``: go through all jobs, and only say what would become of each."""
+
+    from_workflows: ClassVar[dict[str, FromWorkflows]] = {"workflow": "workflows"}
+    workflow: inputs.Name
+    dry_run: bool = False
+    reason: inputs.Prose | None = None
+
+
+class UpgradeQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    wait: Annotated[float, Meta(ge=0, le=WAIT_S_MAX)] = 0
+
+
+class StayView(View, frozen=True, kw_only=True):
+    """Jobs that stay under their declaration for one reason, and the first of them."""
+
+    why: str
+    jobs: int
+    examples: list[str]
+
+
+class UpgradeView(View, frozen=True, kw_only=True):
+    """``moved`` jobs are under the declaration ``digest``, or would be after a dry run."""
+
+    id: str
+    workflow: str
+    digest: str
+    version: str
+    by: str
+    reason: str | None
+    dry_run: bool
+    status: Turn
+    moved: int
+    stay: int
+    stays: list[StayView]
+    created_at: str
+    ended_at: str | None
+
+
+class UpgradeList(View, frozen=True, kw_only=True):
+    upgrades: list[UpgradeView]
+
+
+@Endpoint(
+    "POST",
+    "/admin/upgrades",
+    {201: UpgradeView, 202: UpgradeView},
+    ADMINS,
+    body=UpgradeOrder,
+    codes=("NOT_FOUND",),
+)
+async def order_upgrade(call: HttpCall) -> HttpReply:
+    """Move the jobs of a workflow that are under way to its declaration of today.
+
+    A few are moved when this answers; more are begun, and are moved whatever happens."""
+    body: UpgradeOrder = call.body
+    upgrades = call.door.facade.upgrades
+    ordered = await upgrades.order(body.workflow, call.actor, body.reason, body.dry_run)
+    upgrade = await upgrades.ended(ordered.id, AT_ONCE_S)
+    status = 202 if upgrade.status == "running" else 201
+    where = link(call, f"/admin/upgrades/{upgrade.id}")
+    return HttpReply(status, encode(_shown(upgrade)), {"Location": where})
+
+
+@Endpoint("GET", "/admin/upgrades", {200: UpgradeList}, ADMINS)
+async def list_upgrades(call: HttpCall) -> HttpReply:
+    """List the orders to move jobs, the newest first."""
+    found = await call.door.reader.upgrades(inputs.PageQuery().limit)
+    return reply(UpgradeList(upgrades=[_shown(one) for one in found]))
+
+
+@Endpoint("GET", "/admin/upgrades/{id}", {200: UpgradeView}, ADMINS, query=UpgradeQuery)
+async def get_upgrade(call: HttpCall) -> HttpReply:
+    """Show how many jobs were moved, and why others stay."""
+    query: UpgradeQuery = call.query
+    call.leave()
+    return reply(_shown(await call.door.facade.upgrades.ended(call.path["id"], query.wait)))
+
+
+@Endpoint("DELETE", "/admin/upgrades/{id}", {200: UpgradeView}, ADMINS)
+async def abort_upgrade(call: HttpCall) -> HttpReply:
+    """Move nobody more; whoever was moved stays where it is."""
+    return reply(_shown(await call.door.facade.upgrades.abort(call.path["id"], call.actor)))
+
+
+def _shown(upgrade: Upgrade) -> UpgradeView:
+    return UpgradeView(
+        id=upgrade.id,
+        workflow=upgrade.workflow,
+        digest=upgrade.digest,
+        version=upgrade.version,
+        by=upgrade.actor,
+        reason=upgrade.reason,
+        dry_run=upgrade.dry,
+        status=upgrade.status,
+        moved=upgrade.moved,
+        stay=sum(stay.jobs for stay in upgrade.stays),
+        stays=[
+            StayView(why=stay.why, jobs=stay.jobs, examples=list(stay.examples))
+            for stay in upgrade.stays
+        ],
+        created_at=text_of(upgrade.at),
+        ended_at=text_or_none(upgrade.ended_at),
+    )
