@@ -93,6 +93,7 @@ def _assembled(
     """Make each part, and tell it of what follows commits."""
     slots = Slots(terms.limits, terms.resources, world.rates)
     dispatcher = Dispatcher(world, slots, supervisor.tell)
+    world.turns.on_free = dispatcher.nudge
     attempts = RunningAttempts(world, crew, stages, supervisor, dispatcher)
     deliveries = Deliveries(world, world.surroundings.outlets.tell, terms.seals)
     listeners = Listeners(
@@ -142,6 +143,7 @@ async def _recover(world: World, crew: Crew, facade: Facade) -> None:
     await clear_scratch(world)
     await world.pauses.load(world.reader)
     await world.rates.load(world.reader)
+    await world.turns.load(world.reader, world.registry.declared())
     await facade.dispatcher.begin()
     crew.start_soon(sweep, world)
     changed = await begin_rebinding(world)

@@ -47,6 +47,7 @@ class Consequences:
         self._perform(decision, job)
         self._look_after_attempts(decision, job)
         measure(self._world, decision.before, job)
+        self._world.turns.committed(decision.before, job)
         self._line_changed(decision.before, job)
         self._timers_changed(decision)
         self._world.watchers.committed(decision)

@@ -22,9 +22,9 @@ from jobrunner.actors.slots import InLine, Slots
 from jobrunner.actors.suspects import Suspects
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.job import Paused, Snapshot
+from jobrunner.core.features.line import Waiting
+from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Message, Start
-from jobrunner.core.questions import Waiting
 from jobrunner.stages import Stage
 
 AGAIN_S = 1.0
@@ -78,7 +78,7 @@ class Dispatcher:
     def lend(self, job: Snapshot, definition: Definition) -> frozenset[str]:
         """Name the stages that this job may begin in the slot that it has when its attempt ends:
         none while somebody with a better claim to it waits, or nothing new is to begin."""
-        if self._world.draining or self._suspects or self._suspects.on_trial:
+        if self._world.draining or self.on_trial:
             return frozenset()
         if self._around.is_held(job.workflow) or not self._world.registry.is_of_today(definition):
             return frozenset()
@@ -95,6 +95,7 @@ class Dispatcher:
     def ended(self, job_id: str) -> None:
         """A slot came free."""
         self._slots.give_back(job_id)
+        self._world.turns.slot_free(job_id)
         self._suspects.ended(job_id)
         self._nudge.set()
 
@@ -102,20 +103,19 @@ class Dispatcher:
         """Start these one at a time, and nothing beside them."""
         self._suspects.accuse(job_ids)
 
-    def why(self, job: Snapshot) -> str:
-        """Say what a job in line waits for."""
-        if job.workflow in self._world.pauses.workflows:
-            return _paused(f"workflow {job.workflow}", self._world.pauses.workflows[job.workflow])
-        if paused := self._world.pauses.stages.get(self._bound(job)):
-            return _paused(f"stage {self._bound(job)}", paused)
-        if self._around.is_held(job.workflow):
-            return "the companion of its workflow, which is still being opened"
-        if job.id in self._asked:
-            return "nothing: its turn has come, it is about to start, and its inputs are checked"
-        if self._suspects.on_trial or self._suspects:
-            return "the attempts that were open when the service died, which start one by one"
-        stage = self._stage(job.workflow, job.status, job.job_type)
-        return self._slots.lack(job.id, job.user_id, stage) or "its turn, which is next"
+    @property
+    def on_trial(self) -> bool:
+        """Attempts that were open when the service died start one by one, and nothing else."""
+        return bool(self._suspects.on_trial or self._suspects)
+
+    def is_asked(self, job_id: str) -> bool:
+        """It has its slot, and is being asked."""
+        return job_id in self._asked
+
+    def lack(self, job: Snapshot | Waiting, job_id: str, stage: Stage | None) -> str:
+        """Name what a job in line is short of; empty when it may run."""
+        turns = self._world.turns
+        return self._slots.lack(job_id, job.user_id, stage) or turns.lack(job_id, job.turn_key)
 
     def nudge(self) -> None:
         """Something that was paused, or waited for, goes on."""
@@ -147,7 +147,7 @@ class Dispatcher:
             return []
         ready = tuple(name for name in names if not self._around.is_held(name))
         if self._suspects:
-            line = await self._world.reader.line(SUSPECTS_MAX, names)
+            line = await self._world.turns.line(SUSPECTS_MAX, names)
             if left := self._suspects.those_of(line):
                 fit = [one for one in left if one.workflow in ready]
                 return self._suspects.try_next(fit, self._later)
@@ -157,7 +157,7 @@ class Dispatcher:
         most, full = self._slots.limits.active_jobs + len(self._later), self._full()
         for _ in range(ROUNDS_MAX):
             but_not = tuple(sorted(passed))
-            line = await self._world.reader.line(most, ready, but_not, full)
+            line = await self._world.turns.line(most, ready, but_not, full)
             found += line
             passed |= {one.user_id for one in line}
             if len(line) < most or self._line.users() <= passed:
@@ -191,16 +191,14 @@ class Dispatcher:
             if not queues[user]:
                 del queues[user]
             stage = self._stage(one.workflow, one.status, one.job_type)
-            if not self._slots.lack(one.job_id, one.user_id, stage):
+            if not self.lack(one, one.job_id, stage):
                 self._slots.take(one.job_id, one.user_id, stage)
+                self._world.turns.take(one)
                 chosen.append(one)
         return chosen
 
     def _rank(self, one: Waiting) -> tuple[int, int, int]:
         return -one.priority, self._slots.users.get(one.user_id, 0), one.line_at
-
-    def _bound(self, job: Snapshot) -> str:
-        return self._world.registry.bound_at(job.workflow, job.status, job.job_type)
 
     def _stage(self, workflow: str, status: str, job_type: str) -> Stage | None:
         registry = self._world.registry
@@ -246,8 +244,3 @@ class Dispatcher:
             await self._nudge.wait()
         if nap.cancelled_caught and ends is not None and ends == self._suspects.cleared_at:
             self._suspects.clear()
-
-
-def _paused(what: str, paused: Paused) -> str:
-    why = f": {paused.reason}" if paused.reason else ""
-    return f"{what} to be resumed, which {paused.by} paused{why}"

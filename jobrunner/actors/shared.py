@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from jobrunner.actors.commits import Announce, Committed, Follow, Writer, ours
+from jobrunner.actors.features.one_at_a_time import Turns
 from jobrunner.actors.features.pauses import Pauses
 from jobrunner.actors.features.rates import Rates
 from jobrunner.actors.keeping.storage_loss import StorageLoss
@@ -51,6 +52,7 @@ class World:
         self.surroundings = surroundings or Surroundings()
         self.pauses = Pauses()
         self.rates = Rates(clock)
+        self.turns = Turns()
         self.roster = Roster()
         self.watchers = Watchers()
         self.loss = StorageLoss(log)

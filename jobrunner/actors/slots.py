@@ -13,8 +13,8 @@ from operator import itemgetter
 from msgspec import Struct
 
 from jobrunner.actors.features.rates import Rates
+from jobrunner.core.features.line import Waiting
 from jobrunner.core.job import Snapshot
-from jobrunner.core.questions import Waiting
 from jobrunner.stages import Stage
 
 KNOWN_MAX = 256
@@ -51,7 +51,7 @@ class InLine:
         if len(self._known) < KNOWN_MAX:
             self._known[job.id] = (-job.priority, job.line_at, job.row), Waiting(
                 job.id, job.user_id, job.workflow, job.status, job.job_type, job.priority,
-                job.line_at,
+                job.line_at, job.turn_key,
             )  # fmt: skip
 
     def left(self, job: Snapshot) -> None:

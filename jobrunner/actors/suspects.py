@@ -6,7 +6,8 @@ cleared by its end, or by a minute of life.
 
 from collections.abc import Container, Sequence
 
-from jobrunner.core.questions import LastLife, OpenAttempt, Waiting
+from jobrunner.core.features.line import Waiting
+from jobrunner.core.questions import LastLife, OpenAttempt
 from jobrunner.ports import Clock
 
 YOUNG_MS = 10 * 60 * 1000

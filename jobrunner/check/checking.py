@@ -18,6 +18,7 @@ from jobrunner.check.faults import Fault
 from jobrunner.check.fields import misshapen
 from jobrunner.check.locks import mislocked
 from jobrunner.check.names import Taken, misnamed, unresolved
+from jobrunner.check.one_at_a_time import without_turns
 from jobrunner.check.types import illformed
 from jobrunner.check.ways import Chart, Way
 from jobrunner.core.declaration.workflow import Definition, Edge, State
@@ -49,6 +50,7 @@ def _faults(chart: Chart, taken: Taken) -> Iterator[Fault]:
     yield from unresolved(chart.definition, taken)
     yield from misshapen(chart)
     yield from unlistable(chart)
+    yield from without_turns(chart)
     for ways in chart.ways.values():
         for way in ways:
             yield from _walked(chart, way)

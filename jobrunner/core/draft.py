@@ -16,6 +16,7 @@ from jobrunner.core import decision
 from jobrunner.core.declaration.workflow import Definition, State, Trigger
 from jobrunner.core.facts import Facts
 from jobrunner.core.features.notifications import notifications
+from jobrunner.core.features.one_at_a_time import with_turn
 from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot, Timer
 from jobrunner.core.messages import Moment, Report
 
@@ -116,6 +117,7 @@ class Draft:
 
     def tear_out(self, status: int = 200) -> decision.Decision:
         """Finish the decision: count the version, set the stamps, freeze the rows."""
+        self.job = with_turn(self.definition, self.before, self.job, self.now)
         self._count()
         hops = tuple(self.hops)
         return decision.Decision(

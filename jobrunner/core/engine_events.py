@@ -234,6 +234,8 @@ def _keep_the_slot(draft: Draft) -> None:
     attempt = job.attempt
     if attempt is None or job.line_at is None or attempt.stage not in facts.lent:
         return
+    if draft.definition.states[attempt.state].one_at_a_time is not None:
+        return
     if not job.stuck and halted_by(draft.definition, job, facts) is None:
         hold(draft, OUR_STAGE)
 

@@ -218,6 +218,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     ``traceparent`` is where in a trace its submission hangs, when that said so.
     ``asset_url`` is where the newest asset is; at a good end it becomes the ``result_url``.
     ``unreadable`` says what of its row could not be read; the rest of it is there.
+    ``turn_key`` is what it waits or works under one at a time; with ``has_turn`` it works.
     ``credits`` is how the money of the current run stands.
     """
 
@@ -275,6 +276,8 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     omitted: tuple[str, ...] = ()
     traceparent: str | None = None
     deaths: int = 0
+    turn_key: str = ""
+    has_turn: bool = False
     marks: dict[str, Any] = {}
     schedule: Scheduled | None = None
     unreadable: str = ""

@@ -12,6 +12,7 @@ from jobrunner.core.facts import Known, WebhookFacts
 from jobrunner.core.features.answers import AnswerFilter, PendingAnswer
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
+from jobrunner.core.features.line import LineReader
 from jobrunner.core.features.notifications import OutboxReader
 from jobrunner.core.features.rates import RateReader
 from jobrunner.core.features.schedules import ScheduleReader
@@ -150,18 +151,6 @@ class DueTimer(Struct, frozen=True):
     due_at: int
 
 
-class Waiting(Struct, frozen=True):
-    """A job in line for a slot of this process."""
-
-    job_id: str
-    user_id: str
-    workflow: str
-    status: str
-    job_type: str
-    priority: int
-    line_at: int
-
-
 class OpenAttempt(Struct, frozen=True):
     """An attempt that ran in-process when that process died, and since when it did."""
 
@@ -229,7 +218,15 @@ class Gauges(Struct, frozen=True):
     unused_bytes: int
 
 
-class Reader(OutboxReader, RetentionReader, RateReader, ScheduleReader, UpgradeReader, Protocol):
+class Reader(
+    OutboxReader,
+    RetentionReader,
+    RateReader,
+    LineReader,
+    ScheduleReader,
+    UpgradeReader,
+    Protocol,
+):
     """Everything that may be asked."""
 
     async def job(self, job_id: str) -> Snapshot | None: ...
@@ -325,21 +322,6 @@ class Reader(OutboxReader, RetentionReader, RateReader, ScheduleReader, UpgradeR
         ...
 
     async def next_timer(self, workflows: tuple[str, ...]) -> int | None: ...
-
-    async def line(
-        self,
-        limit: int,
-        workflows: tuple[str, ...],
-        but_not: tuple[str, ...] = (),
-        not_at: tuple[tuple[str, str, str], ...] = (),
-    ) -> tuple[Waiting, ...]:
-        """The jobs that wait for a slot, in order; without the users in ``but_not``, and without
-        the places (workflow, status, job type) in ``not_at``."""
-        ...
-
-    async def line_users(self) -> tuple[tuple[int, str, int], ...]:
-        """Priority, user, and how many jobs of these wait for a slot."""
-        ...
 
     async def place(self, job: Snapshot, workflows: tuple[str, ...]) -> Place: ...
 

@@ -50,6 +50,7 @@ from jobrunner.store.features.audit import audit_row, with_address
 from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows
 from jobrunner.store.features.credits import granted_rows
+from jobrunner.store.features.one_at_a_time import turn_rows
 from jobrunner.store.features.pauses import pause_rows
 from jobrunner.store.features.rates import rate_rows
 from jobrunner.store.features.schedules import schedule_rows, tick_rows
@@ -167,6 +168,7 @@ def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Itera
     yield from (audit_row(record, after.updated_at, after.id) for record in decision.audits)
     yield from (_dead_letter(letter, after) for letter in decision.dead_letters)
     yield from rate_rows(decision)
+    yield from turn_rows(decision.before, after)
 
 
 def _job(decision: Decision, job: Snapshot) -> Row:

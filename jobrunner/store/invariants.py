@@ -61,6 +61,14 @@ RULES = (
         """,
     ),
     Rule(
+        "job {0} has its turn under the key {1} and no attempt that is under way",
+        """
+        SELECT j.uid, w.key FROM turns w JOIN jobs j ON j.id = w.job
+        WHERE w.has = 1 AND NOT EXISTS (SELECT 1 FROM attempts a
+            WHERE a.job = w.job AND a.status IN ('running', 'parked', 'due'))
+        """,
+    ),
+    Rule(
         "job {0} is final ({1}) and still has {2}",
         """
         SELECT j.uid, j.status, 'the timer ' || t.purpose FROM jobs j JOIN timers t ON t.job = j.id
@@ -75,6 +83,9 @@ RULES = (
         SELECT j.uid, j.status, 'the open attempt ' || a.serial
         FROM jobs j JOIN attempts a ON a.job = j.id
         WHERE j.kind = 'final' AND a.status <> 'ended'
+        UNION ALL
+        SELECT j.uid, j.status, 'the key ' || w.key FROM jobs j JOIN turns w ON w.job = j.id
+        WHERE j.kind = 'final'
         """,
     ),
     Rule(

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
+from jobrunner.core.features.line import Waiting
 from jobrunner.core.features.pauses import OF_HELD_WORK
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.questions import (
@@ -24,7 +25,6 @@ from jobrunner.core.questions import (
     OpenAttempt,
     Place,
     Tombstone,
-    Waiting,
 )
 from jobrunner.store import rows
 from jobrunner.store.columns import Columns
@@ -172,7 +172,7 @@ def next_timer(db: Db, workflows: tuple[str, ...]) -> int | None:
     return found.due_at if found else None
 
 
-WAITING = Columns(Waiting, "jobs t", elsewhere={"job_id": "t.uid"})
+WAITING = Columns(Waiting, "jobs t", elsewhere={"job_id": "t.uid", "turn_key": "''"})
 LINE = """
     WHERE t.line_at IS NOT NULL AND t.stuck IS NULL AND t.paused = 0
         AND t.workflow IN (SELECT value FROM json_each(:workflows))

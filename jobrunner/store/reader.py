@@ -22,6 +22,7 @@ from jobrunner.store.features import bindings as bound
 from jobrunner.store.features import bulk as bulks
 from jobrunner.store.features import credits as money
 from jobrunner.store.features import notifications, streams, upgrades, webhooks
+from jobrunner.store.features import one_at_a_time as keyed
 from jobrunner.store.features import pauses as paused
 from jobrunner.store.features import rates as paces
 from jobrunner.store.features import schedules as planned
@@ -173,6 +174,8 @@ class StoreReader:
     bindings = asks(bound.bindings)
     resting = asks(bound.resting)
     pauses = asks(paused.pauses)
+    keyed_line = asks(keyed.keyed_line)
+    turns = asks(keyed.turns)
     rates = asks(paces.rates)
     in_line_by = asks(paces.in_line_by)
     ahead_at = asks(paces.ahead_at)

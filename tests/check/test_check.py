@@ -480,6 +480,23 @@ PLANTED: dict[str, tuple[Workflow, str, tuple[str, ...]]] = {
         "money",
         ("resting", "queued"),
     ),
+    # one at a time
+    "turns where nobody works": (
+        state("queued", one_at_a_time=Call("by_user")),
+        "one-at-a-time",
+        ("queued",),
+    ),
+    "none at a time": (
+        state("running", one_at_a_time=Call("by_user"), at_a_time=0),
+        "one-at-a-time",
+        ("running", "0 at a time"),
+    ),
+    "so many at a time by nothing": (state("running", at_a_time=3), "one-at-a-time", ("running",)),
+    "a key that nobody makes": (
+        state("running", one_at_a_time=Call("by_moon")),
+        "unknown-function",
+        ("by_moon",),
+    ),
     # locks
     "work without a lock": (
         replace(SAMPLE, locks=(Lock("job", guarded=("running",)),)),
@@ -640,5 +657,7 @@ def test_every_field_of_a_state_that_names_one_is_looked_at() -> None:
         "dead_letter",
         "sift",
         "onward_if",
+        "one_at_a_time",
+        "at_a_time",
     }
     assert {field.name for field in fields(State)} == looked_at | of_no_state

@@ -79,6 +79,7 @@ FEATURES = frozenset(
         "host_answers",
         "jobs",
         "notifications",
+        "one_at_a_time",
         "openai_like",
         "pauses",
         "plugins",

@@ -8,7 +8,7 @@ from jobrunner.core.credits import price_of
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.features.answers import awaited_in
 from jobrunner.core.features.posed import Posed
-from jobrunner.core.job import Attempt, Snapshot
+from jobrunner.core.job import Attempt, Paused, Snapshot
 
 
 async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[str, Any]:
@@ -17,7 +17,9 @@ async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[s
     facts: dict[str, Any] = {
         "status": job.status,
         "kind": job.kind,
-        "waits_for": _deaf(world, job) or _lack(world, job) or _reason(definition, job, dispatcher),
+        "waits_for": _deaf(world, job)
+        or _lack(world, job)
+        or _reason(world, definition, job, dispatcher),
         "stuck": job.stuck,
         "paused": _paused(world, job),
         "locks": [
@@ -102,7 +104,9 @@ def _paused(world: World, job: Snapshot) -> dict[str, Any] | None:
     return {"what": what, "by": paused.by, "reason": paused.reason, "at": paused.at}
 
 
-def _reason(definition: Definition | None, job: Snapshot, dispatcher: Dispatcher) -> str:
+def _reason(
+    world: World, definition: Definition | None, job: Snapshot, dispatcher: Dispatcher
+) -> str:
     if definition is None:
         return f"workflow {job.workflow} is not loaded"
     if job.stuck:
@@ -115,10 +119,32 @@ def _reason(definition: Definition | None, job: Snapshot, dispatcher: Dispatcher
         why = f": {job.paused.reason}" if job.paused.reason else ""
         return f"somebody to resume it; {job.paused.by} paused it{why}"
     if job.line_at is not None:
-        return dispatcher.why(job)
+        return _in_line(world, dispatcher, job)
     if job.attempt is not None:
         return _of_attempt(job)
     return _of_state(definition, job)
+
+
+def _in_line(world: World, dispatcher: Dispatcher, job: Snapshot) -> str:
+    """Say what a job in line waits for."""
+    pauses, registry = world.pauses, world.registry
+    bound = registry.bound_at(job.workflow, job.status, job.job_type)
+    if job.workflow in pauses.workflows:
+        return _resumed(f"workflow {job.workflow}", pauses.workflows[job.workflow])
+    if paused := pauses.stages.get(bound):
+        return _resumed(f"stage {bound}", paused)
+    if world.surroundings.is_held(job.workflow):
+        return "the companion of its workflow, which is still being opened"
+    if dispatcher.is_asked(job.id):
+        return "nothing: its turn has come, it is about to start, and its inputs are checked"
+    if dispatcher.on_trial:
+        return "the attempts that were open when the service died, which start one by one"
+    return dispatcher.lack(job, job.id, registry.stage(bound)) or "its turn, which is next"
+
+
+def _resumed(what: str, paused: Paused) -> str:
+    why = f": {paused.reason}" if paused.reason else ""
+    return f"{what} to be resumed, which {paused.by} paused{why}"
 
 
 def _of_attempt(job: Snapshot) -> str:

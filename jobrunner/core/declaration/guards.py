@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jobrunner.core.declaration.ask import Ask
+from jobrunner.core.declaration.turn_keys import TURN_KEYS
 from jobrunner.errors import Refused
 
 
@@ -52,4 +53,5 @@ BUILT_IN: dict[str, Callable[..., Any]] = {
     "artifact_present": artifact_present,
     "artifact_of_run": artifact_of_run,
     "verified": verified,
+    **TURN_KEYS,
 }

@@ -107,6 +107,7 @@ def calls_of(workflow: Workflow) -> Iterator[tuple[str, Call, int]]:
 def _asked(workflow: Workflow) -> Iterator[tuple[str, Call | None]]:
     for state in workflow.states:
         yield f"state {state.name}: sift", state.sift
+        yield f"state {state.name}: one_at_a_time", state.one_at_a_time
     for command in workflow.commands:
         yield f"command {command.name}: identity", command.identity
         yield f"command {command.name}: action", command.action

@@ -116,6 +116,8 @@ class State(Declared, frozen=True):
     sift         a function that takes out of a report from here what no longer counts
     was          the name, or names, that it had in older declarations: jobs that stand there can be
                  moved here
+    one_at_a_time  a function that makes a key of the job: of the attempts here with the same key,
+                 ``at_a_time`` are under way at once, in-process; the others wait in line
     """
 
     name: str
@@ -148,6 +150,9 @@ class State(Declared, frozen=True):
     @property
     def formerly(self) -> tuple[str, ...]:
         return (self.was,) if isinstance(self.was, str) else self.was
+
+    one_at_a_time: Call | None = None
+    at_a_time: int = 1
 
     @property
     def ended(self) -> bool:

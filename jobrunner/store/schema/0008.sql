@@ -112,3 +112,13 @@ CREATE TABLE repinnings (
     became  TEXT NOT NULL CHECK (became <> was),
     PRIMARY KEY (job, version)
 ) STRICT, WITHOUT ROWID;
+
+-- One at a time. A row for each job that waits or works under a key; with ``has`` its attempt is under
+-- way, parked included.
+CREATE TABLE turns (
+    job INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    key TEXT NOT NULL CHECK (key <> ''),
+    has INTEGER NOT NULL CHECK (has IN (0, 1))
+) STRICT;
+
+CREATE INDEX turns_held ON turns (job) WHERE has = 1;

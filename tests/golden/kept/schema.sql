@@ -570,6 +570,14 @@ END
 
 CREATE INDEX tombstones_of_user ON tombstones (user_id, workflow, created_at)
 
+CREATE TABLE turns (
+    job INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    key TEXT NOT NULL CHECK (key <> ''),
+    has INTEGER NOT NULL CHECK (has IN (0, 1))
+) STRICT
+
+CREATE INDEX turns_held ON turns (job) WHERE has = 1
+
 CREATE TABLE upgrades (
     id        INTEGER PRIMARY KEY,
     uid       TEXT NOT NULL UNIQUE,
