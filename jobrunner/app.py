@@ -34,7 +34,7 @@ from jobrunner.config.schedules import schedules_of
 from jobrunner.config.settings import Config
 from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.meter import SILENT, Meter
-from jobrunner.core.features.rates import RateLimit
+from jobrunner.core.features.turns.rates import RateLimit
 from jobrunner.ending import LATE_S, Ending, ungrouped
 from jobrunner.entrance import fitted_door, places
 from jobrunner.equipping import accompanied, reached_at, surroundings, url_of

@@ -35,8 +35,8 @@ from jobrunner.actors.slots import Slots, WorkLimits
 from jobrunner.actors.supervisor import KEPT_BYTES, Supervisor
 from jobrunner.actors.tasks import Crew
 from jobrunner.actors.timers import Timers
-from jobrunner.core.features.rates import RateLimit
 from jobrunner.core.features.schedules import Schedule
+from jobrunner.core.features.turns.rates import RateLimit
 from jobrunner.core.keeping.retention import RetentionTerms
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from jobrunner.config.schedules import schedule_faults
 from jobrunner.config.settings import ORIGIN, PUBLIC_URL, SOCKET, Config
-from jobrunner.core.features.rates import RATE_ALLOWED
+from jobrunner.core.features.turns.rates import RATE_ALLOWED
 
 WAL_MIN = 8 * 1024**2
 

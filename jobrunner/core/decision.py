@@ -11,9 +11,9 @@ from msgspec import UNSET, Struct
 
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
-from jobrunner.core.features.rates import RateRow
 from jobrunner.core.features.schedules import MomentDone, ScheduleUnit
 from jobrunner.core.features.sessions import SessionUnit
+from jobrunner.core.features.turns.rates import RateRow
 from jobrunner.core.features.upgrades import Repinned, UpgradeUnit
 from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Paused, Snapshot
 from jobrunner.core.keeping.backups import BackupEvent

@@ -16,7 +16,7 @@ from jobrunner.core import decision
 from jobrunner.core.declaration.workflow import Definition, State, Trigger
 from jobrunner.core.facts import Facts
 from jobrunner.core.features.notifications import notifications
-from jobrunner.core.features.one_at_a_time import with_turn
+from jobrunner.core.features.turns.one_at_a_time import with_turn
 from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot, Timer
 from jobrunner.core.messages import Moment, Report
 

@@ -26,9 +26,9 @@ from jobrunner.core.draft import BY_ENGINE, BY_STAGE, Case, Cause, Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import fail
 from jobrunner.core.features.answering import await_answer, awaits_answer
-from jobrunner.core.features.held_rates import put_back
 from jobrunner.core.features.pauses import halted_by
 from jobrunner.core.features.rebinding import bring
+from jobrunner.core.features.turns.held_rates import put_back
 from jobrunner.core.features.webhooks import await_webhook
 from jobrunner.core.job import ENGINE, STAGE, Failure
 from jobrunner.core.messages import (

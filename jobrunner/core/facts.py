@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from jobrunner.core.features.rates import HoldTerms
+from jobrunner.core.features.turns.rates import HoldTerms
 from jobrunner.core.job import Paused, Snapshot
 
 

@@ -12,11 +12,11 @@ from jobrunner.core.facts import Known, WebhookFacts
 from jobrunner.core.features.answers import AnswerFilter, PendingAnswer
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
-from jobrunner.core.features.line import LineReader
 from jobrunner.core.features.notifications import OutboxReader
-from jobrunner.core.features.rates import RateReader
 from jobrunner.core.features.schedules import ScheduleReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
+from jobrunner.core.features.turns.line import LineReader
+from jobrunner.core.features.turns.rates import RateReader
 from jobrunner.core.features.upgrades import UpgradeReader
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
 from jobrunner.core.keeping.backups import LastBackup, Restoration, Uncertain

@@ -25,7 +25,7 @@ from jobrunner.core.declaration.old_declarations import leniently, rebound, with
 from jobrunner.core.declaration.spelling import NAME, shown
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.core.features.forecasts import Forecast, forecast
-from jobrunner.core.features.rates import RATE_ALLOWED, RateLimit, rate_of
+from jobrunner.core.features.turns.rates import RATE_ALLOWED, RateLimit, rate_of
 from jobrunner.core.features.upgrades import UnderWay
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Message, Migrate

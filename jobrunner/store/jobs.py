@@ -8,8 +8,8 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from jobrunner.core.features.line import Waiting
 from jobrunner.core.features.pauses import OF_HELD_WORK
+from jobrunner.core.features.turns.line import Waiting
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.questions import (
     PAGE,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobrunner.config.contradictions import is_loopback
 from jobrunner.config.reading import load
 from jobrunner.config.settings import Config, OidcSection, RetrySettings, WorkflowSettings
-from jobrunner.core.features.rates import RateLimit
+from jobrunner.core.features.turns.rates import RateLimit
 from jobrunner.errors import Misconfigured
 
 SHIPPED = Path(__file__).resolve().parents[2] / "config.toml"

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner.core.decision import Decision, StartStage
-from jobrunner.core.features.rates import (
+from jobrunner.core.features.turns.rates import (
     HELD_BACK,
     HoldTerms,
     RateLimit,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from jobrunner.core.decision import Decision
-from jobrunner.core.features.rates import RateRow
+from jobrunner.core.features.turns.rates import RateRow
 from jobrunner.store.columns import Columns
 from jobrunner.store.features.statements import RATE
 from jobrunner.store.rows import text

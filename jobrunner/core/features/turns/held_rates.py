@@ -6,7 +6,7 @@ provider which refuses for ever ends in the declared failure.
 
 from jobrunner.core.attempts import amend, attempt_of, end, open_attempt
 from jobrunner.core.draft import Draft
-from jobrunner.core.features.rates import HELD_BACK, LIMITED, HoldTerms
+from jobrunner.core.features.turns.rates import HELD_BACK, LIMITED, HoldTerms
 from jobrunner.core.job import Failure
 
 
