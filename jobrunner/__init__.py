@@ -18,6 +18,7 @@ from jobrunner.core.declaration.workflow import (
     Audit,
     Birth,
     Call,
+    ChildWorkflow,
     Command,
     Deadline,
     Definition,
@@ -45,7 +46,7 @@ from jobrunner.stages.api import Stage, stage
 from jobrunner.stages.companions import Companion, Hosting, Opened, companion
 from jobrunner.stages.context import Context, PlainContext
 from jobrunner.stages.outcomes import AwaitCallback, Done, Partial
-from jobrunner.stages.requests import Held
+from jobrunner.stages.requests import Held, JobOutcome
 from jobrunner.stages.sources import Heard, Source
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "AwaitCallback",
     "Birth",
     "Call",
+    "ChildWorkflow",
     "Command",
     "Companion",
     "Context",
@@ -73,6 +75,7 @@ __all__ = [
     "Heard",
     "Held",
     "Hosting",
+    "JobOutcome",
     "JobType",
     "Listed",
     "Lock",

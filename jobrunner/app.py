@@ -22,6 +22,7 @@ from jobrunner.actors import Facade, WorkLimits
 from jobrunner.actors.assembly import Terms
 from jobrunner.actors.assembly import working as at_work
 from jobrunner.actors.features.answers import keys_beside
+from jobrunner.actors.features.bearing import FamilyLimits
 from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.keeping.backups import Backups, BackupSource, BackupTerms
@@ -278,6 +279,7 @@ def _terms(config: Config, registry: Registry, ports: Ports) -> Terms:
         drain_s=config.server.drain_seconds,
         retention=retention_terms(config, registry.loaded(), registry.refused["workflows"]),
         kept_bytes=config.limits.kept_jobs,
+        families=FamilyLimits(config.limits.children_per_job, config.limits.child_generations),
         seals=_seals(config, registry, ports),
         schedules=schedules_of(config),
     )

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.consequences import Consequences
+from jobrunner.actors.features.lineage import unless_awaited
 from jobrunner.actors.mailbox import Mailbox
 from jobrunner.actors.requester import REQUEST, asked
 from jobrunner.actors.shared import World
@@ -32,6 +33,7 @@ from jobrunner.core.messages import (
     Advance,
     Ended,
     Fired,
+    JobsEnded,
     Message,
     Rebound,
     Recovered,
@@ -44,7 +46,7 @@ from jobrunner.errors import PluginFault, Refused
 TRIES = 4
 SNAPSHOT_BYTES = 4096
 Lend = Callable[[Snapshot, Definition], frozenset[str]]
-FROM_INSIDE = (Start, Ended, Fired, Recovered, SetAside, Advance, Supersede, Rebound)
+FROM_INSIDE = (Start, Ended, Fired, Recovered, SetAside, Advance, Supersede, Rebound, JobsEnded)
 
 
 class JobActor:
@@ -169,7 +171,8 @@ class JobActor:
             facts = replace(facts, lent=self._lend(job, definition), holds=holds)
         moment = self._world.moment()
         try:
-            return decide(definition, job, message, facts, moment)
+            verdict = decide(definition, job, message, facts, moment)
+            return await unless_awaited(self._world.reader, job, message, verdict)
         except PluginFault as fault:
             refused = self._world.faulted(fault, job)
             if isinstance(message, FROM_INSIDE):

@@ -8,13 +8,16 @@ import anyio
 from msgspec import Struct
 
 from jobrunner.actors.attempts import RunningAttempts
+from jobrunner.actors.commits import Answer
 from jobrunner.actors.consequences import Consequences, Listeners
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.drain import Drain
 from jobrunner.actors.facade import Facade
+from jobrunner.actors.features.bearing import Bearing, FamilyLimits
 from jobrunner.actors.features.bindings import begin_rebinding, rebind
 from jobrunner.actors.features.bulk import Bulks
 from jobrunner.actors.features.claims import Claims
+from jobrunner.actors.features.families import Families
 from jobrunner.actors.features.firings import Firings
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.notifications.signing import Seals
@@ -38,6 +41,7 @@ from jobrunner.actors.timers import Timers
 from jobrunner.core.features.schedules import Schedule
 from jobrunner.core.features.turns.rates import RateLimit
 from jobrunner.core.keeping.retention import RetentionTerms
+from jobrunner.core.messages import Submit
 
 
 class Terms(Struct, frozen=True, kw_only=True):
@@ -55,6 +59,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     kept_bytes: int = KEPT_BYTES
     seals: Seals | None = None
     schedules: tuple[Schedule, ...] = ()
+    families: FamilyLimits = FamilyLimits()
 
 
 @asynccontextmanager
@@ -70,6 +75,8 @@ async def working(world: World, terms: Terms) -> AsyncIterator[Facade]:
         await _recover(world, crew, facade)
         crew.keep(timers.run)
         crew.keep(facade.bulks.run)
+        if facade.families.are_declared:
+            crew.keep(facade.families.run)
         crew.keep(partial(facade.deliveries.run, crew))
         crew.keep(partial(forget_webhooks, world, terms.retention.keys_s))
         crew.keep(facade.retention.run)
@@ -94,7 +101,13 @@ def _assembled(
     slots = Slots(terms.limits, terms.resources, world.rates)
     dispatcher = Dispatcher(world, slots, supervisor.tell)
     world.turns.on_free = dispatcher.nudge
-    attempts = RunningAttempts(world, crew, stages, supervisor, dispatcher)
+    families = Families(world, supervisor)
+
+    async def submit(child: Submit) -> Answer:
+        return await submissions.submit(child)
+
+    bearing = partial(Bearing, world, submit, terms.families)
+    attempts = RunningAttempts(world, crew, stages, supervisor, dispatcher, bearing)
     deliveries = Deliveries(world, world.surroundings.outlets.tell, terms.seals)
     listeners = Listeners(
         kept=supervisor.keep,
@@ -105,6 +118,7 @@ def _assembled(
         line=dispatcher.line_changed,
         timer=timers.note,
         outbox=deliveries.note,
+        family=families.note,
         reread=supervisor.reread,
     )
     consequences = Consequences(world, listeners)
@@ -120,6 +134,7 @@ def _assembled(
         bulks=Bulks(world, supervisor, deletions, submissions, terms.limits),
         claims=Claims(world, supervisor),
         deletions=deletions,
+        families=families,
         deliveries=deliveries,
         retention=Retention(world, terms.retention, supervisor.reread),
         upgrades=Upgrades(world, supervisor, crew, terms.limits),

@@ -13,6 +13,7 @@ import anyio
 
 from jobrunner.actors.attempt_host import AttemptHost
 from jobrunner.actors.dispatcher import Dispatcher
+from jobrunner.actors.features.bearing import BearingOf
 from jobrunner.actors.host_answers import Reach
 from jobrunner.actors.keeping.leftovers import clear_leavings
 from jobrunner.actors.shared import World
@@ -85,8 +86,10 @@ class RunningAttempts:
         stages: Crew,
         supervisor: Supervisor,
         dispatcher: Dispatcher,
+        bearing: BearingOf,
     ) -> None:
         self._world = world
+        self._bearing = bearing
         self._crew = crew
         self._stages = stages
         self._supervisor = supervisor
@@ -208,7 +211,7 @@ class RunningAttempts:
             return failed("STAGE_UNAVAILABLE", f"stage {attempt.stage!r} is not installed")
         brief = await given(self._world, job, attempt, definition, stage)
         try:
-            host.reach = Reach(self._world, brief)
+            host.reach = Reach(self._world, brief, self._bearing(job, attempt))
             host.silence_s = definition.states[attempt.state].heartbeat_s
             if stage.runs == "loop":
                 host.live(always=True)
@@ -231,7 +234,7 @@ class RunningAttempts:
             try:
                 brief = await given(self._world, job, attempt, definition, stage)
                 try:
-                    host.reach = Reach(self._world, brief)
+                    host.reach = Reach(self._world, brief, self._bearing(job, attempt))
                     kind = kind_of(definition, job)
                     params = decoded(brief.params, kind) if kind else brief.params
                     error = await run_abandon(stage, brief, params, host)

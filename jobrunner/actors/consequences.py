@@ -29,6 +29,7 @@ class Listeners(Struct, frozen=True, kw_only=True):
     line: Callable[[int, Snapshot], None]  # this job waits for a slot (1), or no more (-1)
     timer: Callable[[int], None]  # a timer was stored, due then
     outbox: Callable[[], None]  # there is something to tell
+    family: Callable[[Decision], None]  # it means something to parent or children
     reread: Callable[[str], None]  # this job was changed by the commit of another one
 
 
@@ -53,6 +54,8 @@ class Consequences:
         self._world.watchers.committed(decision)
         if decision.notifications:
             self._tell.outbox()
+        if decision.kin is not None:
+            self._tell.family(decision)
         for other in decision.also:
             self.committed(other, other.after)
             self._tell.reread(other.after.id)

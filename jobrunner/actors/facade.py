@@ -17,6 +17,7 @@ from jobrunner.actors.features.bulk import Bulks
 from jobrunner.actors.features.claims import Claims
 from jobrunner.actors.features.credits import grant
 from jobrunner.actors.features.explain import explain
+from jobrunner.actors.features.families import Families
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.pauses import Pausing
 from jobrunner.actors.features.schedules import Schedules
@@ -51,6 +52,7 @@ class Facade(Struct, frozen=True, kw_only=True):
     bulks: Bulks
     claims: Claims
     deletions: Deletions
+    families: Families
     deliveries: Deliveries
     pausing: Pausing
     schedules: Schedules

@@ -7,14 +7,30 @@ import re
 from functools import partial
 from typing import Any
 
+from jobrunner.actors.features.bearing import Bearing
 from jobrunner.actors.shared import World
+from jobrunner.core.features.parentage import JobsAwaited
 from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure, RetryableFailure, StorageError
 from jobrunner.files.library import Kept
 from jobrunner.outgoing.calls import Download, Exchange
 from jobrunner.stages import Given
 from jobrunner.stages.outcomes import said
-from jobrunner.stages.requests import Answer, Beyond, Browse, Find, Found, Held, Recall, Recalled
+from jobrunner.stages.requests import (
+    Answer,
+    Beyond,
+    Browse,
+    Find,
+    Found,
+    Held,
+    JobOutcomes,
+    JobsSeen,
+    JobSubmission,
+    JobSubmitted,
+    OutcomesAsked,
+    Recall,
+    Recalled,
+)
 from jobrunner.stages.way_out import WayOut
 
 PAGE = 500
@@ -23,8 +39,9 @@ ASSET_ID = re.compile(r"[0-9a-f-]{36}")
 
 
 class Reach:
-    def __init__(self, world: World, given: Given) -> None:
+    def __init__(self, world: World, given: Given, bearing: Bearing) -> None:
         self._world = world
+        self._bearing = bearing
         self._given = given
         self._way_out = WayOut(world.surroundings.outlets, given)
 
@@ -42,6 +59,12 @@ class Reach:
                     return Found(await self._browse(asset_type, limit))
                 case Recall(name, version):
                     return Recalled(await self._recall(name, version))
+                case JobSubmission():
+                    return JobSubmitted(await self._bearing.submit(question))
+                case JobsAwaited():
+                    return JobsSeen(await self._bearing.is_met(question))
+                case OutcomesAsked(ids):
+                    return JobOutcomes(await self._bearing.outcomes(ids))
         except StorageError as fault:
             text = "a file could not be read: the disk says no"
             raise RetryableFailure("STORAGE", text, excerpt=said(fault)) from fault

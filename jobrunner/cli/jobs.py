@@ -96,6 +96,7 @@ async def list_(
     oldest: Annotated[bool, Parameter(negative="")] = False,
     paused: Annotated[bool, Parameter(negative="")] = False,
     stuck: Annotated[bool, Parameter(negative="")] = False,
+    parent: str | None = None,
     listing: Listing = Listing(),
 ) -> None:
     """List jobs, newest first.
@@ -110,6 +111,8 @@ async def list_(
         Only those that are paused.
     stuck
         Only those that are stuck; for admins.
+    parent
+        Only those that a stage of this job has submitted.
     """
     query: list[tuple[str, Any]] = [
         ("workflow", workflow),
@@ -121,6 +124,8 @@ async def list_(
         *(("label", f"{name}:{value}") for name, value in pairs(label or ()).items()),
     ]
     async with service(listing) as running:
+        if parent is not None:
+            query.append(("parent", await whole(running, parent)))
         found = await paged(running, "/jobs", query, limit, since, oldest=oldest)
     printing.rows(found, COLUMNS, listing, jobs=("id",))
 

@@ -73,6 +73,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     stuck: StuckRecord | None = None
     paused: PauseRecord | None = None
     forked_from: str | None = None
+    parent: str | None = None
     ended_as: str | None = None
     needs_person: bool = False
     allowed: NextSteps

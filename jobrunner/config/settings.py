@@ -137,6 +137,8 @@ class LimitsSection(Struct, frozen=True):
     kept_jobs: Space = 32 * 1024**2
     rate_hold: Duration = 3600
     rate_holds: Amount = 20
+    children_per_job: Count = 10_000
+    child_generations: Count = 8
 
 
 class RateSettings(Struct, frozen=True):

@@ -11,13 +11,14 @@ import msgspec
 from msgspec.structs import replace
 
 from jobrunner.core.credits import move_money
-from jobrunner.core.decision import Decision, KeyRow, LogEvent, NoOp, QuotaAssert
+from jobrunner.core.decision import Decision, KeyRow, LogEvent, NoOp
 from jobrunner.core.declaration.ask import Ask
 from jobrunner.core.declaration.functions import derived, permitted
-from jobrunner.core.declaration.workflow import Definition, Quota
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.engine_events import supersede
 from jobrunner.core.facts import Facts, Known
+from jobrunner.core.features.quota import over_quota, quota_assert
 from jobrunner.core.features.reruns import inherit
 from jobrunner.core.job import Run, Snapshot
 from jobrunner.core.messages import Moment, Submit, Supersede
@@ -36,7 +37,7 @@ def born(
     for known in (facts.known, facts.derived):
         if known is None:
             continue
-        if not _is_free(definition, known):
+        if submit.parent is not None or not _is_free(definition, known):
             return _replay(known, submit)
         if known.snapshot is not None and known.snapshot not in freed:
             freed.append(known.snapshot)
@@ -49,13 +50,16 @@ def needs_facts(definition: Definition, submit: Submit, keys: tuple[KeyRow | Non
     """Say whether what the store knows may decide it; a guard may look at anything."""
     workflow = definition.workflow
     price = definition.job_types[submit.job_type].price
-    return bool(any(keys) or price or workflow.birth.guards or _quota_assert(workflow.quota))
+    asked = any(keys) or price or workflow.birth.guards or submit.parent
+    return bool(asked or quota_assert(definition, submit))
 
 
 def derived_parts(definition: Definition, submit: Submit, now: int) -> list[Any] | None:
-    """Ask the recipe what it makes a key of; None where a client's own key is all there is."""
+    """Ask the recipe what it makes a key of; None where a client's own key is all there is, and
+    for a child, which is known by its parent's key for it."""
     recipe = definition.workflow.recipe
-    if recipe.derive is None or (submit.key is not None and recipe.client == "instead"):
+    instead = submit.parent is not None or (submit.key is not None and recipe.client == "instead")
+    if recipe.derive is None or instead:
         return None
     return derived(recipe.derive, _ask(definition, submit, Facts(), now))
 
@@ -100,29 +104,13 @@ def _door(definition: Definition, submit: Submit, facts: Facts) -> Refused | Non
     for guard in definition.workflow.birth.guards:
         if refused := permitted(guard.call, _ask(definition, submit, facts, 0)):
             return refused
-    return _over_quota(definition.workflow.quota, facts)
+    return over_quota(definition, submit, facts)
 
 
 def _without(facts: Facts, freed: list[Snapshot]) -> Facts:
     """Jobs that give their place up are not open any more when this one is."""
     gone = sum(not old.ended for old in freed)
     return replace(facts, open_jobs=facts.open_jobs - gone) if gone else facts
-
-
-def _over_quota(quota: Quota, facts: Facts) -> Refused | None:
-    for name, limit, current in (
-        ("open jobs", quota.open_jobs, facts.open_jobs),
-        ("jobs a minute", quota.per_minute, facts.last_minute),
-        ("jobs a day", quota.per_day, facts.last_day),
-    ):
-        if limit and current >= limit:
-            return Refused(
-                "QUOTA_EXCEEDED",
-                f"{current} of {limit} {name} are used up",
-                limit=limit,
-                current=current,
-            )
-    return None
 
 
 def _make(
@@ -150,7 +138,7 @@ def _make(
         return refused
     draft.answer["replayed"] = False
     rows = [_taken_from(key, known) for key, known in zip(keys, _holders(keys, facts), strict=True)]
-    quota = _quota_assert(definition.workflow.quota)
+    quota = quota_assert(definition, submit)
     return replace(draft.tear_out(), also=also, keys=tuple(rows), quota=quota)
 
 
@@ -168,6 +156,8 @@ def _richer(facts: Facts, also: tuple[Decision, ...]) -> Facts:
 def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Moment) -> Draft:
     state = definition.states[definition.workflow.initial]
     run = Run(moment.id, "birth", moment.now, live=not rests(state))
+    parent = submit.parent
+    covered = parent is not None and parent.covered
     job = Snapshot(
         id=submit.job_id,
         workflow=submit.workflow,
@@ -187,7 +177,8 @@ def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Momen
         notify_on=submit.notify_on,
         correlation_id=submit.correlation_id or None,
         traceparent=submit.traceparent,
-        cost=definition.job_types[submit.job_type].price,
+        parent=parent,
+        cost=0 if covered else definition.job_types[submit.job_type].price,
         run_at=submit.run_at,
         schedule=submit.schedule,
         run=run if run.live else None,
@@ -216,12 +207,6 @@ def _holders(keys: tuple[KeyRow, ...], facts: Facts) -> tuple[Known | None, ...]
 
 def _taken_from(key: KeyRow, holder: Known | None) -> KeyRow:
     return KeyRow(key.digest, key.body_digest, key.parts, holder.job_id if holder else "")
-
-
-def _quota_assert(quota: Quota) -> QuotaAssert | None:
-    if not (quota.open_jobs or quota.per_minute or quota.per_day):
-        return None
-    return QuotaAssert(quota.open_jobs, quota.per_minute, quota.per_day)
 
 
 def _ask(definition: Definition, submit: Submit, facts: Facts, now: int) -> Ask:

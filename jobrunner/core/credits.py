@@ -46,8 +46,9 @@ def move_money(draft: Draft, kind: Money | None, reason: str | None = None) -> R
 
 
 def price_of(definition: Definition, job: Snapshot) -> int:
-    """Name the credits that the next hold or charge takes."""
-    return definition.job_types[job.job_type].price
+    """Name the credits that the next hold or charge takes; a parent may have paid for its child."""
+    covered = job.parent is not None and job.parent.covered
+    return 0 if covered else definition.job_types[job.job_type].price
 
 
 def _too_little(draft: Draft) -> Refused | None:

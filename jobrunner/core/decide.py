@@ -19,6 +19,7 @@ from jobrunner.core.draft import Case
 from jobrunner.core.facts import Facts
 from jobrunner.core.features import (
     answering,
+    families,
     moving_over,
     pauses,
     remote,
@@ -41,6 +42,7 @@ from jobrunner.core.messages import (
     Edit,
     Ended,
     Fired,
+    JobsEnded,
     Keep,
     Message,
     Migrate,
@@ -107,6 +109,7 @@ DECIDERS: dict[type, Decider] = {
     Told: Decider(webhooks.told, webhook=webhooks.told_by),
     Pose: Decider(answering.pose),
     Give: Decider(answering.give),
+    JobsEnded: Decider(families.jobs_ended),
     Fired: Decider(timers.fired, credits="engine", files=True),
     Recovered: Decider(engine_events.recovered, credits="engine", files=True),
     Stop: Decider(engine_events.stop, credits="engine", files=True),

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct
 
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
+from jobrunner.core.features.parentage import Kin, Parted
 from jobrunner.core.features.schedules import MomentDone, ScheduleUnit
 from jobrunner.core.features.sessions import SessionUnit
 from jobrunner.core.features.turns.rates import RateRow
@@ -160,6 +161,7 @@ class Decision(Struct, frozen=True):
     handed: Handed | None = None
     rates: tuple[RateRow, ...] = ()
     repinned: Repinned | None = None
+    kin: Kin | None = None
 
 
 class NoOp(Struct, frozen=True):
@@ -384,6 +386,7 @@ Unit = (
     | BackupEvent
     | ScheduleUnit
     | UpgradeUnit
+    | Parted
 )
 
 
@@ -396,6 +399,7 @@ class Clash(Struct, frozen=True):
     · ``epoch`` another process owns the file · ``webhook`` its id came before
     · ``tick`` this item of a bulk or this moment of a schedule is over, or the bulk is
     · ``awaited`` somebody has come to await it, or to bring it, meanwhile
+    · ``parent`` the attempt that submits a child is over
     """
 
     reason: str

@@ -15,7 +15,9 @@ from msgspec.structs import replace
 from jobrunner.core import decision
 from jobrunner.core.declaration.workflow import Definition, State, Trigger
 from jobrunner.core.facts import Facts
+from jobrunner.core.features.kinship import kin_of
 from jobrunner.core.features.notifications import notifications
+from jobrunner.core.features.parentage import JobsAwaited
 from jobrunner.core.features.turns.one_at_a_time import with_turn
 from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot, Timer
 from jobrunner.core.messages import Moment, Report
@@ -58,7 +60,7 @@ class Draft:
     ``decided``: it is a new version of the job, and not only a sign of life."""
 
     __slots__ = (
-        "actor", "answer", "artifacts", "assets", "attempts", "audits", "before", "case",
+        "actor", "answer", "artifacts", "assets", "attempts", "audits", "awaited", "before", "case",
         "dead_letters", "decided", "definition", "diverted", "effects", "event", "handed", "hops",
         "job", "ledger", "logs", "now", "opener", "report", "unfit",
     )  # fmt: skip
@@ -88,6 +90,7 @@ class Draft:
         self.effects: list[decision.Effect] = []
         self.logs: list[decision.LogEvent] = []
         self.handed: decision.Handed | None = None
+        self.awaited: JobsAwaited | None = None
         self.answer: dict[str, Any] = {}
 
     @property
@@ -137,6 +140,7 @@ class Draft:
             answer=self.answer,
             status=status,
             handed=self.handed,
+            kin=kin_of(self.definition, self.before, self.job, self.awaited),
         )
 
     def _count(self) -> None:

@@ -26,6 +26,7 @@ from jobrunner.core.draft import BY_ENGINE, BY_STAGE, Case, Cause, Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import fail
 from jobrunner.core.features.answering import await_answer, awaits_answer
+from jobrunner.core.features.families import await_jobs
 from jobrunner.core.features.pauses import halted_by
 from jobrunner.core.features.rebinding import bring
 from jobrunner.core.features.turns.held_rates import put_back
@@ -298,7 +299,9 @@ def _failed(draft: Draft, message: Ended) -> Refused | None:
 
 
 def _parked(draft: Draft, message: Ended) -> Refused | None:
-    if message.awaits in attempt_of(draft.job).answers:
+    if message.jobs is not None:
+        await_jobs(draft, message.jobs, message.await_s)
+    elif message.awaits in attempt_of(draft.job).answers:
         resume(draft)
     elif message.source:
         return await_webhook(draft, message)

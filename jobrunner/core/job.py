@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.core.declaration.states import ENDED, Kind, TokenRole, Trigger
+from jobrunner.core.features.parentage import ParentLink
 from jobrunner.core.features.posed import Posed
 
 JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -112,7 +113,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     files that wait for such a report. ``held_back`` is how often it was put back in line because
     its provider had no room for it. ``runs`` is the stage that the claimant runs for it, with the
     same plugins as ours: it speaks as that stage. ``questions`` are those that its stage has asked,
-    by name.
+    by name. ``jobs`` is how many children it waits for while parked.
     """
 
     serial: int
@@ -139,6 +140,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     held_back: int = 0
     questions: dict[str, Posed] = {}
     runs: str = ""
+    jobs: int = 0
 
 
 class HeldLock(Struct, frozen=True, omit_defaults=True):
@@ -214,7 +216,8 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     answers to; ``worked`` is the active state that was entered last.
     ``paused`` stands beside the status: no attempt starts while it is set.
     ``params`` has the defaults of what its submission left out, which is ``omitted``.
-    ``forked_from`` is the job that this one does again, from a later place on.
+    ``forked_from`` is the job that this one does again, from a later place on; ``parent`` is the
+    one whose stage submitted it.
     ``traceparent`` is where in a trace its submission hangs, when that said so.
     ``asset_url`` is where the newest asset is; at a good end it becomes the ``result_url``.
     ``unreadable`` says what of its row could not be read; the rest of it is there.
@@ -273,6 +276,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     stuck: str | None = None
     paused: Paused | None = None
     forked_from: str | None = None
+    parent: ParentLink | None = None
     omitted: tuple[str, ...] = ()
     traceparent: str | None = None
     deaths: int = 0

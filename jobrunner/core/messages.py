@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from jobrunner.core.features.answers import Give, Pose
+from jobrunner.core.features.parentage import JobsAwaited, ParentLink
 from jobrunner.core.job import Actor, Artifact, Asset, Failure, Purpose, Scheduled
 
 
@@ -91,6 +92,7 @@ class Submit(Struct, frozen=True, tag=True):
     origin: Origin | None = None
     omitted: tuple[str, ...] = ()
     schedule: Scheduled | None = None
+    parent: ParentLink | None = None
 
 
 class Move(Struct, frozen=True, tag=True):
@@ -177,7 +179,7 @@ class Start(Struct, frozen=True, tag=True):
 class Ended(Struct, frozen=True, tag=True):
     """An in-process attempt is over. ``outcome`` is ``done``, ``partial``, ``failed`` (see
     ``failure``), ``rejected``, ``parked`` (see ``awaits``, and ``source`` for whose webhook may
-    bring it) or ``interrupted``. ``log`` are the lines that its stage wrote."""
+    bring it, or ``jobs``) or ``interrupted``. ``log`` are the lines that its stage wrote."""
 
     serial: int
     outcome: str
@@ -187,6 +189,7 @@ class Ended(Struct, frozen=True, tag=True):
     await_s: float = 0
     log: tuple[str, ...] = ()
     source: str = ""
+    jobs: JobsAwaited | None = None
 
 
 class Keep(Struct, frozen=True, tag=True):
@@ -232,6 +235,12 @@ class Told(Struct, frozen=True, tag=True):
     webhook_id: str
     key: str
     value: Any = None
+
+
+class JobsEnded(Struct, frozen=True, tag=True):
+    """Enough of the children that the attempt of this serial number waits for have ended."""
+
+    serial: int
 
 
 class Fired(Struct, frozen=True, tag=True):
@@ -328,6 +337,7 @@ Message = (
     | Told
     | Pose
     | Give
+    | JobsEnded
     | Fired
     | Recovered
     | Stop

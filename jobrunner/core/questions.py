@@ -13,6 +13,7 @@ from jobrunner.core.features.answers import AnswerFilter, PendingAnswer
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
 from jobrunner.core.features.notifications import OutboxReader
+from jobrunner.core.features.relatives import FamilyReader
 from jobrunner.core.features.schedules import ScheduleReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
 from jobrunner.core.features.turns.line import LineReader
@@ -119,8 +120,8 @@ class AssetRow(Struct, frozen=True):
 
 class JobFilter(Struct, frozen=True):
     """Which jobs a list shows. ``after`` is the internal key of the last one seen (a cursor);
-    ``id_begins`` is the beginning of their ids; ``workflows`` are the only ones whose jobs the
-    caller may see (none named: all)."""
+    ``id_begins`` is the beginning of their ids; ``parent`` is the job that submitted them;
+    ``workflows`` are the only ones whose jobs the caller may see (none named: all)."""
 
     user_id: str | None = None
     workflow: str | None = None
@@ -136,6 +137,7 @@ class JobFilter(Struct, frozen=True):
     workflows: tuple[str, ...] = ()
     id_begins: str = ""
     schedule: str | None = None
+    parent: str = ""
 
 
 class JobPage(Struct, frozen=True):
@@ -220,6 +222,7 @@ class Gauges(Struct, frozen=True):
 
 class Reader(
     OutboxReader,
+    FamilyReader,
     RetentionReader,
     RateReader,
     LineReader,

@@ -30,6 +30,7 @@ from jobrunner.outgoing.calls import (
     Reply,
 )
 from jobrunner.stages.answers import PlainQuestioning, Questioning
+from jobrunner.stages.families import SubmitsJobs, SubmitsJobsPlainly
 from jobrunner.stages.given import Given, Host
 from jobrunner.stages.outcomes import Done, Parked, returned
 from jobrunner.stages.requests import Answer, Browse, Find, Found, Held, Recall, Recalled
@@ -126,7 +127,7 @@ class _Known(Generic[P]):
         return self._shelf.sound(artifact, self._given.files.get(artifact))
 
 
-class Context(_Known[P], Questioning):
+class Context(_Known[P], Questioning, SubmitsJobs):
     """For stages that await. ``params`` is the struct of the job type, ``artifacts`` the job's
     current values, ``settings`` what the operator set for the workflow, ``http`` the way out."""
 
@@ -221,7 +222,7 @@ class Context(_Known[P], Questioning):
         return _of(Reply, await self._host.ask(traced(exchange, self.traceparent)))
 
 
-class PlainContext(_Known[P], PlainQuestioning):
+class PlainContext(_Known[P], PlainQuestioning, SubmitsJobsPlainly):
     """The same for plain functions, in a process or a thread of their own: the same verbs, which
     return when they are done."""
 

@@ -26,6 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner.core.declaration.spelling import ARTIFACT
+from jobrunner.core.features.parentage import JobsAwaited
 from jobrunner.core.features.webhooks import name_of
 from jobrunner.core.job import Asset, Failure
 from jobrunner.core.messages import Ended, Report
@@ -73,13 +74,16 @@ Outcome = Done | Partial | AwaitCallback
 
 
 class Parked(BaseException):
-    """Unwinds a stage that awaits a callback. No failure: let it pass."""
+    """Unwinds a stage that awaits a callback, or ``jobs``. No failure: let it pass."""
 
-    def __init__(self, key: str, timeout_s: float, source: str = "") -> None:
+    def __init__(
+        self, key: str, timeout_s: float, source: str = "", jobs: JobsAwaited | None = None
+    ) -> None:
         super().__init__(key)
         self.key = key
         self.timeout_s = timeout_s
         self.source = source
+        self.jobs = jobs
 
 
 class Fenced(BaseException):
@@ -103,7 +107,7 @@ def raised(fault: BaseException) -> Ended:
     """The same for what a stage raised. An unknown exception is permanent, and its traceback stays
     with the attempt."""
     if isinstance(fault, Parked):
-        return _parked(fault.key, fault.timeout_s, fault.source)
+        return _parked(fault.key, fault.timeout_s, fault.source, fault.jobs)
     if isinstance(fault, Rejected):
         return Ended(0, "rejected", failure=_failure(fault, retryable=False))
     if isinstance(fault, StageFault):
@@ -180,8 +184,12 @@ def _report(result: Any, artifacts: Any, assets: Any, saved: Saved) -> Report:
     return Report(result=result, artifacts=named | values, assets=listed + more)
 
 
-def _parked(key: object, timeout_s: object, source: object) -> Ended:
+def _parked(
+    key: object, timeout_s: object, source: object, jobs: JobsAwaited | None = None
+) -> Ended:
     timed = isinstance(timeout_s, int | float) and 0 <= timeout_s < 10**9
+    if jobs is not None and timed:
+        return Ended(0, "parked", await_s=float(str(timeout_s)), jobs=jobs)
     if not (isinstance(key, str) and 0 < len(key) <= KEY_MAX and timed):
         return crashed("a stage awaits a key of 1 to 255 characters, for a number of seconds")
     if not (isinstance(source, str) and (not source or SOURCE.fullmatch(source))):

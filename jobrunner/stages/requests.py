@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
+from jobrunner.core.features.parentage import JobsAwaited
 from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure, Rejected, RetryableFailure, StageFault
 from jobrunner.outgoing.calls import Download, Exchange, Fetched, Reply
@@ -51,6 +52,23 @@ class PosedToken(Struct, frozen=True, tag=True):
     token: str
 
 
+class JobSubmission(Struct, frozen=True, tag=True):
+    """A child of the job, known to its run by this key."""
+
+    workflow: str
+    params: dict[str, Any]
+    key: str
+    job_type: str = ""
+    priority: int | None = None
+    labels: dict[str, str] = {}
+
+
+class OutcomesAsked(Struct, frozen=True, tag=True):
+    """How these children of the job stand."""
+
+    ids: tuple[str, ...]
+
+
 class Held(Struct, frozen=True, tag=True):
     """A file of the library as it was recorded. It is there to be read, not to be changed."""
 
@@ -64,6 +82,40 @@ class Found(Struct, frozen=True, tag=True):
 
 class Recalled(Struct, frozen=True, tag=True):
     value: Any
+
+
+class JobSubmitted(Struct, frozen=True, tag=True):
+    job_id: str
+
+
+class JobsSeen(Struct, frozen=True, tag=True):
+    """Says whether enough of the children that are awaited have ended."""
+
+    is_met: bool
+
+
+class JobOutcome(Struct, frozen=True):
+    """A child as it stands. ``ended_as`` names its end in words that all workflows share:
+    completed, partial, failed, canceled, rejected, expired; it is empty while the child goes on. Of
+    one that was ``deleted`` only how it ended is known."""
+
+    id: str
+    key: str
+    status: str
+    ended_as: str = ""
+    result: Any = None
+    artifacts: dict[str, Any] = {}
+    failure_code: str = ""
+    failure_message: str = ""
+    deleted: bool = False
+
+    @property
+    def well(self) -> bool:
+        return self.ended_as in ("completed", "partial")
+
+
+class JobOutcomes(Struct, frozen=True, tag=True):
+    jobs: tuple[JobOutcome, ...]
 
 
 class CarriedFault(Struct, frozen=True, tag=True):
@@ -83,9 +135,11 @@ class CarriedFault(Struct, frozen=True, tag=True):
         return kind(self.code, self.detail, **said)
 
 
-Beyond = Exchange | Download | Find | Browse | Recall
+Beyond = Exchange | Download | Find | Browse | Recall | JobSubmission | JobsAwaited | OutcomesAsked
 Question = Beyond | Posing
-Answer = Reply | Fetched | Held | Found | Recalled | PosedToken
+Answer = (
+    Reply | Fetched | Held | Found | Recalled | PosedToken | JobSubmitted | JobsSeen | JobOutcomes
+)
 
 
 def carried(fault: StageFault) -> CarriedFault:

@@ -39,6 +39,7 @@ from jobrunner.core.decision import (
 )
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
+from jobrunner.core.features.parentage import Parted
 from jobrunner.core.features.schedules import SCHEDULE_UNITS
 from jobrunner.core.features.upgrades import UPGRADE_UNITS
 from jobrunner.core.job import Asset, Attempt, Snapshot
@@ -50,6 +51,7 @@ from jobrunner.store.features.audit import audit_row, with_address
 from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows
 from jobrunner.store.features.credits import granted_rows
+from jobrunner.store.features.families import PARTED, family_rows
 from jobrunner.store.features.one_at_a_time import turn_rows
 from jobrunner.store.features.pauses import pause_rows
 from jobrunner.store.features.rates import rate_rows
@@ -159,6 +161,7 @@ def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Itera
             run_id=hop.run_id, event_id=hop.event_id, at=after.updated_at,
         )  # fmt: skip
     yield from notifications.notified(decision, after)
+    yield from family_rows(decision, after)
     yield from _payload(decision.before, after)
     yield from _locks(decision.before, after)
     yield from _timers(decision.before, after)
@@ -338,6 +341,7 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     LogLines: _lines,
     Remember: lambda unit: Work(list(_remembered(unit)), alone=True),
     Bind: lambda unit: Work(list(binding_rows(unit)), alone=True),
+    Parted: lambda unit: Work([PARTED.row(job=unit.job, last=unit.last)]),
     **dict.fromkeys(NOTES, lambda unit: Work(list(backup_rows(unit)), alone=True)),
     **dict.fromkeys(UPGRADE_UNITS, lambda unit: Work(list(upgrade_rows(unit)), alone=True)),
     **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),

@@ -262,6 +262,38 @@ RULES = (
             AND instr(coalesce(purposes, ''), 'run_at') = 0""",
     ),
     Rule(
+        "job {0} is {1} ({2}), and its parent takes it for {3}",
+        """
+        SELECT c.uid, j.status, j.kind, c.ended FROM children c JOIN jobs j ON j.id = c.job
+        WHERE (c.ended > 0) <> (j.kind IN ('settled', 'final'))
+        """,
+    ),
+    Rule(
+        "job {0} names job {1} as its parent, which does not know it",
+        """
+        SELECT j.uid, p.uid FROM jobs j JOIN jobs p ON p.uid = j.rest ->> '$.parent.job_id'
+        WHERE NOT EXISTS (SELECT 1 FROM children c WHERE c.job = j.id AND c.parent = p.id)
+        """,
+    ),
+    Rule(
+        "job {0} waits for {1} children, and {2} waits of it are counted down",
+        """
+        SELECT j.uid, coalesce(a.attempt ->> 'jobs', 0) n,
+            (SELECT count(*) FROM family_waits w WHERE w.job = j.id) m
+        FROM jobs j LEFT JOIN attempts a ON a.job = j.id AND a.status = 'parked'
+        WHERE (n > 0) <> m AND (a.job IS NOT NULL OR m > 0)
+        """,
+    ),
+    Rule(
+        "job {0} waits for {1} ends of children, of which {2} can still come",
+        """
+        SELECT j.uid, w.due, count(*) FILTER (WHERE c.ended = 0) n
+        FROM family_waits w JOIN jobs j ON j.id = w.job
+        LEFT JOIN children c ON c.parent = w.job AND c.awaited = 1
+        GROUP BY w.job HAVING w.due > n AND coalesce(w.spare, 1) > 0
+        """,
+    ),
+    Rule(
         "bulk {0} is done, and {1} of its items are not",
         """
         SELECT b.uid, count(*) FROM bulks b JOIN bulk_items i ON i.bulk = b.id

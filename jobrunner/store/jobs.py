@@ -111,7 +111,7 @@ def door(db: Db, question: DoorQuestion, initial_credits: int) -> DoorFacts:
     minute = day = opened = 0
     if question.quota:
         opened = quota.open_jobs(db, *scope, MOST)
-        minute = quota.submitted(db, *scope, question.now - quota.MINUTE_MS, MOST)
+        minute = quota.submitted_by_hand(db, *scope, question.now - quota.MINUTE_MS, MOST)
         day = quota.submitted(db, *scope, question.now - quota.DAY_MS, MOST)
     return DoorFacts(
         known=_known(db, *scope, question.key_digest),

@@ -22,6 +22,8 @@ NARROW = {
     "schedule": "j.id IN (SELECT job FROM scheduled WHERE schedule = :schedule)",
 }
 ALL = JobFilter()
+CHILD_OF = """j.id IN (SELECT c.job FROM children c
+    WHERE c.parent = (SELECT p.id FROM jobs p WHERE p.uid = :parent))"""
 LABEL = """EXISTS
     (SELECT 1 FROM json_each(p.labels) l WHERE l.key = :key_{0} AND l.value = :value_{0})"""
 
@@ -59,6 +61,7 @@ def _walk(which: JobFilter) -> list[str]:
     whose = [f"{few}j.user_id = :user_id"] if which.user_id is not None else []
     behind = [f"{hidden}j.id {'>' if which.oldest_first else '<'} :after"]
     called = ["j.uid >= :id_begins", "j.uid < :id_begins || 'g'"] if which.id_begins else []
+    whose += [CHILD_OF] if which.parent else []
     return whose + called + (behind if which.after is not None else [])
 
 
@@ -99,6 +102,7 @@ def _order(which: JobFilter) -> str:
 
 
 def _hidden(which: JobFilter) -> str:
-    """A plus hides a column from the planner: the few jobs with such ids are found by the index on
-    ids, and not by a walk through all jobs of a user or in the wanted order."""
-    return "+" if which.id_begins else ""
+    """A plus hides a column from the planner: the few jobs with such ids, or of such a parent,
+    are found by their own index, and not by a walk through all jobs of a user or in the wanted
+    order."""
+    return "+" if which.id_begins or which.parent else ""

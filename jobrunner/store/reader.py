@@ -5,7 +5,7 @@ of it; whoever builds a decision on it lets the writer check it again.
 """
 
 import sqlite3
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -15,6 +15,7 @@ from jobrunner.ports import StoreThread
 from jobrunner.store import gauges as gauging
 from jobrunner.store import jobs as answers
 from jobrunner.store import listing
+from jobrunner.store.answering import asks
 from jobrunner.store.features import answers as posed
 from jobrunner.store.features import assets as shelved
 from jobrunner.store.features import audit as acts
@@ -28,6 +29,7 @@ from jobrunner.store.features import rates as paces
 from jobrunner.store.features import schedules as planned
 from jobrunner.store.features import sessions as signed_in
 from jobrunner.store.features import tokens as bearers
+from jobrunner.store.features.families import FamilyAnswers
 from jobrunner.store.keeping import backups as saved
 from jobrunner.store.keeping import health, retention
 from jobrunner.store.rounds import Rounds
@@ -76,19 +78,7 @@ def _answer(
         return error
 
 
-def asks(
-    question: Callable[Concatenate[sqlite3.Connection, P], T],
-) -> Callable[Concatenate["StoreReader", P], Coroutine[Any, Any, T]]:
-    """A method of the reader that puts this question to the file: it takes what the question takes
-    behind the connection."""
-
-    async def asked(reader: "StoreReader", /, *arguments: P.args, **named: P.kwargs) -> T:
-        return await reader.ask(question, *arguments, **named)
-
-    return asked
-
-
-class StoreReader:
+class StoreReader(FamilyAnswers):
     def __init__(self, hop: StoreThread, initial_credits: int) -> None:
         self._hop = hop
         self._initial_credits = initial_credits

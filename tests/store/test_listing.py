@@ -13,7 +13,7 @@ from jobrunner.store.listing import NARROW, jobs
 from jobrunner.store.migrations import migrate
 
 ELSEWHERE = {
-    *("user_id", "after", "oldest_first", "id_begins"),  # the walk along an index
+    *("user_id", "after", "oldest_first", "id_begins", "parent"),  # the walk along an index
     *("statuses", "labels"),  # as many conditions as there are values
     *("limit", "offset"),
 }
@@ -71,3 +71,9 @@ def test_every_column_of_a_job_is_written() -> None:
     migrate(connection)
     columns = {name for _, name, *_ in connection.execute("PRAGMA table_info(jobs)")}
     assert columns - APART == {*rows.FIXED, *rows.PLACE, *rows.MOVING}
+
+
+def test_children_are_found_by_their_parent_in_an_index() -> None:
+    plan = planned(JobFilter(user_id="ada", parent="019a1b2c"))
+    assert any("SEARCH c USING" in step for step in plan), plan
+    assert not any(step.startswith("SCAN") for step in plan), plan

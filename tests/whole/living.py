@@ -92,7 +92,10 @@ class Told:
 
 @asynccontextmanager
 async def living(
-    folder: Path, registry: Registry | None = None, **ports: Any
+    folder: Path,
+    registry: Registry | None = None,
+    limits: LimitsSection | None = None,
+    **ports: Any,
 ) -> AsyncIterator[Living]:
     """The five lifecycles, driven from outside, unless ``registry`` says otherwise; ``ports`` in
     place of the system's."""
@@ -100,7 +103,7 @@ async def living(
     config = Config(
         server=ServerSection(port=0, drain_seconds=1),
         store=StoreSection(path=str(folder / "jobs.db"), assets=str(folder / "assets")),
-        limits=LimitsSection(lag=0),
+        limits=limits or LimitsSection(lag=0),
     )
     bound = replace(system_ports(), **ports)
     async with (

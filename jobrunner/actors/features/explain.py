@@ -3,12 +3,15 @@
 from typing import Any
 
 from jobrunner.actors.dispatcher import Dispatcher
+from jobrunner.actors.features.lineage import lineage
 from jobrunner.actors.shared import World
 from jobrunner.core.credits import price_of
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.features.answers import awaited_in
 from jobrunner.core.features.posed import Posed
 from jobrunner.core.job import Attempt, Paused, Snapshot
+
+CHILDREN = "its children"
 
 
 async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[str, Any]:
@@ -45,6 +48,11 @@ async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[s
     price = price_of(definition, job) if definition is not None else job.cost
     if job.kind == "settled" and price > balance:
         facts["credits_short"] = price - balance
+
+    def reason(one: Snapshot) -> str:
+        return _reason(world, world.registry.of(one), one, dispatcher)
+
+    facts |= await lineage(world, job, reason)
     return facts
 
 
@@ -152,6 +160,8 @@ def _of_attempt(job: Snapshot) -> str:
     assert attempt is not None, "asked of a job with an attempt"
     if (awaited := awaited_in(attempt)) is not None:
         return _asked(*awaited)
+    if attempt.status == "parked" and attempt.jobs:
+        return f"{CHILDREN} to end: {attempt.jobs} of them are awaited"
     if attempt.status == "parked":
         return f"a callback for {attempt.awaits}"
     if attempt.status == "running":

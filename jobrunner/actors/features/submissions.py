@@ -12,7 +12,7 @@ from jobrunner.actors.shared import World
 from jobrunner.core.births import born, derived_parts, keys_of, needs_facts
 from jobrunner.core.decision import Clash, Decision, KeyRow, NoOp
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.facts import Facts
+from jobrunner.core.facts import Facts, Known
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.features.schedules import MomentDone
 from jobrunner.core.messages import Submit
@@ -42,7 +42,7 @@ class Submissions:
         Raises: Refused, StorageError
         """
         busy, draining = self._dispatcher.overloaded, self._world.draining
-        if draining or busy:
+        if busy or (draining and submission.parent is None):
             submission = replace(submission, draining=draining, overloaded=busy)
         self.under_way += 1
         try:
@@ -108,6 +108,10 @@ async def _facts(
     verified = submission.origin.verified if submission.origin else frozenset[str]()
     if not needs_facts(definition, submission, keys):
         return Facts(verified=verified)
+    if (tie := submission.parent) is not None:
+        found = await world.reader.child(tie.job_id, tie.run_id, tie.key)
+        if found is not None:
+            return Facts(known=Known(found[0], "", found[1]))
     client, derived = keys
     quota = definition.workflow.quota
     answer = await world.reader.door(

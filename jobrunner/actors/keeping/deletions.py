@@ -1,6 +1,7 @@
 """Deletes jobs that have ended, and files that are no job's. First the rows, then the files."""
 
 from jobrunner.actors.commits import ours
+from jobrunner.actors.features.lineage import still_open
 from jobrunner.actors.keeping.cleaning import clear, folders_of
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
@@ -31,7 +32,7 @@ class Deletions:
             job = await self._world.reader.job(job_id)
             if job is None:
                 raise unknown(job_id)
-            if refused := self._refused(job, actor, expected):
+            if refused := self._refused(job, actor, expected) or await self._parent(job):
                 raise refused
             folders = await folders_of(self._world, job)
             unit = Forget(job, self._world.clock.now(), actor.name, folders, tick)
@@ -46,6 +47,13 @@ class Deletions:
         """Delete a file that is no job's."""
         await self._world.write(unit)
         await clear(self._world, (unit.folder,))
+
+    async def _parent(self, job: Snapshot) -> Refused | None:
+        """No parent goes before its children have ended."""
+        definition = self._world.registry.of(job)
+        if definition is not None and not definition.workflow.children:
+            return None
+        return await still_open(self._world.reader, job)
 
     def _refused(self, job: Snapshot, actor: Actor, expected: int | None) -> Refused | None:
         definition = self._world.registry.of(job)

@@ -7,6 +7,7 @@ from jobrunner.cli.frame.printing import instant
 
 WORKER = "an outside worker "
 ANSWER = "an answer to "
+CHILDREN = "its children"
 TIMERS = {"run_at": "it starts", "backoff": "it is tried again", "retry": "it is tried again"}
 
 
@@ -42,6 +43,8 @@ def _attempted(why: dict[str, Any]) -> str:
     attempt = why.get("attempt") or {}
     if attempt.get("status") == "parked" and str(why["waits_for"]).startswith(ANSWER):
         return f"somebody's: give {why['waits_for']}"
+    if attempt.get("status") == "parked" and why["waits_for"].startswith(CHILDREN):
+        return f"its children's: {why['waits_for']}"
     if attempt.get("status") == "parked":
         return f"a provider's: {why['waits_for']}"
     if attempt.get("status") != "running":

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from jobrunner.core.declaration.artifacts import Listed, Shape
 from jobrunner.core.declaration.happenings import UNASKED, Happening
+from jobrunner.core.declaration.offspring import ChildWorkflow
 from jobrunner.core.declaration.states import (
     ANY,
     EXTERNAL,
@@ -44,6 +45,7 @@ __all__ = [
     "Audit",
     "Birth",
     "Call",
+    "ChildWorkflow",
     "Command",
     "Deadline",
     "Declared",
@@ -211,7 +213,7 @@ class Workflow(Declared, frozen=True):
     report may name as the stage that failed; ``folder`` stands before owner and job in the storage
     paths of its files. ``artifacts`` are those that it lists; names that are not listed are free to
     stages, role workflow and admins. ``results`` are the forms of a result by job type (``*`` for
-    the rest)."""
+    the rest). ``children`` are workflows whose jobs its stages may submit."""
 
     name: str
     version: str
@@ -236,6 +238,7 @@ class Workflow(Declared, frozen=True):
     codes: dict[str, int] = {}
     settings: dict[str, Any] = {}
     notify: Notify = Notify()
+    children: tuple[ChildWorkflow, ...] = ()
 
 
 class Definition:

@@ -107,6 +107,7 @@ class Job(View, frozen=True, kw_only=True):
     paused: HeldBack | None
     forked_from: str | None
     schedule: ScheduleOf | None
+    parent: str | None
     ended_as: End | None
     needs_person: bool
     allowed: Allowed
@@ -207,11 +208,10 @@ def job_view(call: HttpCall, job: Snapshot, payloads: frozenset[str] = PAYLOADS)
         notify_on=list(job.notify_on),
         stuck=_stuck(call, job),
         paused=_held_back(job.paused) if job.paused else None,
-        forked_from=job.forked_from,
-        schedule=_scheduled(job.schedule) if job.schedule else None,
         ended_as=ended_as(definition, job) if definition else None,
         needs_person=needs_person(definition, job) if definition else job.stuck is not None,
         allowed=_allowed(call, definition, job),
+        **_ties(job),
     )
 
 
@@ -219,6 +219,15 @@ def _allowed(call: HttpCall, definition: Definition | None, job: Snapshot) -> Al
     if definition is None:
         return Allowed(statuses=[], commands=[])
     return Allowed(**allowed(definition, job, call.actor))
+
+
+def _ties(job: Snapshot) -> dict[str, Any]:
+    """Name what this job came from."""
+    return {
+        "forked_from": job.forked_from,
+        "schedule": _scheduled(job.schedule) if job.schedule else None,
+        "parent": job.parent.job_id if job.parent else None,
+    }
 
 
 def _stuck(call: HttpCall, job: Snapshot) -> Stuck | None:

@@ -133,8 +133,9 @@ IN_LOT = f"""
         AND (j.updated_at, j.id) > (:from_at, :from_row) AND (j.updated_at, j.id) <= (:until, :row)
     ORDER BY j.updated_at, j.id LIMIT :most
 """
-# The one reason to wait: what is to be told of it has not been told yet.
-WAITS = "EXISTS (SELECT 1 FROM deliveries w WHERE w.job = j.id AND w.due_at IS NOT NULL)"
+# The reasons to wait: what is to be told of it has not been told yet; a child of it goes on.
+WAITS = """(EXISTS (SELECT 1 FROM deliveries w WHERE w.job = j.id AND w.due_at IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM children w WHERE w.parent = j.id AND w.ended = 0))"""
 RIPE = f"""
     {SELECT_BRIEF.partition(FROM_JOBS)[0]}, {WAITS},
         1 + (SELECT count(*) FROM history t WHERE t.job = j.id)

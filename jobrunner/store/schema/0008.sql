@@ -122,3 +122,48 @@ CREATE TABLE turns (
 ) STRICT;
 
 CREATE INDEX turns_held ON turns (job) WHERE has = 1;
+-- Families. A child is a job that a stage of another one submitted. Its tie stands here and goes with
+-- its parent, so a child that is deleted is still known to have been one. ``ended`` is how it looks to
+-- its parent: not over (0), ended well (1), ended ill (2); ``awaited`` marks those that the parent's
+-- attempt waits for. ``user_id``, ``workflow`` and ``at`` tell quotas by the minute whom not to count.
+CREATE TABLE children (
+    id       INTEGER PRIMARY KEY,
+    parent   INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    job      INTEGER REFERENCES jobs (id) ON DELETE SET NULL,
+    uid      TEXT NOT NULL UNIQUE,
+    run_id   TEXT NOT NULL,
+    key      TEXT NOT NULL CHECK (key <> ''),
+    at_end   TEXT NOT NULL CHECK (at_end IN ('cancel', 'leave', 'wait')),
+    ended    INTEGER NOT NULL CHECK (ended IN (0, 1, 2)),
+    awaited  INTEGER NOT NULL DEFAULT 0 CHECK (awaited IN (0, 1)),
+    user_id  TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    at       INTEGER NOT NULL,
+    UNIQUE (parent, run_id, key),
+    CHECK (ended > 0 OR job IS NOT NULL)
+) STRICT;
+
+CREATE INDEX children_of_job ON children (job);
+CREATE INDEX children_by_age ON children (user_id, workflow, at);
+CREATE INDEX children_open ON children (parent, id) WHERE ended = 0;
+
+-- The wait of a parent, as long as its attempt is parked on it. ``due`` counts down the ends that are
+-- still needed, ``spare`` those that went ill and can still be borne (NULL: any number); when one of
+-- them is used up, the parent is to be told.
+CREATE TABLE family_waits (
+    job        INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    serial     INTEGER NOT NULL CHECK (serial >= 1),
+    due        INTEGER NOT NULL,
+    spare      INTEGER,
+    counts_any INTEGER NOT NULL CHECK (counts_any IN (0, 1))
+) STRICT;
+
+CREATE INDEX family_waits_over ON family_waits (job) WHERE due <= 0 OR spare <= 0;
+
+-- Parents that ended before their children: those up to the ``last`` one that are to be cancelled are
+-- told so, and then the row goes. A parent that is revived has other children from then on.
+CREATE TABLE partings (
+    job  INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    last INTEGER NOT NULL,
+    at   INTEGER NOT NULL
+) STRICT;

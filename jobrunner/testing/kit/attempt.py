@@ -17,8 +17,9 @@ from jobrunner.stages.given import Given
 from jobrunner.stages.in_loop import run_in_loop
 from jobrunner.stages.in_thread import run_in_thread
 from jobrunner.stages.outcomes import Parked, raised, returned
-from jobrunner.stages.requests import Answer, Question
+from jobrunner.stages.requests import Answer, JobSubmission, Question
 from jobrunner.testing.kit import host_answers
+from jobrunner.testing.kit.families import Ending, TrialChildren, ends_well
 from jobrunner.testing.simulation.loop import RealWorld, SimLoop, simulated
 from jobrunner.testing.simulation.world import SimClock, SimIds, folder
 
@@ -29,7 +30,7 @@ class StageTrial(Struct, frozen=True):
     """``outcome`` is ``done``, ``partial``, ``failed`` or ``rejected`` (see ``failure``), or
     ``parked`` (see ``awaits``). ``artifacts`` and ``assets`` hold what it made, by checkpoints
     too; ``files`` what was saved, by the asset's url; ``kept`` what went through ``once``;
-    ``seconds`` the time that passed."""
+    ``seconds`` the time that passed; ``children`` the jobs that it submitted."""
 
     outcome: str
     result: Any = None
@@ -42,6 +43,7 @@ class StageTrial(Struct, frozen=True):
     log: tuple[str, ...] = ()
     kept: dict[str, Any] = {}
     seconds: float = 0
+    children: tuple[JobSubmission, ...] = ()
 
 
 def run_stage(
@@ -60,17 +62,19 @@ def run_stage(
     attempt: int = 1,
     seconds: float = 0,
     seed: int = 0,
+    children: Ending = ends_well,
 ) -> StageTrial:
     """Runs the stage once, on a clock that passes by itself. ``params`` is the struct that it
     expects; ``kept`` and ``answers`` are what it finds when it runs again after a callback;
     ``files`` what lies behind artifacts; ``assets`` the owner's library, type and content by id;
-    ``http`` answers what it asks of the network."""
+    ``http`` answers what it asks of the network; ``children`` says how a job that it submits ends,
+    which it does at once (well, unless it says otherwise; an empty ``ended_as`` never does)."""
     with folder() as root:
         given = _given(
             root, params, artifacts, settings, kept, answers, files, base_url, state, attempt,
             seconds,
         )  # fmt: skip
-        desk = host_answers.HostAnswers(given, assets or {}, http)
+        desk = host_answers.HostAnswers(given, assets or {}, http, TrialChildren(children))
 
         async def alone(loop: SimLoop) -> StageTrial:
             clock = SimClock(loop)
@@ -179,6 +183,10 @@ class _Host:
     async def ask(self, question: Question) -> Answer:
         return await self._desk.answer(question)
 
+    @property
+    def children(self) -> Iterable[JobSubmission]:
+        return self._desk.children.submitted.values()
+
     def room(self, size: int) -> None:
         """There is always enough."""
 
@@ -209,6 +217,7 @@ async def _attempt(stage: Stage, host: _Host, live: bool = False) -> StageTrial:
     return StageTrial(
         ended.outcome, report.result, artifacts, assets, ended.failure, ended.awaits, files,
         tuple(host.said), tuple(host.lines), host.kept, host.monotonic() - host.began_s,
+        tuple(host.children),
     )  # fmt: skip
 
 

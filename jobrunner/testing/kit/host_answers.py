@@ -11,6 +11,7 @@ from typing import Any
 
 from yarl import URL
 
+from jobrunner.core.features.parentage import JobsAwaited
 from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure
 from jobrunner.files.kinds import HEAD_SIZE, sniff
@@ -27,12 +28,15 @@ from jobrunner.stages.requests import (
     Find,
     Found,
     Held,
+    JobSubmission,
+    OutcomesAsked,
     PosedToken,
     Posing,
     Question,
     Recall,
     Recalled,
 )
+from jobrunner.testing.kit.families import TrialChildren
 from jobrunner.testing.simulation.loop import RealWorld
 
 Scripted = Callable[[Exchange], Reply]
@@ -45,10 +49,15 @@ class HostAnswers:
     ``http`` answers every request. ``reached``: one was made that nobody answers."""
 
     def __init__(
-        self, given: Given, assets: Mapping[str, tuple[str, bytes]], http: Scripted | None = None
+        self,
+        given: Given,
+        assets: Mapping[str, tuple[str, bytes]],
+        http: Scripted | None = None,
+        children: TrialChildren | None = None,
     ) -> None:
         self.given = given
         self._http = http
+        self.children = children or TrialChildren()
         self.reached = False
         self._downloads = 0
         self._held = {
@@ -75,6 +84,8 @@ class HostAnswers:
                 return PosedToken(f"token-of-{name}")
             case Recall(name):
                 return Recalled(self.given.artifacts.get(name))
+            case JobSubmission() | JobsAwaited() | OutcomesAsked():
+                return self.children.answer(question)
 
     async def exchange(self, asked: Exchange) -> Reply:
         reply = self._scripted(asked)

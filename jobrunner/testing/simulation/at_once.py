@@ -4,14 +4,14 @@ from the network without a step in between."""
 import sqlite3
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from jobrunner.actors.host_answers import Reach
 from jobrunner.errors import PermanentFailure
 from jobrunner.files.library import SoundFiles
 from jobrunner.outgoing.calls import Download, Exchange, Fetched, Reply
 from jobrunner.stages.given import Given
-from jobrunner.stages.requests import Answer, Question
+from jobrunner.stages.requests import Answer, Posing, Question
 from jobrunner.store import jobs
 from jobrunner.store.features import assets as shelved
 from jobrunner.testing.kit.attempt import at_once
@@ -19,14 +19,32 @@ from jobrunner.testing.simulation.wires import SimOutlets
 
 T = TypeVar("T")
 
+AWAITED_ONLY = PermanentFailure(
+    "NOT_IN_A_PROOF",
+    "jobs and questions of a stage are decided by others while it waits, which a plain function "
+    "cannot do in a proof: make it an async def, or try it against a running service",
+)
+
 
 def answered_at_once(
     database: Path, assets: Path, wires: SimOutlets | None, given: Given, question: Question
 ) -> Answer:
     """Raises: RetryableFailure, PermanentFailure."""
+    if isinstance(question, Posing):
+        raise AWAITED_ONLY
     world: Any = _World(database, assets, wires)
-    answer: Answer = at_once(Reach(world, given).answer(question))
+    nobody: Any = _Nobody()
+    answer: Answer = at_once(Reach(world, given, nobody).answer(question))
     return answer
+
+
+class _Nobody:
+    """A plain function cannot hold up its world until others have decided."""
+
+    async def submit(self, *_: Any) -> NoReturn:
+        raise AWAITED_ONLY
+
+    is_met = outcomes = submit
 
 
 class _World:

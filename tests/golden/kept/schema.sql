@@ -135,6 +135,29 @@ CREATE TABLE bulks (
 
 CREATE INDEX bulks_open ON bulks (id) WHERE status IN ('gathering', 'running')
 
+CREATE TABLE children (
+    id       INTEGER PRIMARY KEY,
+    parent   INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    job      INTEGER REFERENCES jobs (id) ON DELETE SET NULL,
+    uid      TEXT NOT NULL UNIQUE,
+    run_id   TEXT NOT NULL,
+    key      TEXT NOT NULL CHECK (key <> ''),
+    at_end   TEXT NOT NULL CHECK (at_end IN ('cancel', 'leave', 'wait')),
+    ended    INTEGER NOT NULL CHECK (ended IN (0, 1, 2)),
+    awaited  INTEGER NOT NULL DEFAULT 0 CHECK (awaited IN (0, 1)),
+    user_id  TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    at       INTEGER NOT NULL,
+    UNIQUE (parent, run_id, key),
+    CHECK (ended > 0 OR job IS NOT NULL)
+) STRICT
+
+CREATE INDEX children_by_age ON children (user_id, workflow, at)
+
+CREATE INDEX children_of_job ON children (job)
+
+CREATE INDEX children_open ON children (parent, id) WHERE ended = 0
+
 CREATE TABLE clearings (
     folder TEXT PRIMARY KEY CHECK (folder <> ''),
     at     INTEGER NOT NULL
@@ -232,6 +255,16 @@ CREATE TABLE events (
     occurred_at INTEGER NOT NULL,
     PRIMARY KEY (job, event_id)
 ) STRICT, WITHOUT ROWID
+
+CREATE TABLE family_waits (
+    job        INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    serial     INTEGER NOT NULL CHECK (serial >= 1),
+    due        INTEGER NOT NULL,
+    spare      INTEGER,
+    counts_any INTEGER NOT NULL CHECK (counts_any IN (0, 1))
+) STRICT
+
+CREATE INDEX family_waits_over ON family_waits (job) WHERE due <= 0 OR spare <= 0
 
 CREATE TRIGGER final_is_final BEFORE UPDATE OF status, kind, definition ON jobs
 WHEN OLD.kind = 'final'
@@ -414,6 +447,12 @@ CREATE TABLE locks (
     lease_until INTEGER,
     PRIMARY KEY (job, scope)
 ) STRICT, WITHOUT ROWID
+
+CREATE TABLE partings (
+    job  INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    last INTEGER NOT NULL,
+    at   INTEGER NOT NULL
+) STRICT
 
 CREATE TABLE pauses (
     scope  TEXT NOT NULL CHECK (scope IN ('workflow', 'stage')),

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import UNSET, Meta
 from msgspec.structs import replace
 
-from jobrunner.core.job import Snapshot
+from jobrunner.core.job import JOB_ID, Snapshot
 from jobrunner.core.questions import JobFilter
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
@@ -44,6 +44,8 @@ IdBegins = Annotated[
     Meta(pattern=r"^[0-9a-f-]{8,36}(?!\n)$", description="The beginning of a job's id"),
 ]
 
+JobId = Annotated[str, Meta(pattern=rf"^{JOB_ID.pattern}(?!\n)$", description="A job's id")]
+
 HOPS_MAX = 1000
 
 
@@ -65,6 +67,7 @@ class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True
     stuck: bool = False
     paused: bool = False
     schedule: str | None = None
+    parent: JobId | None = None
 
 
 class JobQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -164,6 +167,7 @@ def _filter(call: HttpCall, query: JobsQuery) -> JobFilter:
         schedule=query.schedule,
         workflows=call.actor.workflows,
         id_begins=query.id or "",
+        parent=query.parent or "",
     )
 
 

@@ -1,0 +1,39 @@
+"""Quotas of a user in a workflow: refused at the door, and asserted in the commit of the birth."""
+
+from msgspec.structs import replace
+
+from jobrunner.core.decision import QuotaAssert
+from jobrunner.core.declaration.workflow import Definition, Quota
+from jobrunner.core.facts import Facts
+from jobrunner.core.messages import Submit
+from jobrunner.errors import Refused
+
+
+def over_quota(definition: Definition, submit: Submit, facts: Facts) -> Refused | None:
+    quota = _quota_of(definition, submit)
+    for name, limit, current in (
+        ("open jobs", quota.open_jobs, facts.open_jobs),
+        ("jobs a minute", quota.per_minute, facts.last_minute),
+        ("jobs a day", quota.per_day, facts.last_day),
+    ):
+        if limit and current >= limit:
+            return Refused(
+                "QUOTA_EXCEEDED",
+                f"{current} of {limit} {name} are used up",
+                limit=limit,
+                current=current,
+            )
+    return None
+
+
+def quota_assert(definition: Definition, submit: Submit) -> QuotaAssert | None:
+    quota = _quota_of(definition, submit)
+    if not (quota.open_jobs or quota.per_minute or quota.per_day):
+        return None
+    return QuotaAssert(quota.open_jobs, quota.per_minute, quota.per_day)
+
+
+def _quota_of(definition: Definition, submit: Submit) -> Quota:
+    """A stage submits as fast as it works: only how many there are is counted for its children."""
+    quota = definition.workflow.quota
+    return quota if submit.parent is None else replace(quota, per_minute=0)
