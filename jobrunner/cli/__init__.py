@@ -68,6 +68,7 @@ for noun, module, help_text in (
     ("asset", "assets", "Files that lie with the service."),
     ("audit", "audit", "Who did what."),
     ("bulk", "bulk", "Orders for many jobs that the service goes through by itself."),
+    ("schedule", "schedules", "Jobs on a timetable."),
     ("stage", "pauses", "What works on jobs, and what is held back."),
     ("workflow", "workflows", "The declared lifecycles that are installed here."),
     ("plugin", "plugins", "What distributions bring, and how to begin one."),

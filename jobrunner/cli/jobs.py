@@ -95,6 +95,7 @@ async def list_(
     since: Since = None,
     oldest: Annotated[bool, Parameter(negative="")] = False,
     paused: Annotated[bool, Parameter(negative="")] = False,
+    schedule: str | None = None,
     stuck: Annotated[bool, Parameter(negative="")] = False,
     parent: str | None = None,
     listing: Listing = Listing(),
@@ -109,6 +110,8 @@ async def list_(
         The oldest first.
     paused
         Only those that are paused.
+    schedule
+        Only those that this one made.
     stuck
         Only those that are stuck; for admins.
     parent
@@ -119,6 +122,7 @@ async def list_(
         ("status", status),
         ("job_type", job_type),
         ("user_id", user),
+        ("schedule", schedule),
         ("paused", "true" if paused else None),
         ("stuck", "true" if stuck else None),
         *(("label", f"{name}:{value}") for name, value in pairs(label or ()).items()),

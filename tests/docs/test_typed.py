@@ -17,7 +17,7 @@ SETUP = """
 set -eu -o pipefail
 curl() { command curl --fail-with-body "$@"; echo; }
 """
-IN_ORDER = ("docs/http.md", "docs/cli.md", "docs/operations.md")
+IN_ORDER = ("docs/http.md", "docs/cli.md", "docs/operations.md", "docs/schedules.md")
 MEASURES = ("docs/performance.md",)  # for a minute, and for an hour
 AFTER = """
 unset JOBRUNNER_TOKEN
