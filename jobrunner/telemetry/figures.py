@@ -77,6 +77,8 @@ class Figures(Meter):
         self._refusals = Tally("http_refusals", "Refusals by their code", ("code",))
         self._pruned = Tally("pruned", "What was old enough to go", ("what",))
         self._webhooks = Tally("webhooks", "Webhooks that came", ("source", "verdict"))
+        text = "Moments of schedules, by what came of them"
+        self._firings = Tally("schedule_firings", text, ("schedule", "outcome"))
         self._backups_s = Spread("backup_seconds", "Backups, whole or failed", LONG, ("outcome",))
         self._units = Spread("commit_units", "Units in one commit", UNITS)
         self._batch_s = Spread("commit_seconds", "A whole batch, on its thread", SOON)
@@ -135,6 +137,9 @@ class Figures(Meter):
     def heard(self, source: str, verdict: str) -> None:
         self._webhooks.add(source, verdict)
 
+    def scheduled(self, schedule: str, outcome: str, count: int) -> None:
+        self._firings.add(schedule, outcome, times=count)
+
     def backed_up(self, outcome: str, seconds: float) -> None:
         self._backups_s.add(seconds, outcome)
 
@@ -164,6 +169,7 @@ def _resting(readings: Readings) -> Iterator[Metric]:
     for scope, name, seconds in readings.pauses:
         pauses.add_metric((scope, name), seconds)
     yield pauses
+    yield from _scheduled(readings)
     yield _gauge("dead_letters", "Work that was given up, on the list", found.dead_letters)
     last_s = (found.dead_letter_at or 0) / 1000
     yield _gauge("dead_letter_timestamp_seconds", "When the last came; 0: there is none", last_s)
@@ -193,6 +199,20 @@ def _rates(rates: Iterable[RateReading]) -> Iterator[Metric]:
         held.add_metric((one.name,), one.held_s)
         waiting.add_metric((one.name,), one.waiting)
     yield from (level, held, waiting)
+
+
+def _scheduled(readings: Readings) -> Iterator[Metric]:
+    text = "When a moment last made no job though it should have; 0: never"
+    failed = GaugeMetricFamily(
+        "jobrunner_schedule_failure_timestamp_seconds", text, labels=("schedule",)
+    )
+    text = "How long a moment that is due has been waiting"
+    waits = GaugeMetricFamily("jobrunner_schedule_waits_seconds", text, labels=("schedule",))
+    for one in readings.schedules:
+        failed.add_metric((one.name,), one.failed_at_s)
+        waits.add_metric((one.name,), one.waits_s)
+    yield failed
+    yield waits
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

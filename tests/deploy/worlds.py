@@ -40,6 +40,7 @@ WELL: Series = {
     f'jobrunner_http_refusals_total{{{HERE},code="OVERLOADED"}}': "3x1440",
     f"jobrunner_jobs_stuck{{{OF_W}}}": "0x1440",
     f"jobrunner_dead_letter_timestamp_seconds{{{HERE}}}": "-100000x1440",
+    f'jobrunner_schedule_failure_timestamp_seconds{{{HERE},schedule="s"}}': "-100000x1440",
     f'jobrunner_jobs_ended_total{{{OF_W},outcome="completed"}}': "0+10x1440",
     f'jobrunner_jobs_ended_total{{{OF_W},outcome="failed"}}': "0+1x1440",
     f"jobrunner_unclaimed_oldest_seconds{{{OF_W}}}": "0x1440",
@@ -88,6 +89,11 @@ ILL: dict[str, tuple[str, str, Series]] = {
         "30m",
         HERE,
         {f"jobrunner_dead_letter_timestamp_seconds{{{HERE}}}": "600x40"},
+    ),
+    "JobrunnerScheduleMissed": (
+        "30m",
+        f'{HERE},schedule="s"',
+        {f'jobrunner_schedule_failure_timestamp_seconds{{{HERE},schedule="s"}}': "600x40"},
     ),
     "JobrunnerJobsFail": (
         "40m",

@@ -206,6 +206,11 @@ async def test_a_refusal_is_kept_and_shown(tmp_path: Path) -> None:
         assert first["job_id"] is None
         shown = (await house.admin.get(PATH)).json
         assert shown["failed_at"] >= first["at"]
+        figures = (await house.admin.get("/metrics")).raw.decode()
+        of = 'schedule="nightly"'
+        assert f'schedule_firings_total{{outcome="refused",{of}}}' in figures
+        failed = figures.partition(f"schedule_failure_timestamp_seconds{{{of}}} ")[2]
+        assert float(failed.split()[0]) > 1_700_000_000
 
 
 async def test_they_are_kept_over_a_start(tmp_path: Path) -> None:

@@ -115,8 +115,9 @@ class Schedules:
             self._keeper.nudge.set()
             return True
 
-    async def trigger(self, name: str, key: str, overlap: Overlap | None) -> MomentDone:
-        """Fire it now, for nobody's moment; under one key once.
+    async def trigger(self, name: str, key: str, overlap: Overlap | None) -> tuple[str, bool]:
+        """Fire it now, for nobody's moment; under one key once. Return the job, and whether it was
+        there before.
 
         Raises: Refused, also whatever refuses its job
         """
@@ -124,14 +125,17 @@ class Schedules:
         done = MomentDone(name, f"trigger:{key}", now, now, "trigger")
         policy = overlap or one.schedule.overlap
         told = await self._firings.fire(one.schedule, done, one.stored.last_job, policy)
-        if isinstance(told, NotNow):
-            raise Refused(told.code, told.detail)
-        if told.job_id is None:
-            raise Refused(told.code, told.detail)
+        if isinstance(told, NotNow) or told.job_id is None:
+            raise Refused(told.code, told.detail, status=self._status(one.schedule, told.code))
         if told.outcome == "fired":
             one.stored = replace(one.stored, last_job=told.job_id)
-        self._keeper.tell(told)
-        return told
+            self._keeper.tell(told)
+        return told.job_id, told.outcome == "same"
+
+    def _status(self, schedule: Schedule, code: str) -> int:
+        """The HTTP status of a workflow's own code; 0 for one of the engine's."""
+        definition = self._world.registry.current(schedule.workflow)
+        return definition.workflow.codes.get(code, 0) if definition else 0
 
     def span(self, name: str, from_at: int, to_at: int) -> list[int]:
         """List the moments of a span that is over.

@@ -38,13 +38,15 @@ AT_ONCE = 16
 
 class StandingSchedule:
     """A schedule as it stands. ``wake_at`` is when it has something to do, as far as that is known.
-    ``held`` is why its moment could not be fired yet; ``again_s`` is when that is tried again, by
-    the clock that is never set; ``watched`` is the job whose end is waited for."""
+    ``held`` is why its moment could not be fired yet, since ``held_since``; ``again_s`` is when
+    that is tried again, by the clock that is never set; ``watched`` is the job whose end is
+    waited for."""
 
     def __init__(self, stored: StoredSchedule) -> None:
         self.stored = stored
         self.wake_at = 0
         self.held: NotNow | None = None
+        self.held_since: int | None = None
         self.tries = 0
         self.again_s = 0.0
         self.watched: str | None = None
@@ -56,6 +58,7 @@ class StandingSchedule:
     def go_on(self, **changes: Any) -> None:
         self.stored = replace(self.stored, **changes)
         self.wake_at, self.held, self.tries = 0, None, 0
+        self.held_since = None
 
 
 class Timekeeper:
@@ -161,6 +164,7 @@ class Timekeeper:
             self._say_held(one, why.code, why.detail)
             one.tries = 0
         one.held = why
+        one.held_since = one.held_since or self._world.clock.now()
         nap_s = min(AGAIN_S * 2.0 ** min(one.tries, 10), AGAIN_MAX_S)
         one.tries += 1
         if why.job_id is not None:
@@ -203,6 +207,7 @@ class Timekeeper:
 
     def tell(self, done: MomentDone) -> None:
         failed = done.outcome in ("refused", "missed")
+        self._world.meter.scheduled(done.schedule, done.outcome, done.count)
         self._world.say(
             f"schedule.{done.outcome}",
             level="warning" if failed else "info",

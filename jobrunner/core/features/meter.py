@@ -85,6 +85,10 @@ class Meter:
         """So many of a kind were old enough to go: ``jobs``, ``files``, ``keys``, ``audit``,
         ``dead_letters``, ``firings``."""
 
+    def scheduled(self, schedule: str, outcome: str, count: int) -> None:
+        """Moments of a schedule have fired, or not: ``fired``, ``same``, ``skipped``, ``refused``
+        or ``missed``."""
+
     def backed_up(self, outcome: str, seconds: float) -> None:
         """A backup is over: ``done`` or ``failed``."""
 
@@ -96,6 +100,15 @@ class RateReading(Struct, frozen=True):
     level: float | None
     held_s: float
     waiting: int
+
+
+class ScheduleReading(Struct, frozen=True):
+    """A schedule: when a moment last made no job though it should have (0: never), and for how long
+    one has been waiting to fire."""
+
+    name: str
+    failed_at_s: float
+    waits_s: float
 
 
 class Readings(Struct, frozen=True, kw_only=True):
@@ -134,6 +147,7 @@ class Readings(Struct, frozen=True, kw_only=True):
     census_age_s: float = 0
     pauses: tuple[tuple[str, str, float], ...] = ()
     rates: tuple[RateReading, ...] = ()
+    schedules: tuple[ScheduleReading, ...] = ()
     limits: Mapping[str, float] = {}
 
 

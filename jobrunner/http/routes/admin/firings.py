@@ -99,10 +99,10 @@ async def trigger_schedule(call: HttpCall) -> HttpReply:
     """Make a job of a schedule now, whatever time it is and also while it is paused."""
     body: TriggerOrder = call.body
     key = key_given(call, body.idempotency_key) or call.door.ids.fresh()
-    told = await call.door.facade.schedules.trigger(call.path["name"], key, body.overlap)
-    replayed = told.outcome == "same"
-    view = Triggered(job_id=told.job_id, replayed=replayed)
-    headers = {"Location": link(call, f"/jobs/{told.job_id}")}
+    schedules = call.door.facade.schedules
+    job_id, replayed = await schedules.trigger(call.path["name"], key, body.overlap)
+    view = Triggered(job_id=job_id, replayed=replayed)
+    headers = {"Location": link(call, f"/jobs/{job_id}")}
     return HttpReply(200 if replayed else 201, encode(view), headers)
 
 

@@ -6,7 +6,7 @@ proxy that runs here, an admin's is needed.
 
 from collections.abc import Iterator
 
-from jobrunner.core.features.meter import RateReading, Readings
+from jobrunner.core.features.meter import RateReading, Readings, ScheduleReading
 from jobrunner.http.frame.endpoint import ADMINS, Endpoint, HttpCall, HttpDoor, HttpReply
 
 TEXT = "text/plain"
@@ -57,8 +57,15 @@ async def readings(door: HttpDoor) -> Readings:
         census_age_s=_age_s(census.at, now),
         pauses=tuple(_pauses(door, now)),
         rates=await _rates(door, now),
+        schedules=tuple(_schedules(door, now)),
         limits=door.settings.told,
     )
+
+
+def _schedules(door: HttpDoor, now: int) -> Iterator[ScheduleReading]:
+    for name, one in sorted(door.facade.schedules.standing.items()):
+        waits_s = _age_s(one.held_since, now)
+        yield ScheduleReading(name, (one.stored.failed_at or 0) / 1000, waits_s)
 
 
 def _pauses(door: HttpDoor, now: int) -> Iterator[tuple[str, str, float]]:
