@@ -21,6 +21,7 @@ from jobrunner.actors.features.families import Families
 from jobrunner.actors.features.firings import Firings
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.notifications.signing import Seals
+from jobrunner.actors.features.overview import Overview
 from jobrunner.actors.features.pauses import Pausing
 from jobrunner.actors.features.rates import HOLD_MOST_S, HOLD_TIMES
 from jobrunner.actors.features.schedules import Schedules
@@ -141,6 +142,7 @@ def _assembled(
         upkeep=Upkeep(world),
         schedules=Schedules(world, Firings(world, submissions, supervisor.ask), terms.schedules),
         census=CensusTaker(world, terms.retention),
+        overview=Overview(world.watchers, world.clock),
         pausing=Pausing(world.pauses, world.clock, world.write, resumed),
         drain=Drain(world, supervisor, attempts, deliveries, terms.drain_s),
     )

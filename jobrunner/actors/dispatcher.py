@@ -11,7 +11,7 @@ time and nothing else does.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
 import anyio
@@ -63,6 +63,10 @@ class Dispatcher:
     @property
     def running(self) -> dict[str, str]:
         return self._slots.holders
+
+    @property
+    def resources(self) -> Mapping[str, tuple[int, int]]:
+        return self._slots.resources
 
     async def begin(self) -> None:
         """Count who waits, before anything changes that."""

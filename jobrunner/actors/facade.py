@@ -19,6 +19,7 @@ from jobrunner.actors.features.credits import grant
 from jobrunner.actors.features.explain import explain
 from jobrunner.actors.features.families import Families
 from jobrunner.actors.features.notifications.sender import Deliveries
+from jobrunner.actors.features.overview import Overview
 from jobrunner.actors.features.pauses import Pausing
 from jobrunner.actors.features.schedules import Schedules
 from jobrunner.actors.features.submissions import Submissions
@@ -60,6 +61,7 @@ class Facade(Struct, frozen=True, kw_only=True):
     upgrades: Upgrades
     upkeep: Upkeep
     census: CensusTaker
+    overview: Overview
     drain: Drain
 
     @property

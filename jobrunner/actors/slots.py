@@ -123,6 +123,11 @@ class Slots:
         """How many slots each user has."""
         return self._users
 
+    @property
+    def resources(self) -> Mapping[str, tuple[int, int]]:
+        """Of each named resource, how many are taken and how many there are."""
+        return {name: (self._taken[name], there) for name, there in self._resources.items()}
+
     def take(self, job_id: str, user_id: str, stage: Stage | None) -> None:
         self._held[job_id] = Slot(user_id, stage)
         self._count(self._held[job_id], 1)

@@ -60,9 +60,11 @@ class Watchers:
         finally:
             self._for_work.remove(event)
 
-    def following(self, user_id: str | None) -> AbstractContextManager[Follower]:
+    def following(
+        self, user_id: str | None, follower: Follower | None = None
+    ) -> AbstractContextManager[Follower]:
         """Follow all jobs of a user, or of everybody."""
-        return self._followers.following(user_id)
+        return self._followers.following(user_id, follower or Follower())
 
     def committed(self, decision: Decision) -> None:
         """Wake everybody whom this commit concerns."""

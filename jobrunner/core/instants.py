@@ -33,6 +33,11 @@ def instant_of(moment: datetime, path: str) -> int:
         raise Refused("VALIDATION_ERROR", detail, errors=errors) from None
 
 
+def instant_or_none(moment: datetime | None, path: str) -> int | None:
+    """Raises: Refused VALIDATION_ERROR."""
+    return None if moment is None else instant_of(moment, path)
+
+
 def timed(value: Any) -> Any:
     """The same, with whole numbers under names that speak of an instant written as text."""
     if isinstance(value, dict):

@@ -13,6 +13,7 @@ from jobrunner.core.features.answers import AnswerFilter, PendingAnswer
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
 from jobrunner.core.features.notifications import OutboxReader
+from jobrunner.core.features.overview import OverviewReader
 from jobrunner.core.features.relatives import FamilyReader
 from jobrunner.core.features.schedules import ScheduleReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
@@ -121,7 +122,8 @@ class AssetRow(Struct, frozen=True):
 class JobFilter(Struct, frozen=True):
     """Which jobs a list shows. ``after`` is the internal key of the last one seen (a cursor);
     ``id_begins`` is the beginning of their ids; ``parent`` is the job that submitted them;
-    ``workflows`` are the only ones whose jobs the caller may see (none named: all)."""
+    ``workflows`` are the only ones whose jobs the caller may see (none named: all).
+    ``created_from`` and ``created_before`` are moments: not before the one, and before the other."""
 
     user_id: str | None = None
     workflow: str | None = None
@@ -138,6 +140,9 @@ class JobFilter(Struct, frozen=True):
     id_begins: str = ""
     schedule: str | None = None
     parent: str = ""
+    kinds: tuple[str, ...] = ()
+    created_from: int | None = None
+    created_before: int | None = None
 
 
 class JobPage(Struct, frozen=True):
@@ -222,6 +227,7 @@ class Gauges(Struct, frozen=True):
 
 class Reader(
     OutboxReader,
+    OverviewReader,
     FamilyReader,
     RetentionReader,
     RateReader,

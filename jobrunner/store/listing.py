@@ -10,6 +10,9 @@ from jobrunner.core.questions import JobFilter, JobPage
 from jobrunner.store.rows import SELECT_BRIEF, brief_job, text
 
 ROWS_MAX = 10_000
+LAST = 2**63 - 1
+# An id is made a moment before its job is written, and others may be written meanwhile.
+SLACK_MS = 60_000
 
 
 # The condition of each field of a filter. A field that has its default asks for nothing.
@@ -20,6 +23,8 @@ NARROW = {
     "stuck": "j.stuck IS NOT NULL",
     "paused": "j.paused = 1",
     "schedule": "j.id IN (SELECT job FROM scheduled WHERE schedule = :schedule)",
+    "created_from": "j.created_at >= :created_from",
+    "created_before": "j.created_at < :created_before",
 }
 ALL = JobFilter()
 CHILD_OF = """j.id IN (SELECT c.job FROM children c
@@ -62,7 +67,18 @@ def _walk(which: JobFilter) -> list[str]:
     behind = [f"{hidden}j.id {'>' if which.oldest_first else '<'} :after"]
     called = ["j.uid >= :id_begins", "j.uid < :id_begins || 'g'"] if which.id_begins else []
     whose += [CHILD_OF] if which.parent else []
-    return whose + called + (behind if which.after is not None else [])
+    return whose + called + _between(which) + (behind if which.after is not None else [])
+
+
+def _between(which: JobFilter) -> list[str]:
+    """Jobs are numbered as they come and ids begin with the moment at which they were made, so two
+    looks into the index of ids tell between which numbers a time lies."""
+    found = []
+    for bound, edge in (("created_from", ">="), ("created_before", "<")):
+        if getattr(which, bound) is not None:
+            first = f"SELECT id FROM jobs WHERE uid >= :{bound}_uid ORDER BY uid LIMIT 1"  # noqa: S608 - names of our own
+            found.append(f"{_hidden(which)}j.id {edge} coalesce(({first}), {LAST})")
+    return found
 
 
 def _narrow(which: JobFilter) -> list[str]:
@@ -70,16 +86,26 @@ def _narrow(which: JobFilter) -> list[str]:
     given = [asks for name, asks in NARROW.items() if getattr(which, name) != getattr(ALL, name)]
     statuses = ", ".join(f":status_{place}" for place in range(len(which.statuses)))
     given += [f"j.status IN ({statuses})"] if which.statuses else []
+    given += ["j.kind IN (SELECT value FROM json_each(:kinds))"] if which.kinds else []
     return given + [LABEL.format(place) for place in range(len(which.labels))]
 
 
 def _asked(which: JobFilter) -> dict[str, Any]:
-    asked = structs.asdict(which) | {"workflows": text(which.workflows)}
+    asked = structs.asdict(which)
+    asked |= {"workflows": text(which.workflows), "kinds": text(which.kinds)}
+    asked["created_from_uid"] = _id_at((which.created_from or 0) - SLACK_MS)
+    asked["created_before_uid"] = _id_at((which.created_before or 0) + SLACK_MS)
     del asked["statuses"], asked["labels"]
     asked |= {f"status_{place}": status for place, status in enumerate(which.statuses)}
     for place, (key, value) in enumerate(which.labels):
         asked |= {f"key_{place}": key, f"value_{place}": value}
     return asked
+
+
+def _id_at(ms: int) -> str:
+    """How the ids begin that were made at this moment."""
+    digits = f"{min(max(ms, 0), 2**48 - 1):012x}"
+    return f"{digits[:8]}-{digits[8:]}"
 
 
 def _edge(

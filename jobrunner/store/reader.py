@@ -22,7 +22,7 @@ from jobrunner.store.features import audit as acts
 from jobrunner.store.features import bindings as bound
 from jobrunner.store.features import bulk as bulks
 from jobrunner.store.features import credits as money
-from jobrunner.store.features import notifications, streams, upgrades, webhooks
+from jobrunner.store.features import notifications, overview, streams, upgrades, webhooks
 from jobrunner.store.features import one_at_a_time as keyed
 from jobrunner.store.features import pauses as paused
 from jobrunner.store.features import rates as paces
@@ -182,6 +182,9 @@ class StoreReader(FamilyAnswers):
     ids_of = asks(listing.matching)
     counts = asks(answers.counts)
     gauges = asks(gauging.gauges)
+    tally_of = asks(overview.tally_of)
+    retrying = asks(overview.retrying)
+    lately = asks(overview.lately)
     ended_counts = asks(retention.ended_counts)
     due_lots = asks(retention.due_lots)
     counted = asks(retention.counted)

@@ -82,6 +82,7 @@ FEATURES = frozenset(
         "notifications",
         "one_at_a_time",
         "openai_like",
+        "overview",
         "pauses",
         "plugins",
         "rates",

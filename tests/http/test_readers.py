@@ -22,7 +22,9 @@ REGISTRY = definitions()
 LOADED = [one for one in map(REGISTRY.current, REGISTRY.names()) if one is not None]
 TABLE = [*CORE, *endpoints_of(LOADED)]
 ACTING = [one for one in TABLE if one.method != "GET" and one.roles is not None]
-FLUSH = re.compile(rb'"flush_ms":[0-9.]+')  # measured anew for everybody who asks
+FLUSH = re.compile(
+    rb'"(?:flush_ms|lag_ms|free_bytes|wal_bytes|writes_waiting)":[0-9.]+|^\{"at":"[^"]*"'
+)  # measured anew for everybody who asks
 READING = [one for one in TABLE if one.method == "GET" and one.roles in (ANYBODY, ADMINS)]
 STREAM_S = 0.3
 # What differs between two who ask, and between two moments at which one asks.

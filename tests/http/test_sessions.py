@@ -122,8 +122,8 @@ async def test_what_no_page_of_ours_asks_for_changes_nothing(
         said = await house.nobody.ask(method, path, body, headers=browser | headers)
         assert (said.status, said.code) == (403, "FORBIDDEN"), method
     for method in ("POST", "DELETE"):
-        body = {"token": house.ada.token} if method == "POST" else None
-        said = await house.nobody.ask(method, "/session", body, headers=browser | headers)
+        order = {"token": house.ada.token} if method == "POST" else None
+        said = await house.nobody.ask(method, "/session", order, headers=browser | headers)
         assert said.status == 403
     assert len((await house.ada.get("/jobs")).json["jobs"]) == len(before["jobs"]) + 1
 
@@ -152,7 +152,7 @@ async def test_a_session_is_no_token_and_a_token_no_session(house: House) -> Non
     secret = browser["Cookie"].split(f"{COOKIE}=")[1].split(";")[0]
     assert (await house.nobody.ask("GET", "/jobs", headers=browser)).status == 200
     assert (await house.caller(secret).get("/jobs")).status == 401
-    wrong = {"Cookie": f"{COOKIE}={house.ada.token}"}
+    wrong: dict[str, str] = {"Cookie": f"{COOKIE}={house.ada.token}"}
     assert (await house.nobody.ask("GET", "/jobs", headers=wrong)).status == 401
 
 

@@ -42,9 +42,8 @@ class Followers:
         self._of_user: dict[str | None, list[Follower]] = {}
 
     @contextmanager
-    def following(self, user_id: str | None) -> Iterator[Follower]:
+    def following(self, user_id: str | None, follower: Follower) -> Iterator[Follower]:
         """Follow one user's jobs, or everybody's."""
-        follower = Follower()
         self._of_user.setdefault(user_id, []).append(follower)
         try:
             yield follower

@@ -206,7 +206,7 @@ def job_view(call: HttpCall, job: Snapshot, payloads: frozenset[str] = PAYLOADS)
         result_url=job.result_url and link(call, job.result_url),
         notify_url=job.notify_url,
         notify_on=list(job.notify_on),
-        stuck=_stuck(call, job),
+        stuck=stuck_view(call, job),
         paused=_held_back(job.paused) if job.paused else None,
         ended_as=ended_as(definition, job) if definition else None,
         needs_person=needs_person(definition, job) if definition else job.stuck is not None,
@@ -230,7 +230,7 @@ def _ties(job: Snapshot) -> dict[str, Any]:
     }
 
 
-def _stuck(call: HttpCall, job: Snapshot) -> Stuck | None:
+def stuck_view(call: HttpCall, job: Snapshot) -> Stuck | None:
     """Say why a job is stuck: by its row, or for as long as its plugin lacks something."""
     if job.stuck:
         return Stuck(reason=job.stuck)

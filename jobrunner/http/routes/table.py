@@ -42,7 +42,7 @@ from jobrunner.http.routes.jobs import (
     streams,
     submissions,
 )
-from jobrunner.http.routes.pages import dashboard, docs, sessions
+from jobrunner.http.routes.pages import dashboard, docs, overview, sessions
 from jobrunner.http.routes.plugins import endpoints_of
 from jobrunner.http.routes.workers import claims, remote, reports, status_moves, webhooks
 
@@ -52,7 +52,7 @@ MODULES = (
     *(claims, remote, status_moves, reports, webhooks, commands, bulk),
     *(workflows, credits, audit, tokens, notifications, retention, upkeep, backups, upgrades),
     *(schedules, firings),
-    *(health, metrics, sessions, docs, dashboard),
+    *(health, metrics, sessions, overview, docs, dashboard),
 )
 
 

@@ -6,8 +6,9 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, to_builtins
 
 from jobrunner.actors.features.bulk import FORESEEN_MAX
+from jobrunner.core.declaration.states import Kind
 from jobrunner.core.features.bulk import BUILT_IN, Bulk, BulkItem, Orders, Status
-from jobrunner.core.instants import text_of, text_or_none
+from jobrunner.core.instants import instant_or_none, text_of, text_or_none
 from jobrunner.core.questions import JobFilter
 from jobrunner.http.frame import inputs
 from jobrunner.http.frame.addresses import link
@@ -30,7 +31,8 @@ SHOWN_MAX = 100
 
 SAYS_SOMETHING: dict[str, Any] = {
     "anyOf": [
-        inputs.needs_one("workflow", "job_type", "user_id"),
+        inputs.needs_one("workflow", "job_type", "user_id", "created_from", "created_before"),
+        {"required": ["kind"], "properties": {"kind": {"minItems": 1}}},
         {"required": ["status"], "properties": {"status": {"minItems": 1}}},
         {"required": ["labels"], "properties": {"labels": {"minProperties": 1}}},
         {"required": ["stuck"], "properties": {"stuck": {"const": True}}},
@@ -61,6 +63,9 @@ class Which(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     labels: Annotated[dict[inputs.LabelKey, inputs.LabelValue], Meta(max_length=16)] = {}
     stuck: bool = False
     paused: bool = False
+    kind: Annotated[list[Kind], Meta(max_length=5)] = []
+    created_from: inputs.Instant | None = None
+    created_before: inputs.Instant | None = None
 
 
 class BulkOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -203,6 +208,9 @@ async def _chosen(call: HttpCall, body: BulkOrder) -> list[str]:
             labels=tuple(which.labels.items()),
             stuck=which.stuck,
             paused=which.paused,
+            kinds=tuple(which.kind),
+            created_from=instant_or_none(which.created_from, "$.filter.created_from"),
+            created_before=instant_or_none(which.created_before, "$.filter.created_before"),
         )
     )
     return found

@@ -5,12 +5,15 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import UNSET, Meta
 from msgspec.structs import replace
 
+from jobrunner.core.declaration.states import Kind
+from jobrunner.core.instants import instant_or_none
 from jobrunner.core.job import JOB_ID, Snapshot
 from jobrunner.core.questions import JobFilter
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.etags import etag, expected_version, matches_any, seen_before
 from jobrunner.http.frame.inputs import (
+    Instant,
     PageQuery,
     RowsQuery,
     cursor_of,
@@ -50,12 +53,13 @@ HOPS_MAX = 1000
 
 
 class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``status`` and ``label`` (KEY:VALUE) may be repeated; so may ``include``."""
+    """``status``, ``kind`` and ``label`` (KEY:VALUE) may be repeated; so may ``include``."""
 
-    many: ClassVar[frozenset[str]] = frozenset({"status", "label", "include"})
+    many: ClassVar[frozenset[str]] = frozenset({"status", "kind", "label", "include"})
     id: IdBegins | None = None
     workflow: str | None = None
     status: list[str] = []
+    kind: list[Kind] = []
     job_type: str | None = None
     label: Annotated[list[LabelWanted], Meta(max_length=16)] = []
     user_id: str | None = None
@@ -68,6 +72,8 @@ class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True
     paused: bool = False
     schedule: str | None = None
     parent: JobId | None = None
+    created_from: Instant | None = None
+    created_before: Instant | None = None
 
 
 class JobQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -168,6 +174,9 @@ def _filter(call: HttpCall, query: JobsQuery) -> JobFilter:
         workflows=call.actor.workflows,
         id_begins=query.id or "",
         parent=query.parent or "",
+        kinds=tuple(query.kind),
+        created_from=instant_or_none(query.created_from, "?created_from"),
+        created_before=instant_or_none(query.created_before, "?created_before"),
     )
 
 

@@ -1,6 +1,6 @@
 """Signing in at the dashboard: a token is shown once, and a cookie stands for it from then on."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from msgspec import Meta
 
@@ -105,7 +105,7 @@ def _shown(call: HttpCall, actor: Actor, expires_at: int | None) -> SessionView:
     return SessionView(
         auth=call.door.settings.auth,
         name=actor.name,
-        role=actor.role,
+        role=cast(TokenRole, actor.role),
         workflows=list(actor.workflows),
         expires_at=text_or_none(expires_at),
     )

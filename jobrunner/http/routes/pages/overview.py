@@ -1,0 +1,347 @@
+"""The state of everything at a glance, and what changes: what the dashboard asks for beyond the
+routes that everybody has.
+
+Whoever sees all jobs is told how the service is, too; a user is told of its own jobs.
+"""
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+import anyio
+
+from jobrunner.actors.features.overview import Changes, Telling
+from jobrunner.core.access import ended_as, needs_person
+from jobrunner.core.declaration.states import End, Kind
+from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.instants import text_of, text_or_none
+from jobrunner.core.job import Snapshot
+from jobrunner.core.keeping.census import RestingJobs
+from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, View
+from jobrunner.http.frame.sessions import session_in
+from jobrunner.http.frame.streaming import EVENT_STREAM
+from jobrunner.http.frame.views import Stuck, encode, reply, stuck_view
+
+ROWS = 10
+OWN_MAX = 10_000
+HEARTBEAT_S = 15
+RETRY_MS = 2000
+MISSED = b"event: missed\ndata: {}\n\n"
+
+
+class JobRow(View, frozen=True, kw_only=True):
+    """A job as a list shows it: the same names as a job has, without what depends on who asks."""
+
+    id: str
+    workflow: str
+    job_type: str
+    user_id: str
+    status: str
+    kind: Kind
+    version: int
+    progress: int
+    progress_message: str | None
+    attempt: int
+    retry_count: int
+    failure_code: str | None
+    failure_message: str | None
+    labels: dict[str, str]
+    created_at: str
+    updated_at: str
+    next_attempt_at: str | None
+    stuck: Stuck | None
+    ended_as: End | None
+    needs_person: bool
+
+
+class StatusCount(View, frozen=True, kw_only=True):
+    """So many jobs stand there. ``person``: there they wait for one. A status that the declaration
+    of today does not have has no kind."""
+
+    workflow: str
+    status: str
+    kind: Kind | None
+    ends: End | None
+    person: bool
+    jobs: int
+
+
+class RestingView(View, frozen=True, kw_only=True):
+    """So many jobs of a workflow, and since when the one rests that rests longest."""
+
+    workflow: str
+    jobs: int
+    since: str | None
+
+
+class Attention(View, frozen=True, kw_only=True):
+    """Things that somebody should look at: a few jobs that failed last or will be tried again, and
+    how many rest in which way."""
+
+    failed: list[JobRow]
+    retrying: list[JobRow]
+    stuck: list[RestingView]
+    paused: list[RestingView]
+    unclaimed: list[RestingView]
+    dead_letters: int
+    dead_letter_at: str | None
+    endpoints_failing: int
+    endpoints_disabled: int
+
+
+class ResourceView(View, frozen=True, kw_only=True):
+    name: str
+    taken: int
+    there: int
+
+
+class WorkView(View, frozen=True, kw_only=True):
+    """Work under way in this process, and in line for it. ``users`` says how many slots each one
+    has who has any."""
+
+    running: int
+    slots: int
+    in_line: int
+    oldest_in_line_at: str | None
+    parked: int
+    next_timer_at: str | None
+    users: dict[str, int]
+    resources: list[ResourceView]
+
+
+class SystemView(View, frozen=True, kw_only=True):
+    """How the service is. ``checks`` and ``warnings`` are those of ``/readyz``; ``refused`` are
+    plugins' parts that were not taken in, by name."""
+
+    version: str
+    draining: bool
+    checks: dict[str, str]
+    warnings: dict[str, str]
+    refused: dict[str, list[str]]
+    file_bytes: int
+    wal_bytes: int
+    unused_bytes: int
+    free_bytes: int
+    lag_ms: float
+    writes_waiting: int
+    streams: int
+    backup_at: str | None
+
+
+class OverviewView(View, frozen=True, kw_only=True):
+    """``counts`` of a user are of its newest 10,000 jobs. The rest is for those who see all."""
+
+    at: str
+    counts: list[StatusCount]
+    attention: Attention | None
+    work: WorkView | None
+    system: SystemView | None
+
+
+class ChangesEvent(View, frozen=True, kw_only=True):
+    """The jobs that changed last, as they are now. ``more``: others changed too. ``counts`` are for
+    those who see all jobs."""
+
+    jobs: list[JobRow]
+    more: bool
+    counts: list[StatusCount] | None
+
+
+class MissedEvent(View, frozen=True, kw_only=True):
+    """The page came too late for something: it asks again for what it shows."""
+
+
+@Endpoint("GET", "/overview", {200: OverviewView})
+async def get_overview(call: HttpCall) -> HttpReply:
+    """Show how everything stands."""
+    oversees = call.actor.oversees
+    return reply(
+        OverviewView(
+            at=text_of(call.door.clock.now()),
+            counts=await _counts(call),
+            attention=await _attention(call) if oversees else None,
+            work=await _work(call) if oversees else None,
+            system=await _system(call) if oversees else None,
+        )
+    )
+
+
+@Endpoint(
+    "GET",
+    "/overview/events",
+    {200: EVENT_STREAM},
+    codes=("TOO_MANY_STREAMS",),
+    events={"changes": ChangesEvent, "missed": MissedEvent},
+)
+async def follow_overview(call: HttpCall) -> HttpReply:
+    """Stream what changes, at most twice a second."""
+    return HttpReply(200, content_type=EVENT_STREAM, events=_told(call))
+
+
+async def _told(call: HttpCall) -> AsyncIterator[bytes]:
+    door = call.door
+    yield b"retry: %d\n\n" % (RETRY_MS + int(door.ids.jitter() * RETRY_MS))
+    with door.facade.overview.telling(_whose(call), call.actor.workflows) as telling:
+        seen = telling.number
+        while not door.facade.draining:
+            if await _next(call, telling, seen):
+                yield (MISSED if telling.number > seen + 1 else b"") + telling.said
+                seen = telling.number
+            else:
+                yield b": still here\n\n"
+
+
+async def _next(call: HttpCall, telling: Telling, seen: int) -> bool:
+    """False after a while in which nothing happened; then it is time to ask whether whoever looks
+    still may.
+
+    Raises: Refused UNAUTHORIZED."""
+    with anyio.move_on_after(HEARTBEAT_S):
+        await telling.wait(seen, partial(_words, call))
+        return True
+    authorization = call.headers.get("Authorization")
+    await call.door.keyring.actor_of(authorization, session_in(call.headers))
+    return False
+
+
+async def _words(call: HttpCall, changes: Changes) -> bytes:
+    """The same for everybody who listens to this telling: nothing in it depends on who asks."""
+    counts = await _counts(call) if _whose(call) is None else None
+    rows = [_row(call, job) for job in changes.jobs]
+    event = ChangesEvent(jobs=rows, more=changes.more, counts=counts)
+    return b"event: changes\ndata: %s\n\n" % encode(event)
+
+
+def _whose(call: HttpCall) -> str | None:
+    return call.actor.name if call.actor.role == "user" else None
+
+
+async def _counts(call: HttpCall) -> list[StatusCount]:
+    found = await call.door.reader.tally_of(_whose(call), OWN_MAX)
+    return [_count(call, *one) for one in found if call.actor.serves(one[0])]
+
+
+def _count(call: HttpCall, workflow: str, status: str, jobs: int) -> StatusCount:
+    definition = call.door.facade.definitions.current(workflow)
+    state = definition.states.get(status) if definition else None
+    return StatusCount(
+        workflow=workflow,
+        status=status,
+        kind=state.kind if state else None,
+        ends=(state.ends or ("failed" if state.fails else "completed"))
+        if state and state.ended
+        else None,
+        person=bool(state and state.kind == "waiting" and state.person),
+        jobs=jobs,
+    )
+
+
+def _row(call: HttpCall, job: Snapshot) -> JobRow:
+    definition = call.door.facade.definitions.of(job)
+    return JobRow(
+        id=job.id,
+        workflow=job.workflow,
+        job_type=job.job_type,
+        user_id=job.user_id,
+        status=job.status,
+        kind=job.kind,
+        version=job.version,
+        progress=job.progress,
+        progress_message=job.progress_message,
+        attempt=job.attempts,
+        retry_count=job.retry_count,
+        failure_code=job.failure_code,
+        failure_message=job.failure_message,
+        labels=job.labels,
+        created_at=text_of(job.created_at),
+        updated_at=text_of(job.updated_at),
+        next_attempt_at=text_or_none(job.next_attempt_at),
+        stuck=stuck_view(call, job),
+        ended_as=ended_as(definition, job) if definition else None,
+        needs_person=needs_person(definition, job) if definition else job.stuck is not None,
+    )
+
+
+async def _attention(call: HttpCall) -> Attention:
+    reader, census = call.door.reader, await call.door.facade.census.latest()
+    gauges = await reader.gauges()
+    failed = await reader.lately(tuple(_failing(call)), ROWS)
+    retrying = await reader.retrying((), ROWS)
+    return Attention(
+        failed=[_row(call, job) for job in failed],
+        retrying=[_row(call, job) for job in retrying],
+        stuck=_resting(census.stuck),
+        paused=_resting(census.paused),
+        unclaimed=_resting(census.unclaimed),
+        dead_letters=census.dead_letters,
+        dead_letter_at=text_or_none(census.dead_letter_at),
+        endpoints_failing=gauges.endpoints_failing,
+        endpoints_disabled=gauges.endpoints_disabled,
+    )
+
+
+def _failing(call: HttpCall) -> list[tuple[str, str]]:
+    """The places in which jobs rest that have failed."""
+    definitions = call.door.facade.definitions
+    loaded = [definitions.current(name) for name in sorted(definitions.names())]
+    return [place for one in loaded if one is not None for place in _failing_in(one)]
+
+
+def _failing_in(definition: Definition) -> list[tuple[str, str]]:
+    return [
+        (definition.workflow.name, state.name)
+        for state in definition.workflow.states
+        if state.ended and (state.ends or ("failed" if state.fails else "")) == "failed"
+    ]
+
+
+def _resting(found: tuple[RestingJobs, ...]) -> list[RestingView]:
+    return [
+        RestingView(workflow=one.workflow, jobs=one.jobs, since=text_or_none(one.since))
+        for one in found
+    ]
+
+
+async def _work(call: HttpCall) -> WorkView:
+    door = call.door
+    gauges, dispatcher = await door.reader.gauges(), door.facade.dispatcher
+    users: dict[str, int] = {}
+    for user_id in dispatcher.running.values():
+        users[user_id] = users.get(user_id, 0) + 1
+    return WorkView(
+        running=gauges.running,
+        slots=int(door.settings.told.get("limits.active_jobs", 0)),
+        in_line=gauges.in_line,
+        oldest_in_line_at=text_or_none(gauges.line_at),
+        parked=gauges.parked,
+        next_timer_at=text_or_none(gauges.due_at),
+        users=dict(sorted(users.items())),
+        resources=[
+            ResourceView(name=name, taken=taken, there=there)
+            for name, (taken, there) in sorted(dispatcher.resources.items())
+        ],
+    )
+
+
+async def _system(call: HttpCall) -> SystemView:
+    door = call.door
+    gauges, pressure = await door.reader.gauges(), door.limits.stats()
+    refused = door.facade.definitions.refused
+    return SystemView(
+        version=door.version,
+        draining=door.facade.draining,
+        checks={name: fault for name, fault in (await door.health()).items() if fault},
+        warnings=dict(door.backups.warnings()),
+        refused={
+            f"{kind} {name}": [str(fault) for fault in faults]
+            for kind, named in sorted(refused.items())
+            for name, faults in sorted(named.items())
+        },
+        file_bytes=gauges.file_bytes,
+        wal_bytes=gauges.wal_bytes,
+        unused_bytes=gauges.unused_bytes,
+        free_bytes=door.limits.free_bytes,
+        lag_ms=round(pressure["lag_s"] * 1000, 1),
+        writes_waiting=int(pressure["waiting"]),
+        streams=int(pressure["streams"]),
+        backup_at=text_or_none(door.backups.last_at),
+    )

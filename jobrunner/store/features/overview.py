@@ -1,0 +1,47 @@
+"""Questions of the first page of the dashboard. Each question has an index or a bound."""
+
+import sqlite3
+from operator import attrgetter
+
+from jobrunner.core.features.overview import Tally
+from jobrunner.core.job import Snapshot
+from jobrunner.store.rows import SELECT_BRIEF, brief_job, text
+
+Db = sqlite3.Connection
+TIMERS_MAX = 10_000
+
+ALL = "SELECT workflow, status, jobs FROM tally WHERE jobs > 0 ORDER BY workflow, status"
+OWN = """
+    SELECT workflow, status, count(*) FROM
+        (SELECT workflow, status FROM jobs WHERE user_id = :user_id ORDER BY id DESC LIMIT :most)
+    GROUP BY workflow, status ORDER BY workflow, status
+"""
+RETRYING = f"""{SELECT_BRIEF} JOIN
+    (SELECT job, purpose, due_at FROM timers ORDER BY due_at LIMIT {TIMERS_MAX}) t ON t.job = j.id
+    WHERE t.purpose IN ('retry', 'backoff')
+        AND (:workflows = '[]' OR j.workflow IN (SELECT value FROM json_each(:workflows)))
+    ORDER BY t.due_at LIMIT :limit
+"""  # noqa: S608 - a number of our own
+LATELY = f"""{SELECT_BRIEF} WHERE j.kind IN ('settled', 'final') AND j.workflow = :workflow
+    AND j.status = :status ORDER BY j.updated_at DESC LIMIT :limit
+"""
+
+
+def tally_of(db: Db, user_id: str | None, most: int) -> Tally:
+    if user_id is None:
+        return tuple(db.execute(ALL))
+    return tuple(db.execute(OWN, {"user_id": user_id, "most": most}))
+
+
+def retrying(db: Db, workflows: tuple[str, ...], limit: int) -> tuple[Snapshot, ...]:
+    asked = {"workflows": text(workflows), "limit": limit}
+    return tuple(map(brief_job, db.execute(RETRYING, asked)))
+
+
+def lately(db: Db, places: tuple[tuple[str, str], ...], limit: int) -> tuple[Snapshot, ...]:
+    found = [
+        brief_job(row)
+        for workflow, status in places
+        for row in db.execute(LATELY, {"workflow": workflow, "status": status, "limit": limit})
+    ]
+    return tuple(sorted(found, key=attrgetter("updated_at"), reverse=True)[:limit])
