@@ -20,6 +20,7 @@ OURS, PAGE = ("static", "dashboard"), "index.html"
 SVG = "image/svg+xml"
 KINDS = {".js": SCRIPT, ".css": CSS, ".svg": SVG}
 VENDORED = {
+    "dagre.js": ("dagre", "dagre.esm.js"),
     "preact.js": ("preact", "standalone.module.js"),
 }
 POLICY = (

@@ -9,9 +9,17 @@ import { useKept } from "./keeping.js";
 import { known, useKeys } from "./keys.js";
 import { Dialog, Empty, Fault } from "./parts.js";
 import { Mark, SignIn } from "./signing.js";
+import { Job } from "./job.js";
+import { Jobs } from "./jobs.js";
+import { Overview } from "./overview.js";
+import { Submit } from "./submit.js";
 import { Workflows } from "./workflows.js";
 
+// A page that is not in the navigation has no group.
 const PAGES = [
+  { name: "overview", title: "Overview", key: "O", view: Overview, group: "Work" },
+  { name: "jobs", title: "Jobs", key: "J", view: JobOrJobs, group: "Work" },
+  { name: "new", title: "New job", key: "N", view: Submit, roles: ["user", "admin"] },
   { name: "workflows", title: "Workflows", key: "W", view: Workflows, group: "Work" },
 ];
 const THEMES = { auto: "◐", light: "☀", dark: "☾" };
@@ -45,7 +53,7 @@ function Frame({ session, onSignedOut }) {
   return html`
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>To the content</a>
     <header class="bar">
-      <a class="brand" href=${to([])}><${Mark} /> <span>jobrunner</span></a>
+      <a class="brand" href=${to([])} aria-label="jobrunner: overview"><${Mark} /> <span>jobrunner</span></a>
       <${Search} />
       <${Me} session=${session} onSignedOut=${onSignedOut} onHelp=${() => help(true)} />
     </header>
@@ -60,9 +68,14 @@ function Frame({ session, onSignedOut }) {
     ${helps && html`<${Keys} onClose=${() => help(false)} />`}`;
 }
 
+function JobOrJobs(props) {
+  const id = props.address.path[1];
+  return id ? html`<${Job} key=${id} ...${props} />` : html`<${Jobs} ...${props} />`;
+}
+
 function groups(pages) {
   const found = new Map();
-  for (const page of pages) found.set(page.group, [...(found.get(page.group) || []), page]);
+  for (const page of pages) if (page.group) found.set(page.group, [...(found.get(page.group) || []), page]);
   return [...found];
 }
 

@@ -1,5 +1,5 @@
 // What this browser remembers for whoever uses it: light or dark, how times are shown, saved views.
-import { useEffect, useState } from "./preact.js";
+import { useLayoutEffect, useState } from "./preact.js";
 
 const PREFIX = "jobrunner.";
 const hearers = new Set();
@@ -23,7 +23,7 @@ export function keep(name, value) {
 
 export function useKept(name, otherwise) {
   const [value, change] = useState(() => kept(name, otherwise));
-  useEffect(() => {
+  useLayoutEffect(() => {
     const hear = (which, news) => { if (which === name) change(news); };
     hearers.add(hear);
     return () => hearers.delete(hear);

@@ -1,10 +1,11 @@
 // The keyboard. A view says which keys it takes while it is shown; who types is left alone.
-import { useEffect } from "./preact.js";
+import { useLayoutEffect } from "./preact.js";
 
 const tables = [];
 
 export function useKeys(keys, when = []) {
-  useEffect(() => {
+  // Before the next key can come, so that two pressed at once mean what they mean one by one.
+  useLayoutEffect(() => {
     tables.push(keys);
     return () => tables.splice(tables.indexOf(keys), 1);
   }, when);

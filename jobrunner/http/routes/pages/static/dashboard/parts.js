@@ -23,7 +23,7 @@ export function Time({ at }) {
   return html`<time dateTime=${at} title=${isRelative ? exact : roughly(now() - ms)}>${isRelative ? roughly(now() - ms) : exact}</time>`;
 }
 
-const MARKS = { completed: "good", failed: "bad", cancelled: "quiet", canceled: "quiet", expired: "bad" };
+const MARKS = { completed: "good", partial: "good", failed: "bad", rejected: "bad", expired: "bad", canceled: "quiet" };
 
 /** The colour of a state: by how it ended, else by what kind it is. */
 export function mood(kind, endedAs, isStuck) {
@@ -90,7 +90,7 @@ export function Copy({ text, what }) {
     change(true);
     setTimeout(() => change(false), 1500);
   };
-  return html`<button class="plain small" aria-label=${`Copy ${what}`} title=${`Copy ${what}`} onClick=${copy}>${done ? "✓" : "⧉"}</button>`;
+  return html`<button class="plain small" aria-label=${`Copy ${what}`} title=${`Copy ${what}`} onClick=${copy}>${done ? "✓" : html`<svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><rect x="5.5" y="5.5" width="8" height="8" rx="1.5" /><path d="M10.5 3.2V3a1 1 0 0 0-1-1H3a1 1 0 0 0-1 1v6.5a1 1 0 0 0 1 1h.2" /></svg>`}</button>`;
 }
 
 /** Any value as JSON that can be read. */

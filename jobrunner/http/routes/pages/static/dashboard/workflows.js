@@ -1,14 +1,49 @@
-// The workflows that are loaded, and those that were refused, with the reasons.
+// The workflows that are loaded: their pictures with how many jobs stand where, what they ask for and
+// what they cost; and those that were refused, with the reasons.
 import { html } from "./preact.js";
-import { get, useAsked } from "./asking.js";
-import { Fault } from "./parts.js";
+import { go, to } from "./address.js";
+import { get, post, useAsked } from "./asking.js";
+import { Diagram } from "./diagram.js";
+import { Act, Fault } from "./parts.js";
+import { count, duration, many } from "./words.js";
 
-export function Workflows() {
+export function Workflows({ session, address }) {
+  const name = address.path[1];
+  return name ? html`<${Workflow} key=${name} name=${name} session=${session} />` : html`<${All} />`;
+}
+
+function All() {
   const { told, fault } = useAsked(() => get("workflows"), []);
+  const { told: overview } = useAsked(() => get("overview"), []);
+  const jobs = (name) => (overview?.counts || []).filter((one) => one.workflow === name).reduce((all, one) => all + one.jobs, 0);
   return html`<h1>Workflows</h1><${Fault} fault=${fault} />
     ${told && html`<div class="cards">${told.workflows.map((one) => html`
-      <section class="card"><h2>${one.name} <small class="faint">${one.version}</small></h2>
-        <p>${one.job_types.join(", ")}</p></section>`)}
-      ${told.refused.map((one) => html`<section class="card bad"><h2>${one.name} <small>refused</small></h2>
+      <section class="card"><h2><a href=${to(["workflows", one.name])}>${one.name}</a> <small class="faint">version ${one.version}</small></h2>
+        <p>${one.job_types.map((type) => html`<span class="label">${type}</span> `)}</p><p class="faint">${count(jobs(one.name))} jobs</p></section>`)}
+      ${told.refused.map((one) => html`<section class="card bad"><h2>${one.name} <span class="badge bad">refused</span></h2>
         <ul>${one.faults.map((text) => html`<li>${text}</li>`)}</ul></section>`)}</div>`}`;
 }
+
+function Workflow({ name, session }) {
+  const { told, fault } = useAsked(() => get(`workflows/${name}`), [name]);
+  const { told: overview } = useAsked(() => get("overview"), []);
+  const { told: pauses, again } = useAsked(() => (session.role === "user" ? Promise.resolve(null) : get("admin/pauses")), []);
+  if (!told) return html`<h1>${name}</h1><${Fault} fault=${fault} />`;
+  const here = Object.fromEntries((overview?.counts || []).filter((one) => one.workflow === name).map((one) => [one.status, one.jobs]));
+  const paused = pauses?.pauses.find((one) => one.scope === "workflow" && one.name === name);
+  return html`<div class="title"><h1>${name} <small class="faint">version ${told.version}</small></h1>
+      ${session.role !== "reader" && html`<a class="button strong" href=${to(["new"], { workflow: name })}>New job</a>`}
+      <a class="button" href=${to(["jobs"], { workflow: name })}>Its jobs</a>
+      ${session.role === "admin" && html`<${Act} onAct=${() => post(`admin/workflows/${name}/${paused ? "resume" : "pause"}`).then(again)}>${paused ? "Resume" : "Pause"}<//>`}</div>
+    ${paused && html`<div class="notice wait">Paused by ${paused.by}${paused.reason ? `: ${paused.reason}` : ""}. No attempt of its jobs starts.</div>`}
+    <div class="two"><section class="card"><h2>States</h2>
+        <${Diagram} workflow=${told} counts=${here} onState=${(status) => go(to(["jobs"], { workflow: name, status }))} /></section>
+      <div><section class="card"><h2>Stages</h2><div class="wide" tabindex="0"><table><thead><tr><th>State</th><th>Stage</th><th>Tries</th><th>Limit</th><th>Deadline</th></tr></thead><tbody>
+          ${told.states.filter((state) => state.stage).map((state) => html`<tr><td>${state.name}</td><td>${stage(state.stage)}</td><td>${state.retry_max ?? ""}</td>
+            <td>${state.limit_s ? duration(state.limit_s * 1000) : ""}</td><td>${state.deadline_s ? duration(state.deadline_s * 1000) : ""}</td></tr>`)}</tbody></table></div></section>
+        <section class="card"><h2>Types</h2><dl class="facts">${Object.entries(told.job_types).map(([type, about]) => html`<dt>${type}</dt><dd>${about.price ? many(about.price, "credit") : "free"}</dd>`)}</dl></section>
+        <section class="card"><h2>Commands</h2><dl class="facts">${told.commands.map((one) => html`<dt>${one.name}</dt><dd>from ${one.from.join(", ")} <span class="faint">for ${one.roles.join(", ")}</span></dd>`)}</dl>
+          ${!told.commands.length && html`<p class="faint">None of its own.</p>`}</section></div></div>`;
+}
+
+const stage = (bound) => (typeof bound === "string" ? bound : Object.entries(bound).map(([type, name]) => html`<div>${type}: ${name}</div>`));

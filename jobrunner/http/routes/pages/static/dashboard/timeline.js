@@ -1,0 +1,34 @@
+// The attempts of a job along its time: when each stage worked, for how long, and how it ended.
+import { html, useState } from "./preact.js";
+import { now } from "./asking.js";
+import { Time } from "./parts.js";
+import { duration, roughly } from "./words.js";
+
+const COLOURS = { done: "good", partial: "good", failed: "bad", rejected: "bad", interrupted: "wait", awaits: "wait" };
+
+export function Timeline({ job, attempts }) {
+  const [open, turn] = useState(new Set());
+  if (!attempts.length) return html`<p class="faint">No stage has worked on this job yet.</p>`;
+  const begin = Date.parse(job.created_at);
+  const isOver = job.kind === "final" || job.kind === "settled";
+  const end = Math.max(isOver ? Date.parse(job.completed_at || job.updated_at) : now(), begin + 1,
+    ...attempts.map((one) => Date.parse(one.ended_at || one.started_at || job.created_at)));
+  const part = (ms) => `${(100 * Math.min(1, Math.max(0, (ms - begin) / (end - begin)))).toFixed(3)}%`;
+  const flip = (place) => turn((was) => { const news = new Set(was); if (!news.delete(place)) news.add(place); return news; });
+  return html`<ol class="timeline">${attempts.map((one, place) => {
+    const from = one.started_at && Date.parse(one.started_at), to = one.ended_at ? Date.parse(one.ended_at) : end;
+    const colour = one.status === "running" ? "busy" : COLOURS[one.outcome] || (one.failure_code ? "bad" : one.status === "ended" ? "good" : "wait");
+    const long = from ? duration(to - from) : "";
+    return html`<li>
+      <button class="plain what" aria-expanded=${open.has(place) ? "true" : "false"} onClick=${() => flip(place)}>
+        <span>${open.has(place) ? "▾" : "▸"} ${one.state}${one.attempt > 1 ? ` · ${one.attempt}` : ""}</span><small class="faint">${one.stage}</small></button>
+      <div class="track">${from && html`<div class=${`span ${colour}`} style=${{ left: part(from), width: `max(4px, ${((to - from) / (end - begin) * 100).toFixed(3)}%)` }}></div>`}</div>
+      <div class="far"><span class=${`badge ${colour}`}>${one.status === "ended" ? one.outcome || "ended" : one.status}</span> ${long}</div>
+      ${open.has(place) && html`<div class="told">
+        <p class="faint">${from ? html`began <${Time} at=${one.started_at} />, ${roughly(begin - from).replace("in ", "")} after the job was made` : "has not begun"}
+          ${one.ended_at && html`; ended <${Time} at=${one.ended_at} />`}</p>
+        ${one.failure_message && html`<p class="bad-text"><code>${one.failure_code}</code> ${one.failure_message}</p>`}
+        ${one.log.length > 0 ? html`<pre tabindex="0">${one.log.join("\n")}</pre>` : html`<p class="faint">It wrote no line.</p>`}</div>`}
+    </li>`;
+  })}</ol>`;
+}

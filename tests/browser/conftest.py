@@ -1,0 +1,46 @@
+"""One browser and one service for a module of tests, with a job of each kind in it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.looking import ask, browsing
+from tests.served import Served, serving
+
+
+@dataclass
+class Shop:
+    """A running service and the tokens of those who look at it."""
+
+    service: Served
+    tokens: dict[str, str]
+    howera: str = ""
+    done: str = ""
+
+    @property
+    def url(self) -> str:
+        return self.service.url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    with serving(tmp_path_factory.mktemp("shop")) as service:
+        found = Shop(service, {"admin": service.token})
+        for name, role in (("user", "user"), ("reader", "reader"), ("workflow", "workflow")):
+            order = {"name": name, "role": role}
+            found.tokens[role] = ask(service, service.token, "POST", "/admin/tokens", order)[
+                "token"
+            ]
+        hello = {"workflow": "hello", "params": {"name": "Ann"}, "labels": {"of": "tests"}}
+        found.done = ask(service, found.tokens["user"], "POST", "/jobs?wait=60", hello)["id"]
+        order = {"workflow": "howera", "labels": {"of": "tests"}}
+        found.howera = ask(service, found.tokens["user"], "POST", "/jobs", order)["id"]
+        yield found
