@@ -123,7 +123,7 @@ class JobFilter(Struct, frozen=True):
     """Which jobs a list shows. ``after`` is the internal key of the last one seen (a cursor);
     ``id_begins`` is the beginning of their ids; ``parent`` is the job that submitted them;
     ``workflows`` are the only ones whose jobs the caller may see (none named: all).
-    ``created_from`` and ``created_before`` are moments: not before the one, and before the other."""
+    ``created_from`` and ``created_before``: not before the one moment, and before the other."""
 
     user_id: str | None = None
     workflow: str | None = None

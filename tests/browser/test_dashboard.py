@@ -1,12 +1,14 @@
 """The dashboard in a real browser, as admin, user and reader."""
 
 import re
+import shutil
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Shop
 from tests.browser.looking import PATIENCE_MS, ask, looking, sign_in
+from tests.deploy.proxied import PREFIX, nginx, proxied
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -21,7 +23,9 @@ VIEWS = (
     "jobs/DONE?tab=notifications",
     "workflows",
     "workflows/howera",
+    "credits",
 )
+OPERATING = [f"operations?tab={tab}" for tab in ("dead", "endpoints", "tokens", "audit", "file")]
 ACTING = ("new", "new?workflow=ss", "new?like=DONE")
 
 
@@ -39,7 +43,7 @@ LOOKS = [
 def test_every_view_is_whole_and_readable(
     browser: Browser, shop: Shop, role: str, scheme: str
 ) -> None:
-    views = VIEWS + (ACTING if role != "reader" else ())
+    views = [*VIEWS, *(ACTING if role != "reader" else ()), *(OPERATING if role != "user" else ())]
     with looking(browser, shop.url, shop.tokens[role], scheme=scheme) as looker:
         for view in views:
             looker.open(addressed(view, shop))
@@ -49,7 +53,7 @@ def test_every_view_is_whole_and_readable(
 
 def test_on_a_phone_nothing_is_cut_off(browser: Browser, shop: Shop) -> None:
     with looking(browser, shop.url, shop.tokens["admin"], phone=True) as looker:
-        for view in VIEWS + ACTING:
+        for view in (*VIEWS, *ACTING, *OPERATING):
             looker.open(addressed(view, shop))
             width = looker.page.evaluate("document.documentElement.scrollWidth")
             assert width <= 390, view
@@ -276,3 +280,39 @@ def test_theme_and_times_are_remembered(browser: Browser, shop: Shop) -> None:
         page.reload()
         expect(page.locator("html")).to_have_attribute("data-theme", "dark")
         expect(page.locator("tbody time").first).to_have_text(re.compile("Z$"))
+
+
+def test_a_token_is_made_shown_once_and_revoked(browser: Browser, shop: Shop) -> None:
+    with looking(browser, shop.url, shop.service.token) as looker:
+        page = looker.page
+        looker.open("operations?tab=tokens")
+        page.get_by_role("button", name="New token").click()
+        page.get_by_label("Name").fill("zoe")
+        page.get_by_role("button", name="Make it").click()
+        secret = page.locator(".secret").inner_text()
+        assert ask(shop.service, secret, "GET", "/credits")["user_id"] == "zoe"
+        looker.press("Escape")
+        row = page.locator("tr", has_text="zoe")
+        row.get_by_role("button", name="revoke").click()
+        page.get_by_role("button", name="Revoke it").click()
+        expect(row).to_contain_text("revoked")
+        tokens = ask(shop.service, shop.service.token, "GET", "/admin/tokens")["tokens"]
+        assert [bool(one["revoked_at"]) for one in tokens if one["name"] == "zoe"] == [True]
+
+
+def test_below_a_path_behind_tls_all_of_it_works(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for program in ("nginx", "openssl"):
+        if shutil.which(program) is None:
+            pytest.skip(f"make system installs {program}")
+    with proxied(tmp_path_factory.mktemp("way"), nginx) as way:
+        token = way.service.token
+        job = ask(way.service, token, "POST", "/jobs?wait=60", {"workflow": "hello"})
+        with looking(browser, way.url, token, ignore_https_errors=True) as looker:
+            looker.open("jobs")
+            expect(looker.page.get_by_role("status")).to_have_text("live")
+            looker.page.locator(f'tr[data-id="{job["id"]}"] a').first.click()
+            expect(looker.page.locator(".state.now")).to_contain_text("greeted")
+            (cookie,) = looker.page.context.cookies()
+            assert (cookie["secure"], cookie["path"]) == (True, f"{PREFIX}/")
