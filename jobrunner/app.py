@@ -25,6 +25,7 @@ from jobrunner.actors.features.answers import keys_beside
 from jobrunner.actors.features.bearing import FamilyLimits
 from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
 from jobrunner.actors.features.notifications.signing import Seals
+from jobrunner.actors.features.replays import Recorder
 from jobrunner.actors.keeping.backups import Backups, BackupSource, BackupTerms
 from jobrunner.actors.keeping.health import Health
 from jobrunner.actors.shared import World
@@ -177,6 +178,7 @@ async def working(
         around,
         meter,
     )
+    world.recorder = _recorder(config, definitions, around)
     async with at_work(world, _terms(config, definitions, ports)) as facade:
         yield facade, first
 
@@ -289,6 +291,11 @@ def _rates(config: Config, registry: Registry) -> dict[str, RateLimit]:
     """As the operator says, else as the authors of the stages do."""
     said = {name: settings.rate for name, settings in config.rates.items()}
     return registry.paced | {name: limit for name, limit in said.items() if limit}
+
+
+def _recorder(config: Config, registry: Registry, around: Surroundings) -> Recorder:
+    asked = {name for name in registry.names() if config.workflow(name).record == "decisions"}
+    return Recorder(around.redaction, frozenset(asked))
 
 
 def _seals(config: Config, registry: Registry, ports: Ports) -> Seals:

@@ -172,7 +172,8 @@ class JobActor:
         moment = self._world.moment()
         try:
             verdict = decide(definition, job, message, facts, moment)
-            return await unless_awaited(self._world.reader, job, message, verdict)
+            verdict = await unless_awaited(self._world.reader, job, message, verdict)
+            return self._world.recorder.kept(verdict, message, facts, moment)
         except PluginFault as fault:
             refused = self._world.faulted(fault, job)
             if isinstance(message, FROM_INSIDE):

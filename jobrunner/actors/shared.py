@@ -7,6 +7,7 @@ from jobrunner.actors.commits import Announce, Committed, Follow, Writer, ours
 from jobrunner.actors.features.one_at_a_time import Turns
 from jobrunner.actors.features.pauses import Pauses
 from jobrunner.actors.features.rates import Rates
+from jobrunner.actors.features.replays import Recorder
 from jobrunner.actors.keeping.storage_loss import StorageLoss
 from jobrunner.actors.requester import asked
 from jobrunner.actors.running_stages import Roster
@@ -56,6 +57,7 @@ class World:
         self.roster = Roster()
         self.watchers = Watchers()
         self.loss = StorageLoss(log)
+        self.recorder = Recorder()
         self.bindings: dict[Spot, Binding] = {}
         self.draining = False
         self.files_wanted = 0

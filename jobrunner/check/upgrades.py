@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from jobrunner.check.faults import Fault, meant
 from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.features.upgrades import formerly
 
 
 def misremembered(definition: Definition) -> Iterator[Fault]:
@@ -14,7 +15,7 @@ def misremembered(definition: Definition) -> Iterator[Fault]:
     declared = {state.name for state in workflow.states}
     taken: dict[str, str] = {}
     for state in workflow.states:
-        for was in state.formerly:
+        for was in formerly(state):
             other = taken.setdefault(was, state.name)
             if was in declared:
                 text = f"state {state.name} was {was!r}, which is a state of today as well"

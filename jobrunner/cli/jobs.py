@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from jobrunner.cli import bulk, commands, pauses, streams
+from jobrunner.cli import bulk, commands, pauses, replays, streams
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.options import Ids, Listing, pairs, parameters, spelled_out
@@ -16,7 +16,8 @@ from jobrunner.cli.notifications import of_job
 from jobrunner.core.declaration.happenings import NAMES
 
 app = App(name="job", help="Jobs of the running service.")
-for table in (commands.EXAMPLES, pauses.EXAMPLES, streams.EXAMPLES, bulk.EXAMPLES):
+TABLES = (commands, pauses, streams, bulk, replays)
+for table in (module.EXAMPLES for module in TABLES):
     for function, shown in table.items():
         app.command(function, help_epilogue=shown)
 app.command(of_job, name="deliveries", help_epilogue=examples("jobrunner job deliveries 01a1f22d"))

@@ -58,6 +58,7 @@ LogLevel = Annotated[
     Literal["info", "warning", "error"], Meta(description='"info", "warning" or "error"')
 ]
 RateText = Annotated[str, Meta(description=RATE_ALLOWED)]
+Record = Annotated[Literal["off", "decisions"], Meta(description='"off" or "decisions"')]
 Anything = Annotated[Any, Meta(description="any value")]
 OverlapOf = Annotated[Overlap, Meta(description='"skip", "queue", "replace" or "allow"')]
 CatchUpOf = Annotated[CatchUp, Meta(description='"latest" or "each"')]
@@ -237,6 +238,7 @@ class WorkflowSettings(Struct, frozen=True):
     lease: Duration | None = None
     notify: NotifySettings = NotifySettings()
     retention: RetentionSettings = RetentionSettings()
+    record: Record = "off"
     settings: dict[str, Anything] = {}
 
 

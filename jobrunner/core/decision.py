@@ -162,6 +162,7 @@ class Decision(Struct, frozen=True):
     rates: tuple[RateRow, ...] = ()
     repinned: Repinned | None = None
     kin: Kin | None = None
+    record: bytes | None = None
 
 
 class NoOp(Struct, frozen=True):

@@ -55,6 +55,7 @@ from jobrunner.store.features.families import PARTED, family_rows
 from jobrunner.store.features.one_at_a_time import turn_rows
 from jobrunner.store.features.pauses import pause_rows
 from jobrunner.store.features.rates import rate_rows
+from jobrunner.store.features.replays import record_rows
 from jobrunner.store.features.schedules import schedule_rows, tick_rows
 from jobrunner.store.features.tokens import token_rows
 from jobrunner.store.features.upgrades import repinned_rows, upgrade_rows
@@ -139,8 +140,8 @@ def _placed(decision: Decision, fresh_rows: Iterator[int]) -> Snapshot:
     if before is None:
         return structs.replace(after, row=next(fresh_rows))
     assert before.row, f"job {before.id} was decided on without having been read"
-    kept = before.digest == after.digest or decision.repinned is not None
-    assert before.id == after.id and kept, "a job keeps id and declaration"  # noqa: PT018
+    kept = before.id == after.id and (decision.repinned or before.digest == after.digest)
+    assert kept, "a job keeps id and declaration"
     return after if after.row == before.row else structs.replace(after, row=before.row)
 
 
@@ -152,6 +153,7 @@ def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Itera
         yield sql.EVENT.row(job=after.row, **structs.asdict(decision.event))
     yield from heard_rows(decision, after)
     yield from answer_rows(decision, after)
+    yield from record_rows(decision.record, after)
     for entry in decision.ledger:
         yield from _money(entry, after, initial_credits)
     for number, hop in enumerate(decision.hops, 1):

@@ -22,7 +22,14 @@ from jobrunner.store.features import audit as acts
 from jobrunner.store.features import bindings as bound
 from jobrunner.store.features import bulk as bulks
 from jobrunner.store.features import credits as money
-from jobrunner.store.features import notifications, overview, streams, upgrades, webhooks
+from jobrunner.store.features import (
+    notifications,
+    overview,
+    replays,
+    streams,
+    upgrades,
+    webhooks,
+)
 from jobrunner.store.features import one_at_a_time as keyed
 from jobrunner.store.features import pauses as paused
 from jobrunner.store.features import rates as paces
@@ -158,8 +165,8 @@ class StoreReader(FamilyAnswers):
     declarations = asks(answers.declarations)
     under_way = asks(upgrades.under_way)
     older = asks(upgrades.older)
-    upgrade = asks(upgrades.upgrade)
-    open_upgrades = asks(upgrades.open_upgrades)
+    decisions = asks(replays.decisions)
+    declarations_of = asks(replays.declarations_of)
     upgrades = asks(upgrades.upgrades)
     bindings = asks(bound.bindings)
     resting = asks(bound.resting)

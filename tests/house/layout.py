@@ -88,6 +88,7 @@ FEATURES = frozenset(
         "rates",
         "remote",
         "quota",
+        "replays",
         "replicate_like",
         "reports",
         "reruns",

@@ -95,7 +95,8 @@ async def _decided(world: World, definition: Definition, submission: Submit) -> 
     keys = keys_of(parts, submission, _hex)
     facts = await _facts(world, definition, submission, keys, moment.now)
     kept = tuple(key for key in keys if key is not None)
-    return born(definition, submission, facts, moment, kept)
+    verdict = born(definition, submission, facts, moment, kept)
+    return world.recorder.kept(verdict, submission, facts, moment, kept)
 
 
 async def _facts(

@@ -35,8 +35,8 @@ from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageErr
 PAGE = 10_000
 SLICE = 64
 EXAMPLES = 5
+AT_ONCE = 100
 AGAIN_S = 1.0
-SHOWN_MAX = 100
 NOT_NOW = frozenset({"DRAINING", "OVERLOADED", "STORAGE_FULL"})
 
 
@@ -82,10 +82,10 @@ class Upgrades:
 
     async def found(self, upgrade_id: str) -> Upgrade:
         """Raises: Refused NOT_FOUND."""
-        upgrade = await self._world.reader.upgrade(upgrade_id)
-        if upgrade is None:
+        found = await self._world.reader.upgrades(1, upgrade_id)
+        if not found:
             raise Refused("NOT_FOUND", f"there is no upgrade {upgrade_id}")
-        return upgrade
+        return found[0]
 
     async def ended(self, upgrade_id: str, wait_s: float) -> Upgrade:
         """As soon as it is over, or time is up."""
@@ -112,7 +112,7 @@ class Upgrades:
         """Until no order is open: a slice of each in turn."""
         try:
             while not self._world.draining:
-                orders = await self._world.reader.open_upgrades()
+                orders = await self._world.reader.upgrades(AT_ONCE, running=True)
                 if not orders:
                     return
                 for upgrade in orders:

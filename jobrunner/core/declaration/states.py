@@ -146,11 +146,6 @@ class State(Declared, frozen=True):
     library: bool = False
     sift: Call | None = None
     was: str | tuple[str, ...] = ()
-
-    @property
-    def formerly(self) -> tuple[str, ...]:
-        return (self.was,) if isinstance(self.was, str) else self.was
-
     one_at_a_time: Call | None = None
     at_a_time: int = 1
 

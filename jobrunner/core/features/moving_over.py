@@ -18,7 +18,7 @@ from jobrunner.core.declaration.params import Stale, params_of
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition, State
 from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.features.rebinding import begun, bring
-from jobrunner.core.features.upgrades import SHORT, Repinned
+from jobrunner.core.features.upgrades import SHORT, Repinned, formerly
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Migrate
 from jobrunner.core.replies import Verdict
@@ -43,7 +43,7 @@ def migrate(case: Case[Migrate]) -> Verdict:
 
 def renamed(today: Definition) -> dict[str, str]:
     """Map the names that states had before to those that they have."""
-    return {was: state.name for state in today.workflow.states for was in state.formerly}
+    return {was: state.name for state in today.workflow.states for was in formerly(state)}
 
 
 def _moved(case: Case[Migrate], status: str, names: dict[str, str]) -> Draft:

@@ -9,6 +9,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from jobrunner.core.declaration.states import State
+
 SHORT = 12
 Turn = Literal["running", "done", "aborted"]
 
@@ -107,19 +109,20 @@ class UpgradeReader(Protocol):
         self, workflow: str, digest: str, after: int, limit: int
     ) -> tuple[Older, ...]: ...
 
-    async def upgrade(self, upgrade_id: str) -> Upgrade | None: ...
-
-    async def upgrades(self, limit: int) -> tuple[Upgrade, ...]:
-        """Newest first."""
-        ...
-
-    async def open_upgrades(self) -> tuple[Upgrade, ...]:
-        """Oldest first."""
+    async def upgrades(
+        self, limit: int, upgrade_id: str | None = None, running: bool = False
+    ) -> tuple[Upgrade, ...]:
+        """Newest first; only this one, or only those that are not over."""
         ...
 
 
 UPGRADE_UNITS = (NewUpgrade, UpgradeLooked, UpgradeTurned)
 UpgradeUnit = NewUpgrade | UpgradeLooked | UpgradeTurned
+
+
+def formerly(state: State) -> tuple[str, ...]:
+    """List the names that a state had."""
+    return (state.was,) if isinstance(state.was, str) else state.was
 
 
 def with_stay(stays: tuple[Stay, ...], why: str, job_id: str, examples: int) -> tuple[Stay, ...]:

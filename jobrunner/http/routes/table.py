@@ -38,6 +38,7 @@ from jobrunner.http.routes.jobs import (
     explain,
     jobs,
     pauses,
+    replays,
     reruns,
     streams,
     submissions,
@@ -47,7 +48,7 @@ from jobrunner.http.routes.plugins import endpoints_of
 from jobrunner.http.routes.workers import claims, remote, reports, status_moves, webhooks
 
 MODULES = (
-    *(submissions, jobs, attempts, explain, streams, artifacts, answers, pauses, reruns),
+    *(submissions, jobs, attempts, explain, streams, artifacts, answers, pauses, reruns, replays),
     *(assets, content, uploads, resumable),
     *(claims, remote, status_moves, reports, webhooks, commands, bulk),
     *(workflows, credits, audit, tokens, notifications, retention, upkeep, backups, upgrades),

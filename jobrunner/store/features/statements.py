@@ -223,6 +223,10 @@ UPGRADE_TURNED = Statement(
 )
 TURN = Statement(upsert("turns", "job key has", "job"))
 TURN_OVER = Statement("DELETE FROM turns WHERE job = :job")
+DECISION = Statement("""
+    INSERT INTO decisions (job, version, beat, definition, data)
+    SELECT :job, :version, :beat, id, :data FROM definitions WHERE digest = :digest
+""")
 
 BESIDE_IN_ORDER = (
     WEBHOOK_TOLD, WEBHOOK_STORED, WEBHOOK_HANDED, WEBHOOKS_LEFT, AWAIT_OVER, AWAIT,
@@ -233,4 +237,5 @@ BESIDE_IN_ORDER = (
     HELD_BACK, REDELIVERED, ENDPOINT_ENABLED, LET_GO, BACKED_UP, BACKUP_FAILED,
     RESTORATION_TOLD, RATE, TURN, TURN_OVER, *SCHEDULES_IN_ORDER, QUESTION,
     JOB_REPINNED, REPINNED, UPGRADES_OLD, UPGRADE, UPGRADE_LOOKED, UPGRADE_MOVED, UPGRADE_TURNED,
+    DECISION,
 )  # fmt: skip

@@ -99,18 +99,14 @@ UPGRADE = Columns(
 )
 
 
-def upgrade(db: Db, upgrade_id: str) -> Upgrade | None:
-    return UPGRADE.one(db, "WHERE t.uid = :upgrade_id", upgrade_id=upgrade_id)
-
-
-def upgrades(db: Db, limit: int) -> tuple[Upgrade, ...]:
-    """Newest first."""
-    return UPGRADE.all(db, "ORDER BY t.id DESC LIMIT :limit", limit=limit)
-
-
-def open_upgrades(db: Db) -> tuple[Upgrade, ...]:
-    """Oldest first."""
-    return UPGRADE.all(db, "WHERE t.status = 'running' ORDER BY t.id")
+def upgrades(
+    db: Db, limit: int, upgrade_id: str | None = None, running: bool = False
+) -> tuple[Upgrade, ...]:
+    """Newest first; only this one, or only those that are not over."""
+    which = "WHERE t.uid = :upgrade_id" if upgrade_id is not None else ""
+    which = "WHERE t.status = 'running'" if running else which
+    newest = f"{which} ORDER BY t.id DESC LIMIT :limit"
+    return UPGRADE.all(db, newest, limit=limit, upgrade_id=upgrade_id)
 
 
 def older(db: Db, workflow: str, digest: str, after: int, limit: int) -> tuple[Older, ...]:

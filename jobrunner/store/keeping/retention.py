@@ -143,6 +143,7 @@ RIPE = f"""
         + (SELECT count(*) FROM artifacts t WHERE t.job = j.id)
         + (SELECT count(*) FROM assets t WHERE t.job = j.id)
         + (SELECT count(*) FROM events t WHERE t.job = j.id)
+        + (SELECT count(*) FROM decisions t WHERE t.job = j.id)
         + (SELECT coalesce(sum(1 + t.tries), 0) FROM deliveries t WHERE t.job = j.id),
         length(j.rest) + coalesce(length(CAST(p.params AS BLOB)), 0)
         + coalesce(length(CAST(p.result AS BLOB)), 0)
@@ -151,7 +152,8 @@ RIPE = f"""
         + (SELECT coalesce(sum(length(CAST(t.value AS BLOB))), 0) FROM artifacts t
             WHERE t.job = j.id)
         + (SELECT coalesce(sum(length(CAST(t.body AS BLOB))), 0) FROM deliveries t
-            WHERE t.job = j.id),
+            WHERE t.job = j.id)
+        + (SELECT coalesce(sum(length(t.data)), 0) FROM decisions t WHERE t.job = j.id),
         (SELECT json_group_array(t.storage_path) FROM assets t WHERE t.job = j.id)
     {FROM_JOBS} WHERE {IN_LOT}
 """  # noqa: S608 - texts of our own

@@ -167,3 +167,15 @@ CREATE TABLE partings (
     last INTEGER NOT NULL,
     at   INTEGER NOT NULL
 ) STRICT;
+-- Decisions on record, where a workflow's settings ask for it: what each was decided with, as packed JSON.
+-- The declaration that decided it stays as long as one of them.
+CREATE TABLE decisions (
+    job        INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    version    INTEGER NOT NULL CHECK (version >= 1),
+    beat       INTEGER NOT NULL CHECK (beat >= 0),
+    definition INTEGER NOT NULL REFERENCES definitions (id),
+    data       BLOB NOT NULL,
+    PRIMARY KEY (job, version, beat)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX decisions_of_definition ON decisions (definition);

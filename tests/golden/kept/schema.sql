@@ -180,6 +180,17 @@ CREATE INDEX dead_letters_by_age ON dead_letters (at)
 
 CREATE INDEX dead_letters_shown ON dead_letters (at) WHERE hidden = 0
 
+CREATE TABLE decisions (
+    job        INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    version    INTEGER NOT NULL CHECK (version >= 1),
+    beat       INTEGER NOT NULL CHECK (beat >= 0),
+    definition INTEGER NOT NULL REFERENCES definitions (id),
+    data       BLOB NOT NULL,
+    PRIMARY KEY (job, version, beat)
+) STRICT, WITHOUT ROWID
+
+CREATE INDEX decisions_of_definition ON decisions (definition)
+
 CREATE TABLE definitions (
     id        INTEGER PRIMARY KEY,
     digest    TEXT NOT NULL UNIQUE,

@@ -1,0 +1,44 @@
+"""Decisions on record, packed: they repeat the same names over and over."""
+
+import sqlite3
+import zlib
+from collections.abc import Iterator
+
+from jobrunner.core.job import Snapshot
+from jobrunner.core.questions import StoredDecision
+from jobrunner.store.features import statements as beside
+from jobrunner.store.statements import Row
+
+Db = sqlite3.Connection
+
+
+def record_rows(record: bytes | None, after: Snapshot) -> Iterator[Row]:
+    if record is not None:
+        place = {"job": after.row, "version": after.version, "beat": after.beat}
+        yield beside.DECISION.row(**place, digest=after.digest, data=zlib.compress(record))
+
+
+def decisions(
+    db: Db, job_id: str, limit: int, after: tuple[int, int] = (0, 0)
+) -> tuple[StoredDecision, ...]:
+    """Oldest first, from behind this version and beat."""
+    found = db.execute(
+        "SELECT d.version, d.beat, d.data FROM decisions d JOIN jobs j ON j.id = d.job "
+        "WHERE j.uid = :job_id AND (d.version, d.beat) > (:version, :beat) "
+        "ORDER BY d.version, d.beat LIMIT :limit",
+        {"job_id": job_id, "version": after[0], "beat": after[1], "limit": limit},
+    )
+    return tuple(
+        StoredDecision(version, beat, zlib.decompress(data)) for version, beat, data in found
+    )
+
+
+def declarations_of(db: Db, job_id: str) -> tuple[tuple[str, str, bytes], ...]:
+    """Name, digest and data of all that the decisions about this job were made by."""
+    return tuple(
+        db.execute(
+            "SELECT name, digest, data FROM definitions WHERE id IN (SELECT d.definition "
+            "FROM decisions d JOIN jobs j ON j.id = d.job WHERE j.uid = :job_id) ORDER BY id",
+            {"job_id": job_id},
+        )
+    )

@@ -1,0 +1,145 @@
+"""Decisions on record, over HTTP and from the terminal: kept where the settings say so, read by the
+job's owner, decided again, carried to another machine."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from jobrunner.cli import replays, run
+from jobrunner.config.settings import WorkflowSettings
+from tests.http.fickle import DEFINITION, fickle
+from tests.http.serving import House, opened
+from tests.http.test_renamed import again, done
+
+pytestmark = pytest.mark.anyio
+
+ON_RECORD = {"fickle": WorkflowSettings(record="decisions")}
+Typed = Callable[..., Any]
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    """A command, typed beside the running service: its exit code and what it printed."""
+    monkeypatch.setattr(replays, "installed", lambda config: fickle())
+
+    async def one(house: House, *arguments: str, token: str | None = None) -> tuple[int, str]:
+        monkeypatch.setenv("JOBRUNNER_URL", house.service.url)
+        monkeypatch.setenv("JOBRUNNER_TOKEN", token or house.admin.token or "")
+        code = await anyio.to_thread.run_sync(run, ["job", *arguments])
+        return code, capsys.readouterr().out
+
+    return one
+
+
+async def lived(house: House) -> str:
+    job: str = (await house.ada.submit("fickle", params={"name": "a-secret-name"}))["id"]
+    assert (await house.ada.post(f"/jobs/{job}/go", {})).status == 200
+    await done(house, job)
+    return job
+
+
+async def test_what_was_decided_is_decided_again(tmp_path: Path, typed: Typed) -> None:
+    async with opened(tmp_path, registry=fickle(), workflows=ON_RECORD) as house:
+        job = await lived(house)
+        said = (await house.ada.get(f"/jobs/{job}/decisions")).json
+        assert [one["message"]["type"] for one in said["decisions"]] == [
+            "Submit",
+            "Do",
+            "Start",
+            "Ended",
+        ]
+        assert list(said["declarations"]) == [DEFINITION.digest]
+        assert (await house.eve.get(f"/jobs/{job}/decisions")).status == 404
+        assert (await house.worker.get(f"/jobs/{job}/decisions")).status == 403
+        code, out = await typed(house, "replay", job)
+        assert code == 0, out
+        assert "4 decisions, each comes out as it did" in out
+        code, out = await typed(house, "replay", job, "-o", "json")
+        assert [one["differs"] for one in json.loads(out)] == [[]] * 4
+        page = (await house.ada.get(f"/jobs/{job}/decisions?limit=3")).json
+        rest = (await house.ada.get(f"/jobs/{job}/decisions?cursor={page['next_cursor']}")).json
+        assert page["decisions"] + rest["decisions"] == said["decisions"]
+        assert rest["declarations"] == {}
+
+
+async def test_another_declaration_shows_where_it_would_have_gone(
+    tmp_path: Path, typed: Typed
+) -> None:
+    told = msgspec.json.decode(DEFINITION.encoded)
+    for command in told["commands"]:
+        if command["name"] == "go":
+            command["walks"] = {"draft": ["canceled"]}
+    other = tmp_path / "other.json"
+    other.write_bytes(msgspec.json.encode(told))
+    async with opened(tmp_path, registry=fickle(), workflows=ON_RECORD) as house:
+        job = await lived(house)
+        code, out = await typed(house, "replay", job, "--workflow", str(other), "-o", "json")
+        assert code == 1
+        steps = json.loads(out)
+        assert steps[0]["differs"] == []
+        assert "path" in steps[1]["differs"]
+        assert steps[1]["now"]["status"] == "canceled"
+        assert steps[2]["differs"] == ["verdict"]
+        code, out = await typed(house, "replay", job, "--workflow", str(other))
+        assert "4 decisions, 3 would come out otherwise" in out
+
+
+async def test_a_record_is_carried_elsewhere_and_hides_what_it_should(
+    tmp_path: Path, typed: Typed
+) -> None:
+    whole, bare = tmp_path / "whole.json", tmp_path / "bare.json"
+    async with opened(tmp_path, registry=fickle(), workflows=ON_RECORD) as house:
+        job = await lived(house)
+        assert (await typed(house, "export", job[:20], "--out", str(whole)))[0] == 0
+        assert (await typed(house, "export", job, "--redact", "--out", str(bare)))[0] == 0
+        assert json.loads((await typed(house, "export", job))[1]) == json.loads(whole.read_text())
+    assert "a-secret-name" in whole.read_text()
+    assert "a-secret-name" not in bare.read_text()
+    for file in (whole, bare):
+        code, out = await typed(house, "replay", str(file))
+        assert code == 0, out
+        assert "4 decisions, each comes out as it did" in out
+
+
+async def test_without_the_setting_nothing_is_kept(tmp_path: Path, typed: Typed) -> None:
+    async with opened(tmp_path, registry=fickle()) as house:
+        job = await lived(house)
+        assert (await house.ada.get(f"/jobs/{job}/decisions")).json["decisions"] == []
+        code, _ = await typed(house, "replay", job)
+        assert code == 4
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as db:
+        assert db.execute("SELECT count(*) FROM decisions").fetchone() == (0,)
+
+
+async def test_a_record_that_begins_in_the_middle_begins_with_the_job_as_it_stood(
+    tmp_path: Path, typed: Typed
+) -> None:
+    async with opened(tmp_path, registry=fickle()) as house:
+        job = (await house.ada.submit("fickle"))["id"]
+    async with opened(tmp_path, registry=fickle(), workflows=ON_RECORD) as house:
+        ada = house.caller(await again(house, "ada"))
+        assert (await ada.post(f"/jobs/{job}/cancel")).status == 200
+        code, out = await typed(house, "replay", job)
+        assert code == 0, out
+        assert "1 decision, each comes out as it did" in out
+
+
+async def test_a_record_goes_with_its_job_and_names_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path, registry=fickle(), workflows=ON_RECORD) as house:
+        house.service.facade.world.surroundings.redaction.learn(["a-secret-name"])
+        job = await lived(house)
+        said = (await house.ada.get(f"/jobs/{job}/decisions")).raw
+        assert b"a-secret-name" not in said
+        assert (await house.ada.delete(f"/jobs/{job}")).status == 204
+        assert (await house.admin.post("/admin/db/check")).json == {"ok": True, "faults": []}
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as db:
+        assert db.execute("SELECT count(*) FROM decisions").fetchone() == (0,)
