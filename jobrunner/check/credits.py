@@ -18,6 +18,14 @@ from jobrunner.core.credits import AFTER, NEEDS, Standing
 from jobrunner.core.declaration.workflow import Definition, Money
 from jobrunner.core.steps import rests
 
+FORGOTTEN = "a new run begins while the hold of the last one is not settled; settle it before"
+LEFT_OPEN = "the hold of this run is not settled and nothing can happen any more"
+CURES = {
+    FORGOTTEN: ", or keep the run open where a person is waited for (person=False, with a "
+    "deadline), or let the stage ask; see PLUGINS.md, A hold over a person",
+    LEFT_OPEN: '; give the edge that leads there money="capture" or "release"',
+}
+
 
 class CreditState(Struct, frozen=True):
     """A job's place, the state of its money, what moved in the current run, and whether that
@@ -73,9 +81,9 @@ def _searched(chart: Chart, stories: dict[CreditState, tuple[str, ...]]) -> Iter
 
 
 def _fault(step: Step, story: tuple[str, ...]) -> Fault:
-    return Fault(
-        "money", f"{step.place}: {step.problem}", (*story, *step.lines, f"here: {step.problem}")
-    )
+    cure = CURES.get(step.problem, "")
+    trace = (*story, *step.lines, f"here: {step.problem}")
+    return Fault("money", f"{step.place}: {step.problem}{cure}", trace)
 
 
 def _birth(chart: Chart) -> Step:
@@ -139,7 +147,7 @@ def _finish(chart: Chart, purse: CreditState, way: Way, lines: tuple[str, ...]) 
 def _open_run(purse: CreditState) -> tuple[CreditState, str]:
     problem = ""
     if purse.credits == "held":
-        problem = "a new run begins while the hold of the last one is not settled; settle it before"
+        problem = FORGOTTEN
     return msgspec.structs.replace(purse, moved=frozenset(), live=True), problem
 
 
@@ -162,4 +170,4 @@ def _left_open(chart: Chart, purse: CreditState) -> str:
     ended = chart.states[purse.status].ended
     if not ended or purse.credits != "held":
         return ""
-    return "the hold of this run is not settled and nothing can happen any more"
+    return LEFT_OPEN

@@ -115,7 +115,8 @@ def slips(value: Any, kind: Any, where: str) -> Iterator[Slip]:
         yield from _dict(value, get_args(kind)[1], where)
     elif origin is Callable:
         if not callable(value):
-            yield Slip(where, shown(value), "a function")
+            cure = "it is decorated twice; once is enough" if isinstance(value, Struct) else ""
+            yield Slip(where, shown(value), "a function", cure)
     elif origin is type:
         yield from _readable(value, where)
     elif issubclass(kind, Struct):
@@ -162,6 +163,10 @@ def _either(value: Any, kinds: tuple[Any, ...], where: str) -> Iterator[Slip]:
     if value is None and NoneType in kinds:
         return
     others = [kind for kind in kinds if kind is not NoneType]
+    if all(get_origin(kind) is Literal for kind in others):
+        options = tuple(option for kind in others for option in get_args(kind))
+        yield from _one_of(value, options, where)
+        return
     tried = [list(slips(value, kind, where)) for kind in others]
     yield from min(tried, key=len)
 
@@ -191,7 +196,10 @@ def _made(value: Any, kind: type[Struct]) -> str:
     fits = (kind is Call and isinstance(value, str)) or (
         kind is Deadline and isinstance(value, int | float)
     )
-    return f"write {kind.__name__}({shown(value)})" if fits else ""
+    if fits:
+        return f"write {kind.__name__}({shown(value)})"
+    is_named = isinstance(value, str) and "name" in kind.__struct_fields__
+    return f"write {kind.__name__}({shown(value)}, ...)" if is_named else ""
 
 
 def _tupled(value: Any) -> str:
@@ -214,9 +222,10 @@ def _one_of(value: Any, options: tuple[Any, ...], where: str) -> Iterator[Slip]:
     if any(type(value) is type(option) and value == option for option in options):
         return
     texts = [option for option in options if isinstance(option, str)]
-    wanted = " or ".join(map(shown, options))
+    wanted = " or ".join(shown(option) for option in options if option != "")
     cure = meant(value, texts) if isinstance(value, str) and texts else ""
-    yield Slip(where, shown(value), wanted, cure if cure.startswith("did") else "")
+    cure = cure if cure.startswith("did") else ""
+    yield Slip(where, shown(value), wanted, cure or ("" if value else "leave it out"))
 
 
 def _plain(value: Any, kind: type, where: str) -> Iterator[Slip]:
@@ -287,12 +296,22 @@ def _meaningless(value: Any, place: tuple[type, str], where: str) -> Iterator[Sl
     if shape is not None:
         for item in _texts(value):
             if not shape.fullmatch(item) and (item or place not in MAY_BE_EMPTY):
-                yield Slip(where, shown(item), f"like {shape.pattern}")
+                yield Slip(where, shown(item), f"like {shape.pattern}", _reshaped(item, shape))
     if within is not None:
         low, high = within
         for number in _numbers(value):
             if not low <= number <= high:
                 yield Slip(where, shown(number), f"from {low} to {high}")
+
+
+def _reshaped(item: str, shape: re.Pattern[str]) -> str:
+    """The nearest name of this shape."""
+    for instead in ("-", "_"):
+        near = re.sub(r"[^A-Za-z0-9_.-]+", instead, item).strip("-_.")
+        for name in (near, near.lower()):
+            if shape.fullmatch(name):
+                return f"write {shown(name)}"
+    return ""
 
 
 def _texts(value: Any) -> list[str]:
@@ -332,7 +351,8 @@ def _bare(struct: type[Struct]) -> Iterator[Slip]:
 
 def _readable(struct: Any, where: str) -> Iterator[Slip]:
     if not isinstance(struct, type) or not issubclass(struct, Struct):
-        yield Slip(where, shown(struct), "a class made of msgspec.Struct")
+        cure = f"write class {struct.__name__}(Struct)" if isinstance(struct, type) else ""
+        yield Slip(where, shown(struct), "a class made of msgspec.Struct", cure)
         return
     try:
         msgspec.json.Decoder(struct)

@@ -124,6 +124,13 @@ class PlainQuestioning:
         return PlainQuestion(name, asks, _token(asked), given.base_url, given.answers)
 
 
+def asked_twice(asks: tuple[type[Struct], ...]) -> str:
+    """Say which name stands for two structs; answers could be read as either."""
+    names = [one.__name__ for one in asks]
+    twice = next((name for name in names if names.count(name) > 1), "")
+    return f"asks for two structs that are called {twice}; give one another name" if twice else ""
+
+
 def posing(name: str, asks: Any, text: str, by: Any, timeout_s: Any, default: Any) -> Posing:
     """Put a question into words. Raises: PermanentFailure, for one that makes no sense."""
     roles = (by,) if isinstance(by, str) else tuple(by)

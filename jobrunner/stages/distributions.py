@@ -17,6 +17,8 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
+from jobrunner.check.faults import meant
+
 PREFIX = "jobrunner."
 Kind = Literal["workflows", "stages", "sources", "companions"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -106,9 +108,26 @@ def _read(distribution: Distribution) -> Brought | None:
     try:
         found = tuple(e for e in distribution.entry_points if e.group.startswith(PREFIX))
     except Exception as garbled:  # noqa: BLE001 - whatever a stranger's file does to the parser
-        fault = f"its list of entry points cannot be read ({garbled}); install it again"
+        why = _first_wrong(text) or str(garbled)
+        fault = f"its list of entry points cannot be read ({why}); install it again"
         return Brought(name, version, folder, editable, fault=fault)
-    return Brought(name, version, folder, editable, found)
+    return Brought(name, version, folder, editable, found, _unknown_groups(found))
+
+
+def _first_wrong(text: str) -> str:
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+        if line and not line.startswith(("#", ";", "[")) and "=" not in line:
+            return f"line {number}, {line[:80]!r}, is no NAME = MODULE:OBJECT"
+    return ""
+
+
+def _unknown_groups(found: tuple[EntryPoint, ...]) -> str:
+    """One unknown group among others may be for a newer jobrunner; alone it is misspelt."""
+    groups = {entry.group.removeprefix(PREFIX) for entry in found}
+    if not groups or groups & {*KINDS, *BESIDE}:
+        return ""
+    group = min(groups)
+    return f"brings {PREFIX}{group}, which is no group; {meant(group, [*KINDS, *BESIDE])}"
 
 
 def _named(distribution: Distribution) -> tuple[str, str]:

@@ -25,16 +25,16 @@ from jobrunner.core.declaration.old_declarations import leniently, rebound, with
 from jobrunner.core.declaration.spelling import NAME, shown
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.core.features.forecasts import Forecast, forecast
-from jobrunner.core.features.turns.rates import RATE_ALLOWED, RateLimit, rate_of
+from jobrunner.core.features.turns.rates import RateLimit, rate_of
 from jobrunner.core.features.upgrades import UnderWay
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Message, Migrate
-from jobrunner.stages.api import Stage, is_async
+from jobrunner.stages.api import Stage
 from jobrunner.stages.companions import Companion
 from jobrunner.stages.distributions import PREFIX, Kind, entries
+from jobrunner.stages.fitting import misfit
 from jobrunner.stages.importing import imported
 from jobrunner.stages.outcomes import said
-from jobrunner.stages.process.host import address
 from jobrunner.stages.sources import SOURCE, Source
 
 Overlay = Callable[[Workflow], tuple[Workflow, tuple[str, ...]]]
@@ -47,9 +47,6 @@ LED_TO: dict[Kind, type[Offered]] = {
     "workflows": Definition,
     "companions": Companion,
 }
-AMOUNTS = (
-    "concurrency", "memory", "cpu_s", "file_size", "open_files", "processes", "output",
-)  # fmt: skip
 
 
 class Registry:
@@ -376,41 +373,6 @@ def _known_as(name: object, called: str) -> str:
 def _wrong(brought: Struct, kind: type[Struct]) -> str:
     """Every value in it that is not what its type says."""
     return "; ".join(str(slip) for slip in slips(brought, kind, ""))
-
-
-def misfit(stage: Stage, resources: Mapping[str, int] | None = None) -> str:
-    """Why this stage cannot run, whatever it does; empty when it can."""
-    run: object = stage.run
-    if not callable(run):
-        return f"runs {run!r}, which is no function"
-    if stage.runs != "process" and is_async(stage.run) != (stage.runs == "loop"):
-        return 'does not fit how it runs: "loop" is for async def, "thread" for plain functions'
-    if stage.runs == "process" and not address(stage.run):
-        return "must be a function that stands in a module, for a process to find it there"
-    asked = [one.__name__ for one in stage.asks]
-    if twice := next((one for one in asked if asked.count(one) > 1), ""):
-        return f"asks for two structs that are called {twice}; give one another name"
-    below = [name for name in AMOUNTS if getattr(stage, name) < 0]
-    amounts = (*stage.resources.items(), *stage.supply.items())
-    below += [name for name, count in amounts if count < 0]
-    if below:
-        return f"has a {below[0]} below 0; 0 is no limit"
-    if fault := _misrated(stage):
-        return fault
-    if resources is None:
-        return ""
-    short = [name for name, count in stage.resources.items() if count > resources.get(name, 0)]
-    return f"asks for more {short[0]} than there is; raise [resources] {short[0]}" if short else ""
-
-
-def _misrated(stage: Stage) -> str:
-    for name, count in stage.rates.items():
-        if count < 1 or not NAME.fullmatch(name):
-            return f"takes {count} of rate {name!r}; it must be a name and a whole number from 1"
-    for name, text in stage.pace.items():
-        if rate_of(text) is None:
-            return f"says {text!r} of rate {name!r}; it must be {RATE_ALLOWED}"
-    return ""
 
 
 def _sorted(group: str, enabled: tuple[str, ...]) -> list[EntryPoint]:

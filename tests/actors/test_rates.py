@@ -22,7 +22,7 @@ from jobrunner.core.features.turns.rates import (
     taken,
 )
 from jobrunner.stages import Registry
-from jobrunner.stages.registry import misfit
+from jobrunner.stages.fitting import misfit
 from jobrunner.testing import CALM, Faults, simulate
 from jobrunner.testing.simulation.simulation import Kit
 from tests.actors.test_slots import Stand, relay

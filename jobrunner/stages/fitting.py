@@ -1,0 +1,51 @@
+"""Says why a stage cannot run, whatever it does: by what it is, and by what this machine has."""
+
+from collections.abc import Mapping
+
+from jobrunner.core.declaration.spelling import NAME
+from jobrunner.core.features.turns.rates import RATE_ALLOWED, rate_of
+from jobrunner.stages.answers import asked_twice
+from jobrunner.stages.api import Stage, is_async
+from jobrunner.stages.process.host import address
+
+AMOUNTS = (
+    "concurrency", "memory", "cpu_s", "file_size", "open_files", "processes", "output",
+)  # fmt: skip
+
+
+def misfit(stage: Stage, resources: Mapping[str, int] | None = None) -> str:
+    """Why this stage cannot run, whatever it does; empty when it can."""
+    run: object = stage.run
+    if not callable(run):
+        return f"runs {run!r}, which is no function"
+    if stage.runs != "process" and is_async(stage.run) != (stage.runs == "loop"):
+        return 'does not fit how it runs: "loop" is for async def, "thread" for plain functions'
+    if stage.runs == "process" and not address(stage.run):
+        return "must be a function that stands in a module, for a process to find it there"
+    below = [f"{name}={getattr(stage, name)}" for name in AMOUNTS if getattr(stage, name) < 0]
+    amounts = (*stage.resources.items(), *stage.supply.items())
+    below += [f"{name}={count}" for name, count in amounts if count < 0]
+    if below:
+        return f"has {below[0]}, which is below 0; 0 is no limit"
+    if fault := _misrated(stage):
+        return fault
+    if resources is None:
+        return asked_twice(stage.asks)
+    short = [name for name, count in stage.resources.items() if count > resources.get(name, 0)]
+    return _too_much(short[0], stage, resources) if short else asked_twice(stage.asks)
+
+
+def _too_much(name: str, stage: Stage, resources: Mapping[str, int]) -> str:
+    asked, there = stage.resources[name], resources.get(name, 0)
+    text = f"asks for more {name} than there is ({asked}, and there is {there})"
+    return f"{text}; raise [resources] {name}"
+
+
+def _misrated(stage: Stage) -> str:
+    for name, count in stage.rates.items():
+        if count < 1 or not NAME.fullmatch(name):
+            return f"takes {count} of rate {name!r}; it must be a name and a whole number from 1"
+    for name, text in stage.pace.items():
+        if rate_of(text) is None:
+            return f"says {text!r} of rate {name!r}; it must be {RATE_ALLOWED}"
+    return ""
