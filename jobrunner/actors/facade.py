@@ -37,7 +37,7 @@ from jobrunner.actors.watchers import Watchers
 from jobrunner.core.access import unknown
 from jobrunner.core.attempts import attempt_of
 from jobrunner.core.decision import Grant, Unit
-from jobrunner.core.features.answers import PendingAnswer
+from jobrunner.core.features.answers.giving import PendingAnswer
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Message, Submit, Told

@@ -2,7 +2,7 @@
 not."""
 
 from jobrunner.core.declaration.workflow import Definition, End
-from jobrunner.core.features.answers import asks_person
+from jobrunner.core.features.answers.giving import asks_person
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.errors import Refused
 

@@ -18,7 +18,6 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Case
 from jobrunner.core.facts import Facts
 from jobrunner.core.features import (
-    answering,
     families,
     moving_over,
     pauses,
@@ -27,7 +26,8 @@ from jobrunner.core.features import (
     uploads,
     webhooks,
 )
-from jobrunner.core.features.answers import Give, Pose
+from jobrunner.core.features.answers import answering
+from jobrunner.core.features.answers.giving import Give, Pose
 from jobrunner.core.features.webhooks import WebhookKey
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import (

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.core.declaration.states import ENDED, Kind, TokenRole, Trigger
+from jobrunner.core.features.answers.posed import Posed
 from jobrunner.core.features.parentage import ParentLink
-from jobrunner.core.features.posed import Posed
 
 JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from jobrunner.core.features.answers import Give, Pose
+from jobrunner.core.features.answers.giving import Give, Pose
 from jobrunner.core.features.parentage import JobsAwaited, ParentLink
 from jobrunner.core.job import Actor, Artifact, Asset, Failure, Purpose, Scheduled
 

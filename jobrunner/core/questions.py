@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from jobrunner.core.facts import Known, WebhookFacts
-from jobrunner.core.features.answers import AnswerFilter, PendingAnswer
+from jobrunner.core.features.answers.giving import AnswerFilter, PendingAnswer
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
 from jobrunner.core.features.notifications import OutboxReader

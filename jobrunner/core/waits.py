@@ -11,7 +11,7 @@ from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.draft import BY_STAGE, Case, Draft
 from jobrunner.core.engine_events import aside
 from jobrunner.core.failures import fail
-from jobrunner.core.features.posed import MARK
+from jobrunner.core.features.answers.posed import MARK
 from jobrunner.core.job import STAGE, Failure, Snapshot
 from jobrunner.core.messages import Answered, Checkpoint, Keep
 from jobrunner.core.replies import Verdict, begin, forbidden

@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from jobrunner.core.declaration.params import Stale, decoded
 from jobrunner.core.declaration.spelling import ARTIFACT
-from jobrunner.core.features.posed import answer_key
+from jobrunner.core.features.answers.posed import answer_key
 from jobrunner.errors import PermanentFailure
 from jobrunner.stages.outcomes import Parked
 from jobrunner.stages.requests import PosedToken, Posing

@@ -11,9 +11,16 @@ from typing import Any
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.shared import World
 from jobrunner.actors.supervisor import Supervisor
-from jobrunner.core.features.answering import answered_otherwise
-from jobrunner.core.features.answers import Give, PendingAnswer, Pose, digest_of, said_by, token_of
-from jobrunner.core.features.posed import Posed
+from jobrunner.core.features.answers.answering import answered_otherwise
+from jobrunner.core.features.answers.giving import (
+    Give,
+    PendingAnswer,
+    Pose,
+    digest_of,
+    said_by,
+    token_of,
+)
+from jobrunner.core.features.answers.posed import Posed
 from jobrunner.core.job import Actor
 from jobrunner.errors import PermanentFailure, Refused, RetryableFailure, StorageError
 from jobrunner.ports import Files, Ids

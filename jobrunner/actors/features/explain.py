@@ -7,8 +7,8 @@ from jobrunner.actors.features.lineage import lineage
 from jobrunner.actors.shared import World
 from jobrunner.core.credits import price_of
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
-from jobrunner.core.features.answers import awaited_in
-from jobrunner.core.features.posed import Posed
+from jobrunner.core.features.answers.giving import awaited_in
+from jobrunner.core.features.answers.posed import Posed
 from jobrunner.core.job import Attempt, Paused, Snapshot
 
 CHILDREN = "its children"

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from jobrunner.core import messages
-from jobrunner.core.features.answers import Give, Pose
+from jobrunner.core.features.answers.giving import Give, Pose
 from jobrunner.core.job import Failure
 
 GONE = "[redacted]"

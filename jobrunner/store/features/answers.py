@@ -7,8 +7,8 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from jobrunner.core.decision import Decision
-from jobrunner.core.features.answers import AnswerFilter, PendingAnswer, open_in
-from jobrunner.core.features.posed import Posed
+from jobrunner.core.features.answers.giving import AnswerFilter, PendingAnswer, open_in
+from jobrunner.core.features.answers.posed import Posed
 from jobrunner.core.job import Snapshot
 from jobrunner.store.columns import Columns
 from jobrunner.store.jobs import LAST

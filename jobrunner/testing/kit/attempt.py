@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.features.posed import answer_key
+from jobrunner.core.features.answers.posed import answer_key
 from jobrunner.core.job import Asset, Failure
 from jobrunner.core.messages import Ended, Report
 from jobrunner.ports import Clock, Ids, SystemChildren, SystemClock, SystemIds

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from jobrunner.actors import Facade
-from jobrunner.core.features.answers import PendingAnswer, open_in, said_by
+from jobrunner.core.features.answers.giving import PendingAnswer, open_in, said_by
 from jobrunner.core.job import Actor
 from jobrunner.testing.simulation.plausible import plausible
 from jobrunner.testing.simulation.witness import Witness

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from jobrunner.core.features.answers import AnswerFilter, PendingAnswer, digest_of, may_give
-from jobrunner.core.features.posed import Standing
+from jobrunner.core.features.answers.giving import AnswerFilter, PendingAnswer, digest_of, may_give
+from jobrunner.core.features.answers.posed import Standing
 from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Answered

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jobrunner.core.features.posed import MARK, Posed, Standing
+from jobrunner.core.features.answers.posed import MARK, Posed, Standing
 from jobrunner.core.job import Actor, Attempt, Snapshot
 
 PREFIX = "jr_"

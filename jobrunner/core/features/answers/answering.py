@@ -15,8 +15,8 @@ from jobrunner.core.attempts import amend, at_work, attempt_of, park, pulse, res
 from jobrunner.core.decision import AuditRecord, NoOp
 from jobrunner.core.draft import BY_STAGE, BY_TIMER, Case, Draft
 from jobrunner.core.failures import fail
-from jobrunner.core.features.answers import Give, Pose, awaited_in, may_give
-from jobrunner.core.features.posed import MARK, Posed, answer_key
+from jobrunner.core.features.answers.giving import Give, Pose, awaited_in, may_give
+from jobrunner.core.features.answers.posed import MARK, Posed, answer_key
 from jobrunner.core.job import STAGE, Failure
 from jobrunner.core.messages import Ended
 from jobrunner.core.replies import Verdict, begin, forbidden
