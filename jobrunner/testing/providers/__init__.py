@@ -1,8 +1,9 @@
 """Providers to test against: real HTTP on loopback, with everything that goes wrong there, on cue.
 
 ``OpenAILike`` draws, chats and transcribes; ``ReplicateLike`` takes predictions, serves their files
-and calls back. Both are async context managers, and the fixtures ``openai_like`` and
-``replicate_like``. What is to go wrong is put into a script, call by call:
+and calls back; ``ScriptedProvider`` has the routes that you give it. All are async context
+managers; ``openai_like`` and ``replicate_like`` are fixtures, too. What is to go wrong is put into
+a script, call by call:
 
     async with OpenAILike() as provider:
         provider.script("images", Status(500), Hang(done=True), None)
@@ -35,6 +36,7 @@ from jobrunner.testing.providers.provider import Provider
 from jobrunner.testing.providers.record import Calls
 from jobrunner.testing.providers.record import RecordedCall as Call
 from jobrunner.testing.providers.replicate_like import Plan, ReplicateLike
+from jobrunner.testing.providers.scripted_provider import ScriptedProvider
 from jobrunner.testing.providers.webhooks import Delivery, signed
 from jobrunner.testing.providers.webhooks import SentWebhook as Sent
 
@@ -55,6 +57,7 @@ __all__ = [
     "Redirected",
     "Refusal",
     "ReplicateLike",
+    "ScriptedProvider",
     "Sent",
     "Slow",
     "Status",

@@ -7,6 +7,9 @@ import anyio
 from aiohttp import web
 from msgspec import Struct
 
+from jobrunner.errors import PermanentFailure, RetryableFailure
+from jobrunner.outgoing.calls import Exchange, Reply
+
 PIECE = 64 * 1024
 INSIDE = "http://169.254.169.254/latest/meta-data/"
 PAGE = b"<!doctype html>\n<html><head><title>Sorry</title></head><body>Sorry</body></html>\n"
@@ -101,10 +104,35 @@ class WholeAnswer(Struct, frozen=True):
             headers={"Content-Type": self.content_type, **self.headers},
         )
 
+    def reply(self, url: str) -> Reply:
+        headers = {"content-type": self.content_type, **self.headers}
+        return Reply(self.status, {k.lower(): v for k, v in headers.items()}, self.body, url)
+
 
 def works(fault: Fault | None) -> bool:
     """The provider does what it was asked to, whatever its caller gets to know of it."""
     return fault is None or fault.done or (isinstance(fault, Cut) and fault.after > 0)
+
+
+def told_without_socket(fault: Fault | None, answer: WholeAnswer, asked: Exchange) -> Reply:
+    """The answer as the way out of a stage would bring it.
+
+    Raises: RetryableFailure, PermanentFailure."""
+    place = "/".join(asked.url.split("/")[:3])
+    match fault:
+        case Hang():
+            raise RetryableFailure("NETWORK_TIMEOUT", f"{place} took too long")
+        case Cut():
+            raise RetryableFailure("NETWORK_ERROR", f"{place}: the connection ended")
+        case Endless():
+            raise PermanentFailure("DOWNLOAD_TOO_LARGE", f"{place}: the answer has no end")
+        case Redirected():
+            raise PermanentFailure("DOWNLOAD_REFUSED", f"{place} leads to {fault.to}")
+        case Nonsense():
+            answer = WholeAnswer(body=fault.text.encode())
+        case Page():
+            answer = WholeAnswer(body=PAGE, content_type=fault.content_type)
+    return answer.reply(asked.url)
 
 
 async def suffered(

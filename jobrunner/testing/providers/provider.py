@@ -1,14 +1,20 @@
 """The base of all providers here: a server on loopback, a script of faults, a record of calls."""
 
+import random
+import re
+import secrets
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from email import message_from_bytes
 from typing import Any, Self
 
 import anyio
 import anyio.lowlevel
 from aiohttp import web
+from yarl import URL
 
+from jobrunner.outgoing.calls import Exchange, Reply
 from jobrunner.testing.providers.made import Made
 from jobrunner.testing.providers.mishaps import (
     Cut,
@@ -19,9 +25,11 @@ from jobrunner.testing.providers.mishaps import (
     Status,
     WholeAnswer,
     suffered,
+    told_without_socket,
     works,
 )
 from jobrunner.testing.providers.record import Calls, RecordedCall
+from jobrunner.testing.providers.webhooks import Post, posted
 
 HOST = "127.0.0.1"
 BODY_MAX = 256 * 1024**2
@@ -40,19 +48,62 @@ class Provider(ABC):
         self.calls = Calls()
         self._port = port
         self._scripts: dict[str, deque[Fault | None]] = defaultdict(deque)
+        self._written: dict[str, list[Fault | None]] = defaultdict(list)
         self._always: dict[str, Fault] = {}
         self._runner: web.AppRunner | None = None
+        self._origin = ""
+        self._chance: random.Random | None = None
+        self.post: Post = posted
         self.forget()
 
     @property
     def url(self) -> str:
-        return f"http://{HOST}:{self._port}"
+        return self._origin or f"http://{HOST}:{self._port}"
+
+    def simulate(self, chance: random.Random, post: Post) -> None:
+        """Begin anew, without memory and with all scripts, in a simulation: asked by ``reply``, it
+        draws from ``chance`` what it makes up, and ``post`` delivers its webhooks."""
+        self._scripts.clear()
+        for name, faults in self._written.items():
+            self._scripts[name].extend(faults)
+        self.calls, self._chance, self.post = Calls(), chance, post
+        self.forget()
+
+    async def reply(self, asked: Exchange) -> Reply:
+        """Answer without a socket, faults and all.
+
+        Raises: RetryableFailure, PermanentFailure, as the way out of a stage would."""
+        url = URL(asked.url)
+        self._origin = str(url.origin())
+        name, handler = self._route(asked.method, url.path)
+        if handler is None:
+            return self.complaint(404).reply(asked.url)
+        data = asked.data.encode() if isinstance(asked.data, str) else asked.data
+        form = data if isinstance(data, dict) else _parts(asked.headers, data)
+        call = self._recorded(name, asked.method, url.path, asked.headers, data, form)
+        fault = self._next(name)
+        call.fault = type(fault).__name__ if fault else ""
+        answer = self._answer(call, handler, fault)
+        await self.before(call)
+        try:
+            inside = isinstance(fault, Page) and call.route in self.embeds
+            told = None if inside else fault
+            return told_without_socket(told, answer, asked)
+        finally:
+            await self.after(call)
+
+    def _route(self, method: str, path: str) -> tuple[str, Handler | None]:
+        for name, (verb, patterns, handler) in self.routes().items():
+            if verb == method.upper() and any(_fits(pattern, path) for pattern in patterns):
+                return name, handler
+        return "", None
 
     def script(self, route: str, *faults: Fault | None) -> None:
         """Script the next calls of a route, one each; None is a good answer, and so is
         everything after the last."""
         self._known(route)
         self._scripts[route] += faults
+        self._written[route] += faults
 
     def always(self, route: str, fault: Fault | None) -> None:
         """Set the fault of every call that no script speaks of; None takes it back."""
@@ -80,6 +131,7 @@ class Provider(ABC):
         await self.stop()
 
     async def start(self) -> None:
+        self._origin, self._chance, self.post = "", None, posted
         self._stop = anyio.Event()
         self._runner = web.AppRunner(
             self._app(), access_log=None, handler_cancellation=True, shutdown_timeout=0.05
@@ -214,20 +266,56 @@ class Provider(ABC):
         return script.popleft() if script else self._always.get(name)
 
     async def _noted(self, name: str, request: web.Request) -> RecordedCall:
-        headers = {key.lower(): value for key, value in request.headers.items()}
         is_form = request.content_type.startswith("multipart/")
-        call = RecordedCall(
-            len(self.calls) + 1,
+        return self._recorded(
             name,
             request.method,
             request.path,
-            headers.get("idempotency-key", ""),
-            headers,
+            request.headers,
             b"" if is_form else await request.read(),
             await _form(request) if is_form else {},
         )
+
+    def _recorded(
+        self, name: str, method: str, path: str, headers: Mapping[str, str], body: object,
+        form: dict[str, Any],
+    ) -> RecordedCall:  # fmt: skip
+        known = {key.lower(): value for key, value in headers.items()}
+        key, said = known.get("idempotency-key", ""), body if isinstance(body, bytes) else b""
+        call = RecordedCall(len(self.calls) + 1, name, method, path, key, known, said, form)
         self.calls.add(call)
         return call
+
+    def token_of(self, size: int) -> str:
+        """A name that nobody guesses; in a simulation the same for the same seed."""
+        return (
+            secrets.token_hex(size) if self._chance is None else self._chance.randbytes(size).hex()
+        )
+
+
+def _parts(headers: Mapping[str, str], body: Any) -> dict[str, Any]:
+    """A form that was put together by hand."""
+    kind = next((value for name, value in headers.items() if name.lower() == "content-type"), "")
+    if not kind.startswith("multipart/") or not isinstance(body, bytes):
+        return {}
+    whole = message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + body)
+    found: dict[str, Any] = {}
+    for part in whole.walk():
+        name = part.get_param("name", header="content-disposition")
+        if isinstance(name, str):
+            content = part.get_payload(decode=True)
+            assert isinstance(content, bytes), "a part of a form has no parts"
+            known = part.get_filename()
+            found |= {name: content if known else content.decode(), **_called(name, known)}
+    return found
+
+
+def _called(name: str, filename: str | None) -> dict[str, str]:
+    return {f"{name}.filename": filename} if filename else {}
+
+
+def _fits(pattern: str, path: str) -> bool:
+    return re.fullmatch(re.sub(r"\\?\{\w+\\?\}", "[^/]+", re.escape(pattern)), path) is not None
 
 
 async def _form(request: web.Request) -> dict[str, Any]:

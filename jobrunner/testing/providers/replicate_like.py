@@ -4,6 +4,7 @@ Routes: ``create``, ``get``, ``cancel``, ``secret``, ``files``.
 """
 
 import asyncio
+import random
 import secrets
 from collections import deque
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from jobrunner.testing.providers.record import RecordedCall
 from jobrunner.testing.providers.webhooks import (
     Delivery,
     Forgery,
+    Post,
     SentWebhook,
     is_loopback,
     made_secret,
@@ -101,12 +103,14 @@ class ReplicateLike(Provider):
         self.sent: list[SentWebhook] = []
         self._produce = produce
         self._plans: deque[Plan] = deque()
+        self._planned: list[Plan] = []
         self._usual = Plan()
         super().__init__(port=port, token=token)
 
     def plan(self, *plans: Plan) -> None:
         """Plan the next predictions, one each; after the last all goes well."""
         self._plans += plans
+        self._planned += plans
 
     def usually(self, plan: Plan) -> None:
         """Plan every prediction that has no plan of its own."""
@@ -152,6 +156,10 @@ class ReplicateLike(Provider):
         self._plans.appendleft(Plan("failed", UNSAFE))
         return self._create(call) if call.route == "create" else self.complaint(400)
 
+    def simulate(self, chance: random.Random, post: Post) -> None:
+        super().simulate(chance, post)
+        self._plans, self.sent = deque(self._planned), []
+
     def forget(self) -> None:
         super().forget()
         self.predictions: dict[str, StartedPrediction] = {}
@@ -192,7 +200,7 @@ class ReplicateLike(Provider):
     def _born(
         self, call: RecordedCall, asked: dict[str, Any], hook: str, plan: Plan
     ) -> StartedPrediction:
-        new = secrets.token_hex(13)
+        new = self.token_of(13)
         base = f"{self.url}/v1/predictions/{new}"
         named = call.path.split("/")[3:5] if "/models/" in call.path else []
         events = asked.get("webhook_events_filter") or ("start", "completed")
@@ -254,9 +262,9 @@ class ReplicateLike(Provider):
         await anyio.sleep(how.delay_s)
         if how.held:
             await prediction.released.wait()
-        news = SentWebhook(f"msg_{secrets.token_hex(12)}", event)
+        news = SentWebhook(f"msg_{self.token_of(12)}", event)
         if how.forged:
-            forged = replace(news, id=f"msg_{secrets.token_hex(12)}", forged=True)
+            forged = replace(news, id=f"msg_{self.token_of(12)}", forged=True)
             await self._send(prediction, forged, body)
         for _ in range(how.times):
             await self._insist(prediction, news, body)
@@ -271,7 +279,9 @@ class ReplicateLike(Provider):
 
     async def _send(self, prediction: StartedPrediction, news: SentWebhook, body: bytes) -> int:
         forged: Forgery = prediction.plan.webhook.forged if news.forged else ""
-        status = await send(prediction.hook, self.secret, news.id, body, forged, prediction.lie())
+        status = await send(
+            prediction.hook, self.secret, news.id, body, forged, prediction.lie(), self.post
+        )
         self.sent.append(replace(news, answered=status))
         self.calls.stir()
         return status

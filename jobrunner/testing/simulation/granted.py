@@ -7,21 +7,24 @@ from typing import Any, TypedDict
 from msgspec import Struct
 
 from jobrunner.actors.host_answers import ASSET_ID
+from jobrunner.core.features.signatures import key_in
 from jobrunner.outgoing.calls import Exchange, Reply
 from jobrunner.stages.api import Stage
 from jobrunner.testing.providers.provider import Provider
 
+Answerer = Callable[[Exchange], Reply] | Provider
 Answers = Mapping[str, Any] | Callable[[str], Any]
 
 
 class Grants(TypedDict, total=False):
-    """``http`` answers requests: a function, or a provider; ``uploads`` are files by the name of
-    the upload that takes them; ``resources`` what there is of what stages ask for; ``assets`` the
-    library of the user ada, type and content by id; ``answers`` what a callback says, by its key;
+    """``http`` answers requests: a function, a provider, or several by origin; ``uploads`` are
+    files by the name of the upload that takes them; ``resources`` what there is of what stages ask
+    for; ``assets`` the library of the user ada, type and content by id; ``answers`` what a callback
+    says, by its key;
     ``harmless`` patterns of requests ("POST https://x/search*") that may be repeated without a
     key."""
 
-    http: Callable[[Exchange], Reply] | Provider | None
+    http: Answerer | Mapping[str, Answerer] | None
     uploads: Mapping[str, bytes]
     resources: Mapping[str, int]
     assets: Mapping[str, tuple[str, bytes]]
@@ -53,6 +56,12 @@ class Endowment(Struct, frozen=True):
                 f"assets: {asset_id!r} is no id; give one like {'0' * 8}-0000-7000-8000-{'0' * 12}"
             )
             assert ASSET_ID.fullmatch(asset_id), text
+
+    def keys(self) -> list[bytes]:
+        """The keys that webhooks of these providers are signed with."""
+        several = self.http.values() if isinstance(self.http, Mapping) else (self.http,)
+        secrets = (getattr(one, "secret", "") for one in several)
+        return [key for key in map(key_in, secrets) if key]
 
     def answer(self, name: str) -> Any:
         """Find what is said about the thing that a stage awaits under this name; None: nothing."""

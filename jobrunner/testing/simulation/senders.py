@@ -4,8 +4,9 @@ Stops jobs at bad moments, too."""
 import asyncio
 import hashlib
 import random
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from jobrunner.actors import Facade
 from jobrunner.actors.commits import Answer
 from jobrunner.core.decision import Shelve
 from jobrunner.core.declaration.workflow import Definition, Upload
+from jobrunner.core.features import signatures
 from jobrunner.core.job import Actor, Asset, Snapshot
 from jobrunner.core.messages import Answered, Arrived, Arriving, Stop, Told
 from jobrunner.errors import Refused, StorageError
+from jobrunner.stages.sources import Source
 from jobrunner.testing.simulation.callers import ADA, OLGA, ROOT
 from jobrunner.testing.simulation.declared import takes
 from jobrunner.testing.simulation.granted import Endowment
@@ -78,6 +81,30 @@ class Senders:
         times = 1 if self.calm else self._chance.choice((0, 1, 1, 1, 2, 3))
         for _ in range(times):
             self._do(lambda: self._answer(job_id, key, source, value))
+
+    async def post(
+        self,
+        sources: Mapping[str, Source],
+        keys: list[bytes],
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+    ) -> int:
+        """A webhook of a provider: it may get lost, come twice, or come while nobody is there."""
+        source = sources.get(url.rpartition("/webhooks/")[2])
+        if source is None:
+            return 404
+        if signatures.verified(headers, body, keys, time.time()) is None:
+            return 401
+        heard = source.read(body, headers)
+        if heard is None:
+            return 200
+        lost, twice = (0.0, 0.0) if self.calm else (0.1, 0.15)
+        if self._chance.random() < lost:
+            return 0
+        for _ in range(1 + (self._chance.random() < twice)):
+            taken = await self.take(source.name, heard.key, heard.value, headers["webhook-id"])
+        return 200 if taken else 0
 
     async def take(self, source: str, key: str, value: Any, webhook_id: str) -> bool:
         """Bring a webhook in; say whether the service took it."""

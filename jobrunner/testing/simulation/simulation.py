@@ -43,7 +43,7 @@ from jobrunner.testing.simulation.process import Process
 from jobrunner.testing.simulation.scripted import SCENE, observed, scripted
 from jobrunner.testing.simulation.senders import Senders
 from jobrunner.testing.simulation.story import Narrative, Noted
-from jobrunner.testing.simulation.wires import SimOutlets
+from jobrunner.testing.simulation.wires import SimOutlets, answering
 from jobrunner.testing.simulation.witness import Witness
 from jobrunner.testing.simulation.world import CALM, Fate, Faults, empty_database, folder
 
@@ -202,6 +202,7 @@ class Simulation:
             self.definition, self._process, self._kit.granted, self.witness,
             self._place / "assets", self._chance,
         )  # fmt: skip
+        self._senders.calm = self.calm
         self._process.on_end = self._examine
         self._callers = Callers(
             self.definition, self._process, self.witness, self.draw, self._note, *self._given
@@ -234,7 +235,13 @@ class Simulation:
         http = self._kit.granted.http
         if http is None:
             return None
-        return SimOutlets(loop, http, self._chance, lambda: 0.0 if self.calm else NETWORK)
+        answers = answering(http, self._chance, self._posted)
+        return SimOutlets(loop, answers, self._chance, lambda: 0.0 if self.calm else NETWORK)
+
+    async def _posted(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
+        """A provider sends a webhook."""
+        sources, keys = self._kit.registry.sources, self._kit.granted.keys()
+        return await self._senders.post(sources, keys, url, body, headers)
 
     def _around(self) -> Surroundings | None:
         """Equip the stages of the next life with a way out."""

@@ -18,6 +18,8 @@ from jobrunner.outgoing.calls import Download, Exchange, Fetched, Reply
 from jobrunner.outgoing.downloads import WRONG_TYPE
 from jobrunner.outgoing.exchange import TOO_LARGE, raise_for_status
 from jobrunner.outgoing.gate import Outlets
+from jobrunner.testing.providers.provider import Provider
+from jobrunner.testing.providers.webhooks import Post
 from jobrunner.testing.simulation.loop import SimLoop
 
 TAKES_S = (0.0, 0.01, 0.3, 2.0, 20.0)
@@ -48,8 +50,7 @@ class SimOutlets(Outlets):
     def exchange_at_once(self, asked: Exchange) -> Reply:
         """For a plain function, whose whole pass is one moment."""
         self._maybe_lost("did not come through", asked.url)
-        answer = self._answering(asked)
-        reply = _driven(answer) if asyncio.iscoroutine(answer) else answer
+        reply = self._outside.copy().run(_driven, self._answering, asked)
         assert isinstance(reply, Reply), f"http= answered {reply!r}, which is no Reply"
         self._maybe_lost("hung up before its answer was read", asked.url)
         return _judged(asked, reply)
@@ -82,6 +83,30 @@ class SimOutlets(Outlets):
             raise RetryableFailure("NETWORK_ERROR", f"{place}: the connection {how}")
 
 
+def answering(http: Any, chance: random.Random, post: Post) -> Answering:
+    """Whoever answers: a function, a provider, or one of several by where it is."""
+    if not isinstance(http, Mapping):
+        return _one(http, chance, post)
+    known = {str(URL(origin).origin()): _one(one, chance, post) for origin, one in http.items()}
+
+    def by_origin(asked: Exchange) -> Reply | Awaitable[Reply]:
+        found = known.get(str(URL(asked.url).origin()))
+        if found is None:
+            text = f"http= answers for {', '.join(known)}, and not for {asked.url}"
+            raise PermanentFailure("NOBODY_THERE", text)
+        return found(asked)
+
+    return by_origin
+
+
+def _one(http: Any, chance: random.Random, post: Post) -> Answering:
+    if isinstance(http, Provider):
+        http.simulate(chance, post)
+        return http.reply
+    one: Answering = http
+    return one
+
+
 def fetched(asked: Download, path: str, reply: Reply) -> Fetched:
     """A file as a download brings it, whole or not at all."""
     raise_for_status(URL(reply.url), reply.status, reply.headers, reply.body)
@@ -107,11 +132,15 @@ def _judged(asked: Exchange, reply: Reply) -> Reply:
     return reply
 
 
-def _driven(answer: Any) -> Reply:
+def _driven(answering: Answering, asked: Exchange) -> Reply:
     """An answer that nobody has to wait for."""
+    answer: Any = answering(asked)
+    if not asyncio.iscoroutine(answer):
+        return answer  # type: ignore[no-any-return]
     try:
         while True:
-            answer.send(None)
+            waits = answer.send(None)
+            assert waits is None, "a plain function cannot be simulated with who answers later"
     except StopIteration as done:
         reply: Reply = done.value
         return reply
