@@ -20,6 +20,7 @@ power cuts, and bugs of SQLite.
 """
 
 from jobrunner.bench.show import Show
+from jobrunner.outgoing.calls import Exchange
 from jobrunner.testing.kit.attempt import StageTrial as Attempt
 from jobrunner.testing.kit.attempt import run_stage, run_stage_live
 from jobrunner.testing.kit.prove import Proof, prove
@@ -31,6 +32,7 @@ __all__ = [
     "CALM",
     "Attempt",
     "Broken",
+    "Exchange",
     "Faults",
     "Proof",
     "Show",

@@ -142,9 +142,17 @@ def left_process(ctx: PlainContext[Any]) -> Done:
     return Done()
 
 
-async def left_thread(ctx: Context[Any]) -> Done:
+async def thread_in_the_loop(ctx: Context[Any]) -> Done:
     threading.Thread(target=print, daemon=True).start()
     return Done()
+
+
+def left_thread(ctx: PlainContext[Any]) -> Done:
+    threading.Thread(target=OVER.wait, args=(30,), daemon=True).start()
+    return Done()
+
+
+OVER = threading.Event()
 
 
 def left_file(ctx: PlainContext[Any]) -> Done:
@@ -243,7 +251,8 @@ PLANTED: dict[str, Planted] = {
     "a finally without end": Planted(endless_farewell, "after it was cancelled"),
     "left task": Planted(left_task, "left a task behind", "asyncio.create_task"),
     "left process": Planted(left_process, "left a process behind", "subprocess.Popen"),
-    "left thread": Planted(left_thread, "starts a thread", "threading.Thread"),
+    "left thread": Planted(left_thread, "left a thread behind", "target=OVER.wait"),
+    "a thread of the loop": Planted(thread_in_the_loop, "starts a thread", "target=print"),
     "left file": Planted(left_file, "left .*planted-.* behind", "tempfile.mkstemp"),
     "a process that the loop waits for": Planted(
         process_in_the_loop, "starts a process", "subprocess.run"

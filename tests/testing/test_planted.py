@@ -43,7 +43,9 @@ def place(one: Planted) -> str:
 
 @pytest.fixture(autouse=True)
 def _tidy() -> Any:
+    planted.OVER.clear()
     yield
+    planted.OVER.set()
     for path in planted.LEFT:
         if os.path.exists(path):
             os.remove(path)

@@ -28,6 +28,8 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 NOBODYS = ("/dev/", "/proc/", "/sys/")
 BESIDE = "beside ctx.http: it is not guarded, and the proof does not see it"
 HOLDS = "holds the loop, and everybody in it"
+THREAD_ENDS_S = 1.0
+REAL_START = threading.Thread.start
 _watching: list[bool] = []
 
 
@@ -122,19 +124,24 @@ def _patched(loop: SimLoop) -> Iterator[None]:
         if work is not None:
             work.programs.append((self, work.here()))
 
-    def not_started(thread: threading.Thread) -> None:
-        """In a simulation there are none; a real one would go on when its attempt is over."""
-        if (work := AT_WORK.get(None)) is not None:
+    def begun(thread: threading.Thread) -> Any:
+        """A plain function may have threads, as long as they end with it. In the loop there are
+        none: a real one would go on by itself, outside of time."""
+        work = AT_WORK.get(None)
+        if work is not None and work.plain:
+            work.threads.append((thread, work.here()))
+            return REAL_START(thread)
+        if work is not None:
             work.fault(
                 "starts a thread: hand the work to anyio.to_thread, and await it", work.here()
             )
-        loop.refuse(thread)
+        return loop.refuse(thread)
 
     async def threaded(cls: Any, func: Any, args: Any, *more: Any, **options: Any) -> Any:
         return await loop.later(lambda: aside(lambda: func(*args)))
 
     time.sleep = slept
-    threading.Thread.start = not_started  # type: ignore[assignment, method-assign]
+    threading.Thread.start = begun  # type: ignore[assignment, method-assign]
     subprocess.Popen.__init__ = started  # type: ignore[method-assign]
     backend.AsyncIOBackend.run_sync_in_worker_thread = classmethod(threaded)  # type: ignore[assignment]
     try:
@@ -207,6 +214,10 @@ def left_behind(work: Pass, folder: str) -> None:
             program.kill()
             program.wait()
             _closed(program)
+    for thread, where in work.threads:
+        thread.join(THREAD_ENDS_S)
+        if thread.is_alive():
+            work.fault("left a thread behind: join it", where)
     kept = os.path.realpath(folder) + os.sep
     for path, where in work.files.items():
         if _is_left(path, kept):

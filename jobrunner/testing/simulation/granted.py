@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jobrunner.actors.host_answers import ASSET_ID
+from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.signatures import key_in
 from jobrunner.outgoing.calls import Exchange, Reply
 from jobrunner.stages.api import Stage
@@ -20,7 +22,7 @@ class Grants(TypedDict, total=False):
     """``http`` answers requests: a function, a provider, or several by origin; ``uploads`` are
     files by the name of the upload that takes them; ``resources`` what there is of what stages ask
     for; ``assets`` the library of the user ada, type and content by id; ``answers`` what a callback
-    says, by its key;
+    says, by its key; ``settings`` what the operator set for the workflow;
     ``harmless`` patterns of requests ("POST https://x/search*") that may be repeated without a
     key."""
 
@@ -29,6 +31,7 @@ class Grants(TypedDict, total=False):
     resources: Mapping[str, int]
     assets: Mapping[str, tuple[str, bytes]]
     answers: Answers | None
+    settings: Mapping[str, Any]
     harmless: tuple[str, ...]
 
 
@@ -40,6 +43,7 @@ class Endowment(Struct, frozen=True):
     resources: Mapping[str, int] = {}
     assets: Mapping[str, tuple[str, bytes]] = {}
     answers: Any = None
+    settings: Mapping[str, Any] = {}
     harmless: tuple[str, ...] = ()
 
     def checked(self, stages: list[Stage], uploads: Mapping[str, Any]) -> None:
@@ -62,6 +66,11 @@ class Endowment(Struct, frozen=True):
         several = self.http.values() if isinstance(self.http, Mapping) else (self.http,)
         secrets = (getattr(one, "secret", "") for one in several)
         return [key for key in map(key_in, secrets) if key]
+
+    def laid_over(self, workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
+        """The operator's settings, over what the workflow says."""
+        settings = {**workflow.settings, **self.settings}
+        return (replace(workflow, settings=settings) if self.settings else workflow), ()
 
     def answer(self, name: str) -> Any:
         """Find what is said about the thing that a stage awaits under this name; None: nothing."""

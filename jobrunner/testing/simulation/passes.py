@@ -25,6 +25,7 @@ class Pass:
         self.acts: list[str] = []
         self.tasks: list[tuple[Any, str]] = []
         self.programs: list[tuple[Any, str]] = []
+        self.threads: list[tuple[Any, str]] = []
         self.files: dict[str, str] = {}
         self.parked_at = ""
         self._code = code_of(stage.run)

@@ -111,7 +111,7 @@ class Kit:
         self.stages = {stage.name: stage for stage in given if isinstance(stage, Stage)}
         uploads = {one.name: one for one in definition.workflow.uploads}
         self.granted.checked(list(self.stages.values()), uploads)
-        self.registry = Registry()
+        self.registry = Registry(self.granted.laid_over)
         missing = [name for name in stages_of(definition) if name not in self.stages]
         for source in given:
             if isinstance(source, Source):
