@@ -1,11 +1,15 @@
 """One stage, without a service around it."""
 
+import sys
+import threading
+
 import anyio
 import pytest
 from msgspec import Struct
 
 from jobrunner import Context, Done, PermanentFailure, PlainContext, RetryableFailure, Stage, stage
-from jobrunner.testing import run_stage
+from jobrunner.testing import run_stage, run_stage_live
+from jobrunner.testing.providers import ScriptedProvider
 from jobrunner.testing.simulation.loop import RealWorld
 
 
@@ -90,3 +94,67 @@ def test_no_stage_reaches_the_real_world() -> None:
 
     with pytest.raises(RealWorld):
         run_stage(Stage("trial", reaching))
+
+
+async def waiting(ctx: Context[Params]) -> Done:
+    await anyio.sleep_forever()
+    return Done()
+
+
+def test_what_waits_for_ever_is_named_and_ended() -> None:
+    """By the limit that it is given, as the service would; without one, as an error."""
+    tried = run_stage(Stage("trial", waiting), seconds=90)
+    assert tried.failure is not None
+    assert (tried.failure.code, tried.failure.retryable) == ("STAGE_TIMEOUT", True)
+    assert tried.seconds == pytest.approx(90, abs=1)
+    with pytest.raises(
+        AssertionError, match=r"stage trial \(.*test_attempt.py:\d+\) waits for ever"
+    ):
+        run_stage(Stage("trial", waiting))
+
+
+def test_a_plain_stage_is_ended_by_its_limit_too() -> None:
+    def late(ctx: PlainContext[Params]) -> Done:
+        threading.Event().wait()
+        return Done()
+
+    failure = run_stage(Stage("trial", late), seconds=0.05).failure
+    assert failure is not None
+    assert failure.code == "STAGE_TIMEOUT"
+
+
+def test_a_stage_that_ends_the_program_ends_its_attempt() -> None:
+    async def exits(ctx: Context[Params]) -> Done:
+        sys.exit(1)
+
+    failure = run_stage(Stage("trial", exits)).failure
+    assert failure is not None
+    assert failure.code == "STAGE_CRASHED"
+
+
+async def ordering(ctx: Context[Params]) -> Done:
+    said = await ctx.http.post("https://shop.invalid/orders", json={"name": ctx.params.name})
+    return Done(result=said.json())
+
+
+def shop() -> ScriptedProvider:
+    return ScriptedProvider({"take": ("POST", "/orders", lambda call: call.json)})
+
+
+def test_a_provider_answers_a_stage_alone() -> None:
+    for http in (shop(), {"https://shop.invalid": shop()}):
+        assert run_stage(Stage("trial", ordering), Params("ann"), http=http).result == {
+            "name": "ann"
+        }
+
+
+@pytest.mark.anyio
+async def test_where_a_loop_is_running_one_is_told_what_to_await() -> None:
+    """In a notebook, where one may await at once."""
+    with pytest.raises(AssertionError, match=r"await run_stage_live\('trial', ...\)"):
+        run_stage(Stage("trial", ordering), Params())
+    tried = await run_stage_live(Stage("trial", ordering), Params("ann"), http=shop())
+    assert tried.result == {"name": "ann"}
+    late = await run_stage_live(Stage("trial", waiting), Params(), seconds=0.02)
+    assert late.failure is not None
+    assert late.failure.code == "STAGE_TIMEOUT"

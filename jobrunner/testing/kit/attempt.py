@@ -1,7 +1,12 @@
 """One attempt of one stage, without a service: what went in, what came out, what it said."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,14 +21,17 @@ from jobrunner.stages.context import Context, PlainContext
 from jobrunner.stages.given import Given
 from jobrunner.stages.in_loop import run_in_loop
 from jobrunner.stages.in_thread import run_in_thread
-from jobrunner.stages.outcomes import Parked, raised, returned
+from jobrunner.stages.outcomes import failed, raised, returned
 from jobrunner.stages.requests import Answer, JobSubmission, Question
 from jobrunner.testing.kit import host_answers
 from jobrunner.testing.kit.families import Ending, TrialChildren, ends_well
-from jobrunner.testing.simulation.loop import RealWorld, SimLoop, simulated
+from jobrunner.testing.simulation.loop import Buried, RealWorld, SimLoop, simulated
+from jobrunner.testing.simulation.passes import named
 from jobrunner.testing.simulation.world import SimClock, SimIds, folder
 
 T = TypeVar("T")
+FOR_EVER_S = 30 * 86_400.0
+ENDS_IN_S = 60.0
 
 
 class StageTrial(Struct, frozen=True):
@@ -56,7 +64,7 @@ def run_stage(
     answers: dict[str, Any] | None = None,
     files: Mapping[str, bytes] | None = None,
     assets: Mapping[str, tuple[str, bytes]] | None = None,
-    http: host_answers.Scripted | None = None,
+    http: Any = None,
     base_url: str = "http://jobrunner.test",
     state: str = "working",
     attempt: int = 1,
@@ -67,14 +75,18 @@ def run_stage(
     """Runs the stage once, on a clock that passes by itself. ``params`` is the struct that it
     expects; ``kept`` and ``answers`` are what it finds when it runs again after a callback;
     ``files`` what lies behind artifacts; ``assets`` the owner's library, type and content by id;
-    ``http`` answers what it asks of the network; ``children`` says how a job that it submits ends,
-    which it does at once (well, unless it says otherwise; an empty ``ended_as`` never does)."""
+    ``http`` answers what it asks of the network: a function, a provider, or several by origin;
+    ``children`` says how a job that it submits ends, which it does at once (well, unless it says
+    otherwise; an empty ``ended_as`` never does). After ``seconds`` it is ended, as an attempt is by
+    the limit of its state."""
+    _outside_of_a_loop(stage)
     with folder() as root:
         given = _given(
             root, params, artifacts, settings, kept, answers, files, base_url, state, attempt,
             seconds,
         )  # fmt: skip
-        desk = host_answers.HostAnswers(given, assets or {}, http, TrialChildren(children))
+        network = host_answers.answers_of(http, seed)
+        desk = host_answers.HostAnswers(given, assets or {}, network, TrialChildren(children))
 
         async def alone(loop: SimLoop) -> StageTrial:
             clock = SimClock(loop)
@@ -97,20 +109,27 @@ async def run_stage_live(
     answers: dict[str, Any] | None = None,
     files: Mapping[str, bytes] | None = None,
     assets: Mapping[str, tuple[str, bytes]] | None = None,
+    http: Any = None,
     base_url: str = "http://jobrunner.test",
     state: str = "working",
     attempt: int = 1,
     seconds: float = 0,
 ) -> StageTrial:
-    """The same in real time, with the real guard on what it asks of the network: open are
-    ``origins`` and those in ``settings``, as that of a server which the test has started. A plain
-    stage runs in a thread."""
+    """The same in real time, where a loop is running, in a notebook for one. What it asks of the
+    network goes there under the real guard: open are ``origins`` and those in ``settings``, as that
+    of a server which the test has started; with ``http`` that answers instead. A plain stage runs
+    in a thread."""
     clock = SystemClock()
     with folder() as root:
         given = _given(
             root, params, artifacts, settings, kept, answers, files, base_url, state, attempt,
             seconds,
         )  # fmt: skip
+        if http is not None:
+            scripted = host_answers.HostAnswers(
+                given, assets or {}, host_answers.answers_of(http, 0)
+            )
+            return await _attempt(stage, _Host(clock, SystemIds(clock), scripted), live=True)
         desk = host_answers.LiveHostAnswers(given, assets or {}, tuple(origins))
         async with desk.closing():
             return await _attempt(stage, _Host(clock, SystemIds(clock), desk), live=True)
@@ -205,7 +224,7 @@ class _Host:
 
 async def _attempt(stage: Stage, host: _Host, live: bool = False) -> StageTrial:
     given = host.given
-    ended = await (_ended_live if live else _ended)(stage, given, host)
+    ended = await _ended_in_time(stage, given, host, live)
     report = ended.report
     made = [*host.made, report]
     artifacts = {name: value for part in made for name, value in part.artifacts.items()}
@@ -219,6 +238,29 @@ async def _attempt(stage: Stage, host: _Host, live: bool = False) -> StageTrial:
         tuple(host.said), tuple(host.lines), host.kept, host.monotonic() - host.began_s,
         tuple(host.children),
     )  # fmt: skip
+
+
+async def _ended_in_time(stage: Stage, given: Given, host: _Host, live: bool) -> Ended:
+    """One that has no limit of its own waits for ever when a month of simulated time is over."""
+    limit_s = given.seconds or (None if live else FOR_EVER_S)
+    doing = asyncio.ensure_future((_ended_live if live else _ended)(stage, given, host))
+    try:
+        await asyncio.wait({doing}, timeout=limit_s)
+        if doing.done():
+            return doing.result()
+    finally:
+        doing.cancel()
+    await asyncio.wait({doing}, timeout=ENDS_IN_S)
+    assert given.seconds, (
+        f"{named(stage)} waits for ever: nobody came within {FOR_EVER_S / 86_400:.0f} days of its "
+        "own time; give it what it waits for, or seconds= to see it ended"
+    )
+    return _late(given)
+
+
+def _late(given: Given) -> Ended:
+    text = f"the stage of {given.state} took longer than it may"
+    return failed("STAGE_TIMEOUT", text, retryable=True)
 
 
 async def _ended_live(stage: Stage, given: Given, host: _Host) -> Ended:
@@ -235,16 +277,56 @@ async def _ended(stage: Stage, given: Given, host: _Host) -> Ended:
             outcome = await stage.run(context)
         else:
             context = PlainContext(given, host, given.params, at_once)
-            outcome = stage.run(context)
-    except (Exception, Parked) as fault:  # noqa: BLE001 - the stage host would catch it too
+            with _alarm(given.seconds):
+                outcome = stage.run(context)
+    except _Late:
+        return _late(given)
+    except (asyncio.CancelledError, Buried, KeyboardInterrupt):
+        raise
+    except BaseException as fault:  # noqa: BLE001 - the stage host would catch it too
         return raised(fault)
     return returned(outcome, context.saved)
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """A plain function waits in real time, and only the main thread can be woken."""
+    if not seconds or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise _Late
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _outside_of_a_loop(stage: Stage) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise AssertionError(
+        f"a loop is running here already (an async test, a notebook): await "
+        f"run_stage_live({stage.name!r}, ...), which takes the same arguments"
+    )
+
+
+class _Late(BaseException):
+    """Unwinds a plain function whose time is up."""
 
 
 def at_once(doing: Coroutine[Any, Any, Any]) -> Any:
     """For a host that never has to wait."""
     try:
-        doing.send(None)
+        while doing.send(None) is None:
+            pass
     except StopIteration as done:
         return done.value
     raise RealWorld("a plain stage waited for something that is not there")

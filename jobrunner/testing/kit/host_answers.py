@@ -4,7 +4,8 @@ the real guard, by servers that the test has started.
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,9 @@ from jobrunner.stages.requests import (
 )
 from jobrunner.testing.kit.families import TrialChildren
 from jobrunner.testing.simulation.loop import RealWorld
+from jobrunner.testing.simulation.wires import answering
 
-Scripted = Callable[[Exchange], Reply]
+Scripted = Callable[[Exchange], Reply | Awaitable[Reply]]
 DOWNLOAD_MAX = 1024**3
 NO_NETWORK = "no network here: give http=, or await run_stage_live(origins=...)"
 
@@ -88,13 +90,13 @@ class HostAnswers:
                 return self.children.answer(question)
 
     async def exchange(self, asked: Exchange) -> Reply:
-        reply = self._scripted(asked)
+        reply = await self._scripted(asked)
         if asked.good:
             raise_for_status(URL(reply.url), reply.status, reply.headers, reply.body)
         return reply
 
     async def download(self, asked: Download) -> Fetched:
-        reply = self._scripted(Exchange("GET", asked.url, headers=asked.headers))
+        reply = await self._scripted(Exchange("GET", asked.url, headers=asked.headers))
         raise_for_status(URL(reply.url), reply.status, reply.headers, reply.body)
         kind = sniff(reply.body[:HEAD_SIZE])
         if asked.types is not None and kind not in asked.types:
@@ -112,11 +114,23 @@ class HostAnswers:
         os.makedirs(folder)
         return os.path.join(folder, name)
 
-    def _scripted(self, asked: Exchange) -> Reply:
+    async def _scripted(self, asked: Exchange) -> Reply:
         if self._http is None:
             self.reached = True
             raise RealWorld(NO_NETWORK)
-        return self._http(asked)
+        said = self._http(asked)
+        return said if isinstance(said, Reply) else await said
+
+
+def answers_of(http: Any, seed: int) -> Scripted | None:
+    """Whoever answers: a function, a provider, or several by origin. Nobody takes webhooks."""
+    if http is None:
+        return None
+    return answering(http, random.Random(f"http {seed}"), _not_taken)
+
+
+async def _not_taken(url: str, body: bytes, headers: Mapping[str, str]) -> int:
+    return 404
 
 
 class LiveHostAnswers(HostAnswers):
