@@ -1,4 +1,5 @@
-"""``plugin``: what distributions bring, and a new one to begin with. No service is needed."""
+"""``plugin``: what distributions bring, whether one would load, and a new one to begin with. No
+service is needed."""
 
 import re
 import shutil
@@ -13,11 +14,13 @@ from string import Template
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
+from msgspec.structs import replace
 
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.installed import installed
 from jobrunner.cli.frame.options import Shown, Where
+from jobrunner.cli.frame.source_folder import SourceFolder, shown_as_installed, slips
 from jobrunner.config.settings import Config, nearest
 from jobrunner.errors import Misconfigured, Refused
 from jobrunner.stages.distributions import (
@@ -57,6 +60,44 @@ def list_(*, shown: Shown = Shown()) -> None:
             print(f"\n{one['name']} {one['version']}: {_plain(fault)}")
     for fault in _enabled_in_vain(config):
         print(f"\n{fault}")
+
+
+@app.command(help_epilogue=examples("jobrunner plugin check night-train"))
+def check(folder: Path = Path(), /, *, shown: Shown = Shown()) -> int:
+    """Load the plugin in a source folder as the service would, and tell what it would refuse.
+
+    It need not be installed. Its entry points are read from pyproject.toml, everything that is
+    installed is there beside it, and the settings of config.toml apply.
+    """
+    source = shown_as_installed(folder)
+    config = shown.load()
+    names = [entry.name for entry in source.entry_points]
+    config = replace(config, plugins=replace(config.plugins, enabled=("*", *names)))
+    registry = installed(config)
+    one = next(one for one in brought() if one.folder == str(source.folder))
+    told = _told(one, registry, config)
+    told["faults"] = [*slips(source), *told["faults"], *_elsewhere(one, source)]
+    if shown.output != "table":
+        printing.rows([told], (), shown)
+    else:
+        _print_checked(told)
+    return 1 if told["faults"] else 0
+
+
+def _print_checked(told: dict[str, Any]) -> None:
+    for fault in told["faults"]:
+        print(f"{told['name']} {told['version']}: {_plain(fault)}")
+    if not told["faults"]:
+        kinds = (f"{len(told[kind])} {kind}" for kind in KINDS if told[kind])
+        print(f"{told['name']} {told['version']}: loads; {', '.join(kinds)}")
+
+
+def _elsewhere(one: Brought, source: SourceFolder) -> Iterator[str]:
+    """Whatever python found before the folder is not what was asked about."""
+    for module in sorted({entry.module for entry in one.entries}):
+        path = getattr(sys.modules.get(module), "__file__", None)
+        if path and not Path(path).resolve().is_relative_to(source.folder):
+            yield f"{module} is imported from {path}, not from here: two packages have one name"
 
 
 def _enabled_in_vain(config: Config) -> Iterator[str]:

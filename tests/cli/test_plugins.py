@@ -74,7 +74,7 @@ def test_a_new_plugins_tests_pass_at_once(made: Path) -> None:
     plugins = ("-p", "jobrunner.testing.kit.fixture")
     done = run(made, "-m", "pytest", "-q", *plugins)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 passed" in done.stdout
+    assert "4 passed" in done.stdout
 
 
 def test_a_new_plugin_is_typed_and_tidy(made: Path, tmp_path: Path) -> None:
@@ -370,3 +370,42 @@ def test_the_service_starts_beside_all_of_them(odd: Path) -> None:
         }
         assert {"newer", "broken", "needy", "wrong", *MISTYPED} <= set(refused)
         assert served.stop() == 0
+
+
+# ---------------------------------------------------------------- plugin check
+
+
+def checked(folder: Path) -> subprocess.CompletedProcess[str]:
+    return run(folder.parent, "-m", "jobrunner", "plugin", "check", folder.name)
+
+
+def test_a_folder_is_checked_as_the_service_would_load_it(tmp_path: Path) -> None:
+    """Not installed; and whatever is wrong with it is told, with an exit code of 1."""
+    assert run(tmp_path, "-m", "jobrunner", "plugin", "new", "tram").returncode == 0
+    sound = checked(tmp_path / "tram")
+    assert (sound.returncode, sound.stderr) == (0, "")
+    assert "jobrunner-tram 0.1.0: loads; 1 workflows, 1 stages" in sound.stdout
+    module, project = (tmp_path / "tram" / name for name in ("jobrunner_tram/__init__.py",
+                                                             "pyproject.toml"))  # fmt: skip
+    whole, told = module.read_text(), project.read_text()
+    unbound = whole.replace('stage={"*": "tram.greet"}', 'stage={"*": "tram.meet"}')
+    twice = told.replace("dependencies = []", 'dependencies = ["jobrunner>=1"]')
+    for path, text, words in (
+        (module, unbound, "tram.meet"),
+        (module, whole.replace('done="greeted"', 'done="done"'), "done"),
+        (module, whole + "\nimport no_such_module\n", "no_such_module"),
+        (module, whole.replace("async def greet", "asyn def greet"), "SyntaxError"),
+        (project, told.replace("jobrunner.stages", "jobrunner.stage"), "there is no group"),
+        (project, twice, "leave it out"),
+        (project, told.replace(":greet", ":great"), "great"),
+        (project, "[project", "cannot be read"),
+    ):  # fmt: skip
+        before = path.read_text()
+        path.write_text(text)
+        found = checked(tmp_path / "tram")
+        assert found.returncode == 1, (words, found)
+        assert words in found.stdout + found.stderr, (words, found)
+        path.write_text(before)
+    nothing = checked(tmp_path)
+    assert nothing.returncode == 1
+    assert "there is no pyproject.toml" in nothing.stderr
