@@ -45,6 +45,7 @@ from jobrunner.stages import lent_environment
 from jobrunner.stages.api import Stage, stage
 from jobrunner.stages.companions import Companion, Hosting, Opened, companion
 from jobrunner.stages.context import Context, PlainContext
+from jobrunner.stages.one_stage import one_stage
 from jobrunner.stages.outcomes import AwaitCallback, Done, Partial
 from jobrunner.stages.requests import Held, JobOutcome
 from jobrunner.stages.sources import Heard, Source
@@ -104,6 +105,7 @@ __all__ = [
     "companion",
     "cut_short",
     "lent_environment",
+    "one_stage",
     "openai_like",
     "replicate_like",
     "stage",
