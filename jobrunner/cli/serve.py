@@ -2,14 +2,35 @@
 
 import importlib.util
 import os
+from typing import Annotated
 
 import anyio
+from cyclopts import Parameter
 
 from jobrunner.cli.frame.options import Asking, Where
 
+Flag = Annotated[bool, Parameter(negative="")]
 
-def serve(*, where: Where = Where()) -> None:
-    """Run the service until SIGTERM or SIGINT; then drain."""
+
+def serve(*, reload: Flag = False, where: Where = Where()) -> int | None:
+    """Run the service until SIGTERM or SIGINT; then drain.
+
+    Parameters
+    ----------
+    reload
+        For authors: start anew whenever a file of a plugin that is installed in place, or in
+        the folder of plugins, has changed and everything loads.
+    """
+    if reload:
+        from jobrunner.cli.reload import serve_anew
+
+        words = ("--config", str(where.config)) if where.config else ()
+        return anyio.run(serve_anew, where.load(), words)
+    _serve(where)
+    return None
+
+
+def _serve(where: Where) -> None:
     from jobrunner import app
     from jobrunner.log import bridge, open_log
 
