@@ -31,6 +31,7 @@ from jobrunner.actors.keeping.health import Health
 from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
 from jobrunner.config import overrides
+from jobrunner.config.changeable import origins
 from jobrunner.config.retention import retention_terms
 from jobrunner.config.schedules import schedules_of
 from jobrunner.config.settings import Config
@@ -278,6 +279,7 @@ def _terms(config: Config, registry: Registry, ports: Ports) -> Terms:
         rates=_rates(config, registry),
         rate_hold_s=config.limits.rate_hold,
         rate_holds=config.limits.rate_holds,
+        origins=origins(config, os.environ),
         drain_s=config.server.drain_seconds,
         retention=retention_terms(config, registry.loaded(), registry.refused["workflows"]),
         kept_bytes=config.limits.kept_jobs,

@@ -19,6 +19,7 @@ from jobrunner.actors.features.bulk import Bulks
 from jobrunner.actors.features.claims import Claims
 from jobrunner.actors.features.families import Families
 from jobrunner.actors.features.firings import Firings
+from jobrunner.actors.features.limits import Limits
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.features.overview import Overview
@@ -55,6 +56,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     rates: Mapping[str, RateLimit] = {}
     rate_hold_s: float = HOLD_MOST_S
     rate_holds: int = HOLD_TIMES
+    origins: Mapping[str, str] = {}
     drain_s: float = 30
     retention: RetentionTerms = RetentionTerms()
     kept_bytes: int = KEPT_BYTES
@@ -99,7 +101,8 @@ def _assembled(
     world: World, terms: Terms, crew: Crew, stages: Crew, supervisor: Supervisor, timers: Timers
 ) -> Facade:
     """Make each part, and tell it of what follows commits."""
-    slots = Slots(terms.limits, terms.resources, world.rates)
+    resources = dict(terms.resources)
+    slots = Slots(terms.limits, resources, world.rates)
     dispatcher = Dispatcher(world, slots, supervisor.tell)
     world.turns.on_free = dispatcher.nudge
     families = Families(world, supervisor)
@@ -129,6 +132,7 @@ def _assembled(
     deletions = Deletions(world, supervisor)
     return Facade(
         world=world,
+        limits=Limits(world, slots, resources, terms.origins, dispatcher.nudge),
         supervisor=supervisor,
         dispatcher=dispatcher,
         submissions=submissions,
@@ -158,7 +162,9 @@ def _look_again(world: World, timers: Timers, dispatcher: Dispatcher) -> None:
 async def _recover(world: World, crew: Crew, facade: Facade) -> None:
     """Bring everything to what is true today, before anything new begins."""
     await clear_scratch(world)
-    await world.pauses.load(world.reader)
+    paused, turned = await world.reader.orders()
+    world.pauses.load(paused)
+    facade.limits.load(turned)
     await world.rates.load(world.reader)
     await world.turns.load(world.reader, world.registry.declared())
     await facade.dispatcher.begin()

@@ -18,6 +18,7 @@ from jobrunner.actors.features.claims import Claims
 from jobrunner.actors.features.credits import grant
 from jobrunner.actors.features.explain import explain
 from jobrunner.actors.features.families import Families
+from jobrunner.actors.features.limits import Limits
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.overview import Overview
 from jobrunner.actors.features.pauses import Pausing
@@ -49,6 +50,7 @@ class Facade(Struct, frozen=True, kw_only=True):
     world: World
     supervisor: Supervisor
     dispatcher: Dispatcher
+    limits: Limits
     submissions: Submissions
     bulks: Bulks
     claims: Claims

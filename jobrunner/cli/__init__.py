@@ -70,6 +70,7 @@ for noun, module, help_text in (
     ("bulk", "bulk", "Orders for many jobs that the service goes through by itself."),
     ("schedule", "schedules", "Jobs on a timetable."),
     ("stage", "pauses", "What works on jobs, and what is held back."),
+    ("limit", "limits", "What bounds the work of the running service."),
     ("workflow", "workflows", "The declared lifecycles that are installed here."),
     ("plugin", "plugins", "What distributions bring, and how to begin one."),
     ("token", "tokens", "Who may speak to the service."),

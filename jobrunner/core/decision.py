@@ -14,6 +14,7 @@ from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, T
 from jobrunner.core.features.parentage import Kin, Parted
 from jobrunner.core.features.schedules import MomentDone, ScheduleUnit
 from jobrunner.core.features.sessions import SessionUnit
+from jobrunner.core.features.turns.limits import SetLimit
 from jobrunner.core.features.turns.rates import RateRow
 from jobrunner.core.features.upgrades import Repinned, UpgradeUnit
 from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Paused, Snapshot
@@ -133,10 +134,9 @@ class LogEvent(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """See above. ``answer`` holds what the caller is told beside the job itself; ``status`` is the
-    HTTP status of a command; ``also`` are decisions about other jobs in the same transaction;
-    ``tick`` is the item of a bulk that this one carries out, or the moment of a schedule; ``rates``
-    stand so after it."""
+    """See above. ``answer`` is told beside the job itself; ``status`` is the HTTP status of a
+    command; ``also`` are decisions about other jobs in the same transaction; ``tick`` is the item
+    of a bulk, or the moment of a schedule, that this one carries out; ``rates`` stand so then."""
 
     before: Snapshot | None
     after: Snapshot
@@ -384,6 +384,7 @@ Unit = (
     | Bind
     | RetentionUnit
     | SessionUnit
+    | SetLimit
     | BackupEvent
     | ScheduleUnit
     | UpgradeUnit

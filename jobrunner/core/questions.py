@@ -17,6 +17,7 @@ from jobrunner.core.features.overview import OverviewReader
 from jobrunner.core.features.relatives import FamilyReader
 from jobrunner.core.features.schedules import ScheduleReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
+from jobrunner.core.features.turns.limits import LimitReader
 from jobrunner.core.features.turns.line import LineReader
 from jobrunner.core.features.turns.rates import RateReader
 from jobrunner.core.features.upgrades import UpgradeReader
@@ -240,6 +241,7 @@ class Reader(
     RetentionReader,
     RateReader,
     LineReader,
+    LimitReader,
     ScheduleReader,
     UpgradeReader,
     Protocol,

@@ -15,6 +15,7 @@ from importlib.metadata import EntryPoint
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jobrunner.check.adjustments import misset
 from jobrunner.check.checking import check
@@ -203,6 +204,19 @@ class Registry:
             known = tuple(self.stages[name] for name in sorted(bound & self.stages.keys()))
             self._stages_of[definition.digest] = known
         return known
+
+    def adjust(self, stage: Stage) -> None:
+        """Take this in the place of the stage of its name; only numbers of it are different."""
+        self.stages[stage.name] = stage
+        self._stages_of.clear()
+
+    def requote(self, name: str, **limits: int) -> None:
+        """Change the quota of a workflow for submissions to come."""
+        now = self._current[name]
+        workflow = replace(now.workflow, quota=replace(now.workflow.quota, **limits))
+        changed = Definition(workflow, now.functions, now.structs, now.digest, now.settings)
+        self._current[name] = self._pinned[now.digest] = changed
+        self._stages_of.clear()
 
     def places(self, stages: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
         """Workflow, status, job type: everywhere that one of these stages is waited for."""

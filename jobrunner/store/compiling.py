@@ -41,6 +41,7 @@ from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.features.parentage import Parted
 from jobrunner.core.features.schedules import SCHEDULE_UNITS
+from jobrunner.core.features.turns.limits import SetLimit
 from jobrunner.core.features.upgrades import UPGRADE_UNITS
 from jobrunner.core.job import Asset, Attempt, Snapshot
 from jobrunner.core.keeping.backups import NOTES
@@ -52,6 +53,7 @@ from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows
 from jobrunner.store.features.credits import granted_rows
 from jobrunner.store.features.families import PARTED, family_rows
+from jobrunner.store.features.limits import limit_rows
 from jobrunner.store.features.one_at_a_time import turn_rows
 from jobrunner.store.features.pauses import pause_rows
 from jobrunner.store.features.rates import rate_rows
@@ -348,6 +350,7 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     **dict.fromkeys(UPGRADE_UNITS, lambda unit: Work(list(upgrade_rows(unit)), alone=True)),
     **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),
     **dict.fromkeys((Halt, Unhalt), _paused),
+    SetLimit: lambda unit: Work(list(limit_rows(unit)), alone=True),
     **dict.fromkeys(SCHEDULE_UNITS, lambda unit: Work(list(schedule_rows(unit)), alone=True)),
     **dict.fromkeys(UNITS, lambda unit: Work(list(retention_rows(unit)), alone=True)),
     **dict.fromkeys((NewBulk, MoreItems, BulkTurned, Ticked), _of_bulk),

@@ -22,6 +22,7 @@ from jobrunner.store.features import audit as acts
 from jobrunner.store.features import bindings as bound
 from jobrunner.store.features import bulk as bulks
 from jobrunner.store.features import credits as money
+from jobrunner.store.features import limits as bounds
 from jobrunner.store.features import (
     notifications,
     overview,
@@ -173,6 +174,7 @@ class StoreReader(FamilyAnswers):
     pauses = asks(paused.pauses)
     keyed_line = asks(keyed.keyed_line)
     turns = asks(keyed.turns)
+    orders = asks(bounds.orders)
     rates = asks(paces.rates)
     in_line_by = asks(paces.in_line_by)
     ahead_at = asks(paces.ahead_at)

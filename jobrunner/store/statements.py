@@ -51,7 +51,7 @@ def insert(table: str, columns: str, otherwise: str = "") -> str:
 def upsert(table: str, columns: str, key: str) -> str:
     """``key`` are those of the columns that tell which row it is."""
     others = [name for name in columns.split() if name not in key.split()]
-    news = ", ".join(f"{name} = excluded.{name}" for name in others)
+    news = ", ".join(f'"{name}" = excluded."{name}"' for name in others)
     return insert(table, columns, f"ON CONFLICT ({', '.join(key.split())}) DO UPDATE SET {news}")
 
 

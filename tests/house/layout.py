@@ -79,6 +79,7 @@ FEATURES = frozenset(
         "health",
         "host_answers",
         "jobs",
+        "limits",
         "notifications",
         "one_at_a_time",
         "openai_like",

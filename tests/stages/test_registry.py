@@ -9,7 +9,7 @@ import pytest
 
 from jobrunner import Context, Done, PlainContext, Stage, stage
 from jobrunner.stages import Registry
-from jobrunner.stages.registry import misfit
+from jobrunner.stages.fitting import misfit
 from tests.stages.unruly import definition_of, misbehave
 
 MODULE = """

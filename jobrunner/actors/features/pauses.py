@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from jobrunner.core.decision import Halt, Unhalt, Unit
 from jobrunner.core.facts import Facts
 from jobrunner.core.job import Actor, Paused, Snapshot
-from jobrunner.core.questions import Reader
 from jobrunner.errors import Refused
 from jobrunner.ports import Clock
 
@@ -26,8 +25,8 @@ class Pauses:
         self.workflows: dict[str, Paused] = {}
         self.stages: dict[str, Paused] = {}
 
-    async def load(self, reader: Reader) -> None:
-        for scope, name, paused in await reader.pauses():
+    def load(self, known: Iterable[tuple[str, str, Paused]]) -> None:
+        for scope, name, paused in known:
             self.of(scope)[name] = paused
 
     def of(self, scope: str) -> dict[str, Paused]:

@@ -152,8 +152,9 @@ class Rates:
         promised = self._promised.pop(job_id, None)
         if promised is None:
             return False
-        if stage in promised:
-            promised.remove(stage)
+        begun = next((one for one in promised if stage and one.name == stage.name), None)
+        if begun is not None:
+            promised.remove(begun)
         self._undo(promised)
         return bool(promised)
 

@@ -19,6 +19,7 @@ from jobrunner.http.routes.admin import (
     credits,  # noqa: A004 - the feature's word
     firings,
     health,
+    limits,
     metrics,
     notifications,
     retention,
@@ -51,8 +52,8 @@ MODULES = (
     *(submissions, jobs, attempts, explain, streams, artifacts, answers, pauses, reruns, replays),
     *(assets, content, uploads, resumable),
     *(claims, remote, status_moves, reports, webhooks, commands, bulk),
-    *(workflows, credits, audit, tokens, notifications, retention, upkeep, backups, upgrades),
-    *(schedules, firings),
+    *(workflows, credits, audit, tokens, limits, notifications, retention, upkeep, backups),
+    *(upgrades, schedules, firings),
     *(health, metrics, sessions, overview, docs, dashboard),
 )
 

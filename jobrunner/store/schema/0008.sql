@@ -179,3 +179,12 @@ CREATE TABLE decisions (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX decisions_of_definition ON decisions (definition);
+-- Limits that an operator changed at run time: they stand over the settings until they are reset.
+-- ``value`` is JSON.
+CREATE TABLE limits (
+    key    TEXT PRIMARY KEY CHECK (key <> ''),
+    value  TEXT NOT NULL,
+    "by"   TEXT NOT NULL,
+    at     INTEGER NOT NULL,
+    reason TEXT
+) STRICT, WITHOUT ROWID;

@@ -442,6 +442,14 @@ CREATE UNIQUE INDEX ledger_once ON ledger (job_id, run_id, kind) WHERE job_id IS
 CREATE UNIQUE INDEX ledger_settled_once ON ledger (job_id, run_id)
     WHERE kind IN ('capture', 'release')
 
+CREATE TABLE limits (
+    key    TEXT PRIMARY KEY CHECK (key <> ''),
+    value  TEXT NOT NULL,
+    "by"   TEXT NOT NULL,
+    at     INTEGER NOT NULL,
+    reason TEXT
+) STRICT, WITHOUT ROWID
+
 CREATE TABLE lives (
     epoch      INTEGER PRIMARY KEY,
     started_at INTEGER NOT NULL,

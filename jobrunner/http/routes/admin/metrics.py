@@ -58,7 +58,7 @@ async def readings(door: HttpDoor) -> Readings:
         pauses=tuple(_pauses(door, now)),
         rates=await _rates(door, now),
         schedules=tuple(_schedules(door, now)),
-        limits=door.settings.told,
+        limits={**door.settings.told, **_changed(door)},
     )
 
 
@@ -73,6 +73,12 @@ def _pauses(door: HttpDoor, now: int) -> Iterator[tuple[str, str, float]]:
     for scope in ("workflow", "stage"):
         for name, paused in sorted(pauses.of(scope).items()):
             yield scope, name, _age_s(paused.at, now)
+
+
+def _changed(door: HttpDoor) -> dict[str, float]:
+    """The limits among these that were changed at run time."""
+    told = door.facade.limits.told()
+    return {key: value for key, value in told.items() if key in door.settings.told}
 
 
 async def _rates(door: HttpDoor, now: int) -> tuple[RateReading, ...]:

@@ -1,0 +1,38 @@
+"""Limits that an operator changes while the service runs, and what is kept of that."""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from jobrunner.core.job import Paused
+
+
+class SetLimit(Struct, frozen=True, tag=True):
+    """From now on a limit has this value, as JSON; with None it is what the settings say again,
+    which is refused with ``missing`` when it was not changed."""
+
+    key: str
+    value: str | None
+    by: str
+    at: int
+    reason: str | None = None
+
+
+class LimitRow(Struct, frozen=True):
+    """A limit that was changed, by whom and when."""
+
+    key: str
+    value: str
+    by: str
+    at: int
+    reason: str | None = None
+
+
+class LimitReader(Protocol):
+    """The question about what operators ordered."""
+
+    async def orders(
+        self,
+    ) -> tuple[tuple[tuple[str, str, Paused], ...], tuple[LimitRow, ...]]:
+        """The pauses, as ``Reader.pauses`` tells them, and the limits that were changed."""
+        ...
