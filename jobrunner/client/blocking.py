@@ -28,7 +28,7 @@ from jobrunner.client.talk import (
     WireRequest,
     patient,
 )
-from jobrunner.client.talks import asking, carrying, hearing
+from jobrunner.client.talks import asking, carrying, hearing, scheduling
 from jobrunner.client.talks.carrying import Fetching
 from jobrunner.client.talks.hearing import SILENCE_S, EventStream
 from jobrunner.errors import JobrunnerError, Unreachable
@@ -306,6 +306,15 @@ class Client:
     grant = _said(asking.grant)
     workflows = _said(asking.workflows)
     workflow = _said(asking.workflow)
+    schedules = _said(scheduling.schedules)
+    schedule = _said(scheduling.schedule)
+    keep_schedule = _said(scheduling.keep_schedule)
+    remove_schedule = _said(scheduling.remove_schedule)
+    pause_schedule = _said(scheduling.pause_schedule)
+    resume_schedule = _said(scheduling.resume_schedule)
+    trigger_schedule = _said(scheduling.trigger_schedule)
+    backfill_schedule = _said(scheduling.backfill_schedule)
+    firings = _listed(scheduling.firings)
     ask = _said(asking.ask)
     events = _heard(hearing.of_job)
     all_events = _heard(hearing.of_jobs)

@@ -30,6 +30,13 @@ class PauseRecord(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+class ScheduleOfJob(Struct, frozen=True, kw_only=True):
+    """The schedule that made a job, and the moment that it was made for."""
+
+    name: str
+    moment: datetime
+
+
 class JobRecord(Struct, frozen=True, kw_only=True):
     """A job as it was when the service answered. ``etag`` names that moment, for ``changed``;
     ``said`` is the whole answer, with what a command has to say beside the job."""
@@ -74,6 +81,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     paused: PauseRecord | None = None
     forked_from: str | None = None
     parent: str | None = None
+    schedule: ScheduleOfJob | None = None
     ended_as: str | None = None
     needs_person: bool = False
     allowed: NextSteps
@@ -181,6 +189,84 @@ class WorkflowRecord(Struct, frozen=True, kw_only=True):
     version: str
     initial: str
     job_types: list[str]
+
+
+class MomentRecord(Struct, frozen=True, kw_only=True):
+    """A moment, as text the same by the clock of its zone, and when its job is made."""
+
+    at: datetime
+    local: str
+    fires_at: datetime
+
+
+class FiringRecord(Struct, frozen=True, kw_only=True):
+    """The result of a moment, or of ``count`` moments that were missed up to ``last``."""
+
+    moment: datetime
+    last: datetime | None
+    count: int
+    how: str
+    outcome: str
+    job_id: str | None
+    error_code: str | None
+    detail: str | None
+    at: datetime
+
+
+class ScheduleRecord(Struct, frozen=True, kw_only=True):
+    """A schedule. Those whose ``owner`` is the file are changed there. Lists have no firings."""
+
+    name: str
+    owner: str
+    state: str
+    reason: str | None
+    workflow: str
+    job_type: str | None
+    user: str
+    params: dict[str, Any]
+    labels: dict[str, str]
+    priority: int
+    notify_url: str | None
+    notify_on: list[str]
+    cron: str | None
+    every: float | None
+    zone: str
+    overlap: str
+    catch_up: float
+    catch_up_policy: str
+    jitter: float
+    next: list[MomentRecord]
+    paused: PauseRecord | None
+    last_job_id: str | None
+    failed_at: datetime | None
+    made_by: str
+    made_at: datetime
+    changed_at: datetime
+    firings: list[FiringRecord] = []
+
+
+class TriggerRecord(Struct, frozen=True, kw_only=True):
+    job_id: str
+    replayed: bool
+
+
+class BackfilledRecord(Struct, frozen=True, kw_only=True):
+    moment: datetime
+    outcome: str | None
+    job_id: str | None
+    error_code: str | None
+    detail: str | None
+
+
+class BackfillRecord(Struct, frozen=True, kw_only=True):
+    """The results of moments, oldest first; ``same`` made a job before."""
+
+    dry_run: bool
+    total: int
+    fired: int
+    same: int
+    refused: int
+    moments: list[BackfilledRecord]
 
 
 class JobEvent(Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,34 @@ def test_credits(client: Any, served: Served) -> None:
     assert next(row.amount for row in client.ledger(name)) == 5
 
 
+def test_schedules(client: Any) -> None:
+    name = f"nightly-{id(client)}"
+    made = client.keep_schedule(
+        name, "hello", "ann", cron="30 2 * * *", zone="Europe/Berlin", overlap="allow", catch_up=60
+    )
+    assert (made.cron, made.catch_up, made.state, made.owner) == (
+        "30 2 * * *",
+        60,
+        "active",
+        "http",
+    )
+    assert name in [one.name for one in client.schedules()]
+    assert [one.local[11:16] for one in client.schedule(name, next_times=3).next] == ["02:30"] * 3
+    first = client.trigger_schedule(name, key="k")
+    assert client.trigger_schedule(name, key="k").job_id == first.job_id
+    (job,) = client.jobs(schedule=name)
+    assert (job.id, job.schedule.name) == (first.job_id, name)
+    since, until = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 4, tzinfo=UTC)
+    assert client.backfill_schedule(name, since, until, dry_run=True).total == 3
+    assert [client.backfill_schedule(name, since, until).fired for _ in range(2)] == [3, 0]
+    assert [one.outcome for one in client.firings(name)] == ["fired"] * 4
+    assert client.pause_schedule(name, reason="tea").paused.reason == "tea"
+    assert client.resume_schedule(name).paused is None
+    client.remove_schedule(name)
+    with pytest.raises(NotThere):
+        client.schedule(name)
+
+
 def test_workflows(client: Any) -> None:
     assert "hello" in [one.name for one in client.workflows()]
     assert client.workflow("hello")["states"]
@@ -181,16 +210,23 @@ def test_both_clients_have_the_same_methods() -> None:
 SHOWN = {
     "ArtifactRecord": "ArtifactValue",
     "AttemptRecord": "AttemptEntry",
+    "BackfillRecord": "BackfillView",
+    "BackfilledRecord": "BackfilledMoment",
     "CreditsRecord": "Credits",
     "CreditsOfJob": "JobCredits",
     "FileRecord": "AssetEntry",
+    "FiringRecord": "FiringView",
     "HopRecord": "HistoryEntry",
     "JobRecord": "Job",
     "LedgerRecord": "LedgerEntry",
+    "MomentRecord": "NextMoment",
     "MoveRecord": "TransitionEvent",
     "NextSteps": "AllowedNext",
     "PauseRecord": "HeldBack",
+    "ScheduleOfJob": "ScheduleOf",
+    "ScheduleRecord": "ShownSchedule",
     "StuckRecord": "Stuck",
+    "TriggerRecord": "Triggered",
     "VersionRecord": "ArtifactVersion",
     "WorkflowRecord": "WorkflowEntry",
 }
