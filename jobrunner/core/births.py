@@ -68,8 +68,7 @@ def keys_of(parts: list[Any] | None, submit: Submit, digest: Digest) -> tuple[Ke
     """The client's key and the derived one, as rows: canonical JSON leaves no two readings."""
     client = None
     if submit.key is not None:
-        space = "schedule" if submit.schedule else "client"
-        text = msgspec.json.encode([space, submit.key])
+        text = msgspec.json.encode(["schedule" if submit.schedule else "client", submit.key])
         client = KeyRow(digest(text), submit.body_digest, submit.key)
     derived = None
     if parts is not None:

@@ -344,4 +344,20 @@ RULES = (
         WHERE NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.endpoint = e.id)
         """,
     ),
+    Rule(
+        "job {0} was made by schedule {1} for {2}, but its row does not say so",
+        """
+        SELECT j.uid, s.schedule, s.mark FROM scheduled s JOIN jobs j ON j.id = s.job
+        WHERE j.rest ->> '$.schedule.name' IS NOT s.schedule
+            OR j.rest ->> '$.schedule.mark' IS NOT s.mark
+        """,
+    ),
+    Rule(
+        "schedule {0} fired {1} as job {2}, which was made for {3} of schedule {4}",
+        """
+        SELECT f.schedule, f.mark, f.job_id, s.mark, s.schedule FROM firings f
+        JOIN jobs j ON j.uid = f.job_id LEFT JOIN scheduled s ON s.job = j.id
+        WHERE f.outcome = 'fired' AND (s.schedule, s.mark) IS NOT (f.schedule, f.mark)
+        """,
+    ),
 )

@@ -119,6 +119,13 @@ PLANTED = [
     ("timers apart", "DELETE FROM timers WHERE job = 1 AND purpose = 'limit'", "its timers differ"),
     ("locks apart", "DELETE FROM locks", "its locks differ"),
     ("attempt apart", "UPDATE attempts SET status = 'ended'", "its open attempt differs"),
+    ("schedule apart", "INSERT INTO scheduled (job, schedule, mark) VALUES (3, 'nightly', '5')",
+     "was made by schedule nightly for 5"),
+    ("a firing without its job", ("INSERT INTO schedules (name, schedule, owner, up_to, made_by, "
+     "made_at, changed_at) VALUES ('nightly', '{}', 'http', 0, 'root', 0, 0); INSERT INTO firings "
+     "(schedule, mark, moment, how, outcome, job_id, at) "
+     "VALUES ('nightly', '5', 5, 'due', 'fired', 'job-000003', 5)"),
+     "schedule nightly fired 5 as job job-000003"),
     ("orphan", "DELETE FROM jobs WHERE id = 3", "refers to a row of jobs"),
     ("index", ("PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = 'CREATE INDEX "
      "jobs_of_user ON jobs (workflow)' WHERE name = 'jobs_of_user'"), "structure: row 1 missing"),
