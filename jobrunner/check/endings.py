@@ -159,8 +159,8 @@ def _taken_on(chart: Chart, state: State, job_type: str) -> bool:
     target = definition.onward_of(state.name, job_type)
     if not target or target == state.name:
         return False
-    if state.kind == "waiting" or definition.in_house(target, job_type):
-        return definition.in_house(target, job_type)
+    if state.kind == "waiting" or definition.goes_on(target, job_type):
+        return definition.goes_on(target, job_type)
     edge = chart.table[state.name].get(target)
     return chart.states[target].kind != "active" or (edge is not None and "workflow" in edge.by)
 

@@ -76,4 +76,4 @@ def _moves_on(chart: Chart, state: State) -> bool:
 
 def _in_house(chart: Chart, state: State, job_type: str) -> bool:
     target = chart.definition.onward_of(state.name, job_type)
-    return bool(target) and chart.definition.in_house(target, job_type)
+    return bool(target) and chart.definition.goes_on(target, job_type)

@@ -28,7 +28,7 @@ from jobrunner.client.talk import (
     WireRequest,
     patient,
 )
-from jobrunner.client.talks import asking, carrying, hearing, scheduling
+from jobrunner.client.talks import asking, carrying, hearing, remote, scheduling
 from jobrunner.client.talks.carrying import Fetching
 from jobrunner.client.talks.hearing import SILENCE_S, EventStream
 from jobrunner.errors import JobrunnerError, Unreachable
@@ -316,6 +316,13 @@ class Client:
     backfill_schedule = _said(scheduling.backfill_schedule)
     firings = _listed(scheduling.firings)
     ask = _said(asking.ask)
+    claims = _said(remote.claims)
+    beat = _said(remote.beat)
+    outcome = _said(remote.outcome)
+    checkpoint = _said(remote.checkpoint)
+    keep = _said(remote.keep)
+    send = _said(remote.send)
+    file_for = _said(remote.file_for)
     events = _heard(hearing.of_job)
     all_events = _heard(hearing.of_jobs)
     download = _fetched(carrying.fetch)

@@ -152,6 +152,35 @@ class FileRecord(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class BriefRecord(Struct, frozen=True, kw_only=True):
+    """Everything that a stage is told that runs elsewhere."""
+
+    stage: str
+    state: str
+    params: Any
+    artifacts: dict[str, Any]
+    settings: dict[str, Any]
+    kept: dict[str, Any]
+    answers: dict[str, Any]
+    files: dict[str, str]
+    number: int
+    seconds: float
+    silence_s: float
+    base_url: str
+    traceparent: str
+
+
+class ClaimRecord(Struct, frozen=True, kw_only=True):
+    """Work that was taken: ``claim`` goes with whatever is said of it."""
+
+    job: JobRecord
+    run_id: str
+    attempt: int
+    claim: int
+    lease_until: datetime | None
+    brief: BriefRecord | None = None
+
+
 class VersionRecord(Struct, frozen=True, kw_only=True):
     version: int
     created_at: datetime

@@ -26,6 +26,7 @@ from jobrunner.config.settings import (
     WorkflowSettings,
     nearest,
 )
+from jobrunner.core.declaration.states import EXTERNAL, REMOTE
 from jobrunner.core.declaration.workflow import (
     ANY,
     Deadline,
@@ -157,8 +158,10 @@ def _bind(names: Names, stages: Mapping[str, str], states: dict[str, State]) -> 
         if key == ANY:
             active = [state for state in states.values() if state.kind == "active"]
             asked = [state for state in states.values() if state.on_demand]
-            states |= {s.name: replace(s, stage={ANY: stages[key]}) for s in active}
-            states |= {s.name: replace(s, on_demand=stages[key]) for s in asked}
+            stage, remote = _where(stages[key])
+            far = (ANY,) if remote else ()
+            states |= {s.name: replace(s, stage={ANY: stage}, remote=far) for s in active}
+            states |= {s.name: replace(s, on_demand=stage, remote=far) for s in asked}
         else:
             _bind_one(names, key, stages[key], states)
 
@@ -170,15 +173,31 @@ def _bind_one(names: Names, key: str, stage: str, states: dict[str, State]) -> N
     if found is None or (wanted and job_type is None):
         return
     state = states[found.name]
+    stage, remote = _where(stage)
+    far = _far(names, state, job_type.name if job_type else ANY, remote)
     if state.kind == "active":
         bound = state.stage | {job_type.name: stage} if job_type else {ANY: stage}
-        states[state.name] = replace(state, stage=bound)
+        states[state.name] = replace(state, stage=bound, remote=far)
     elif state.on_demand and not wanted:
-        states[state.name] = replace(state, on_demand=stage)
+        states[state.name] = replace(state, on_demand=stage, remote=far)
     elif state.on_demand:
         names.fault("stages", key, "runs on demand, for all job types alike")
     else:
         names.fault("stages", key, f"is a {state.kind} state: no stage runs there")
+
+
+def _where(stage: str) -> tuple[str, bool]:
+    """Tell a stage that workers elsewhere run; to the engine that is outside."""
+    return (EXTERNAL, True) if stage == REMOTE else (stage, False)
+
+
+def _far(names: Names, state: State, job_type: str, remote: bool) -> tuple[str, ...]:
+    """The job types of a state that are run elsewhere, this one bound as it is."""
+    if job_type == ANY:
+        return (ANY,) if remote else ()
+    every = {one.name for one in names.workflow.job_types}
+    before = every if ANY in state.remote else set(state.remote)
+    return tuple(sorted(before | {job_type} if remote else before - {job_type}))
 
 
 # ---------------------------------------------------------------- times and tries

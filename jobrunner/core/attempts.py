@@ -231,6 +231,8 @@ def _hand_over(draft: Draft, attempt: Attempt) -> None:
 def _external_deadline(draft: Draft, start: int) -> None:
     """Let the state's own deadline watch, from when work may begin: no stage of ours does."""
     deadline = draft.definition.states[draft.job.status].deadline
+    if draft.definition.is_remote(draft.job.status, draft.job.job_type):
+        return  # a worker is waited for as a slot is, and watches the stage as the house does
     if deadline is not None and deadline.after_s:
         _set_deadline(draft, start, deadline.after_s)
 

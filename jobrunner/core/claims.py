@@ -6,11 +6,11 @@ from jobrunner.core import replies
 from jobrunner.core.attempts import amend, hold
 from jobrunner.core.decision import LogEvent, NoOp
 from jobrunner.core.declaration.workflow import EXTERNAL
-from jobrunner.core.draft import Case, Cause, Draft
+from jobrunner.core.draft import BY_ENGINE, Case, Cause, Draft
 from jobrunner.core.features.pauses import refusal
 from jobrunner.core.job import Actor, Attempt, Snapshot
 from jobrunner.core.messages import Beat, Claim
-from jobrunner.core.steps import postponed, step
+from jobrunner.core.steps import go_on, postponed, step
 from jobrunner.errors import Refused
 
 
@@ -25,14 +25,16 @@ def claim(case: Case[Claim]) -> replies.Verdict:
     if pause := job.paused or facts.halted:
         return refusal(pause)
     if job.kind == "queued" and not postponed(draft):
-        if refused := _pick_up(draft):
+        cause = BY_ENGINE if message.runs else Cause("workflow")
+        if refused := _pick_up(draft, cause):
             return refused
     attempt = draft.job.attempt
-    if draft.diverted:
+    runs = stage_for(message.runs, draft.job)
+    led_on = draft.decided and bool(message.runs) and not (runs and _free(draft))
+    if draft.diverted or led_on:
         return replies.answered(draft)
     if attempt is None or not _free(draft):
         return _taken(draft)
-    runs = next((one[2] for one in message.runs if one[:2] == (attempt.state, job.job_type)), "")
     if message.runs and not runs:
         return replies.nothing_to(draft, "claim")
     hold(draft, message.actor.name, claimant=message.actor.badge)
@@ -62,15 +64,24 @@ def beat(case: Case[Beat]) -> replies.Verdict:
     return replies.answered(draft)
 
 
-def _pick_up(draft: Draft) -> Refused | None:
-    """Along the queue's declared way into the active state behind it."""
+def stage_for(runs: tuple[tuple[str, str, str], ...], job: Snapshot) -> str:
+    """Name the stage of the open attempt, if it is among those that a worker runs."""
+    place = (job.attempt.state if job.attempt else "", job.job_type)
+    return next((stage for *where, stage in runs if tuple(where) == place), "")
+
+
+def _pick_up(draft: Draft, cause: Cause) -> Refused | None:
+    """Along the queue's declared way into the active state behind it. Whoever runs a stage of ours
+    goes on where its product is there already."""
     while draft.state.kind == "queued":
         target = draft.definition.onward_of(draft.job.status, draft.job.job_type)
         if not target:
             return replies.nothing_to(draft, "claim")
         if draft.definition.in_house(target, draft.job.job_type):
             return _taken(draft)
-        if refused := step(draft, target, Cause("workflow")):
+        if refused := step(draft, target, cause):
+            return refused
+        if cause.trigger == "engine" and (refused := go_on(draft, cause)):
             return refused
         if draft.diverted:
             break

@@ -154,7 +154,7 @@ def needs(definition: Definition, job: Snapshot, message: Message) -> Needs:
         event=rule.event(message),
         webhook=rule.webhook(message),
         balance=bool(rule.credits) and _may_cost(definition, job, rule.credits == "any"),
-        files=rule.files and _names_files(job),
+        files=(rule.files or bool(getattr(message, "runs", ()))) and _names_files(job),
     )
 
 

@@ -388,7 +388,7 @@ def _superfluous(draft: Draft, state: State) -> bool:
     if made is None or not made.asset or made.asset not in draft.case.facts.verified:
         return False
     due = job.attempt is not None and job.attempt.status == "due"
-    return due and draft.definition.in_house(state.name, job.job_type)
+    return due and draft.definition.goes_on(state.name, job.job_type)
 
 
 def _passes_on(draft: Draft, state: State) -> bool:
@@ -397,4 +397,4 @@ def _passes_on(draft: Draft, state: State) -> bool:
         return False
     if draft.definition.states[target].kind != "active":
         return True
-    return draft.job.live and draft.definition.in_house(target, draft.job.job_type)
+    return draft.job.live and draft.definition.goes_on(target, draft.job.job_type)

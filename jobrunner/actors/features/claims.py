@@ -1,5 +1,7 @@
 """Work for outside workers: find what may be claimed, claim it through its actor, or wait."""
 
+from collections.abc import Callable
+
 import anyio
 
 from jobrunner.actors.commits import Answer
@@ -30,18 +32,21 @@ class Claims:
         limit: int,
         wait_s: float,
         runs: Runs = (),
+        gone: Callable[[], bool] = lambda: False,
     ) -> list[Answer]:
         """Up to ``limit`` claims; fewer, or none, when ``wait_s`` brings nothing. With ``runs``
-        only of jobs whose stage is among these."""
+        only of jobs whose stage is among these. Whoever is ``gone`` while it waits gets nothing."""
         asked = Claim(actor, runs)
         places = self._places(workflow, runs) if runs else [(statuses, job_type)]
         with self._world.watchers.expecting() as arrival:
             taken = await self._now(asked, workflow, places, limit)
             with anyio.move_on_after(wait_s):
-                while not (taken or self._world.draining):
+                while not (taken or self._world.draining or gone()):
                     with anyio.move_on_after(LOOK_AGAIN_S):
                         await arrival.wait()
                     arrival.clear()
+                    if gone():
+                        break
                     with anyio.CancelScope(shield=True):
                         taken = await self._now(asked, workflow, places, limit)
         return taken

@@ -83,21 +83,26 @@ def upload(
         told = {"filename": name, "filetype": media_type or guess_type(name)[0] or ""}
         upload_id = yield from _announced(job_id, told | {"upload": slot}, size)
         on_begun(upload_id)
-    asset_id = yield from _carried(
+    asset_id = yield from carried(
         stream, at("uploads", upload_id), size, piece, on_progress, limits
     )
     return (yield from file(asset_id))
 
 
 def _announced(job_id: str | None, told: dict[str, str], size: int) -> Talk[str]:
-    pairs = [f"{name} {b64encode(text.encode()).decode()}" for name, text in told.items() if text]
+    pairs = [f"{name} {encoded(text)}" for name, text in told.items() if text]
     headers = {**TUS, "Upload-Length": str(size), "Upload-Metadata": ",".join(pairs)}
     path = at("jobs", job_id, "uploads") if job_id else "/uploads"
     answer: WireAnswer = yield WireRequest(method="POST", path=path, headers=headers)
     return answer.headers["location"].rpartition("/")[2]
 
 
-def _carried(
+def encoded(text: str) -> str:
+    """Write a text as metadata of an upload has it."""
+    return b64encode(text.encode()).decode()
+
+
+def carried(
     stream: BinaryIO, place: str, size: int, piece: int, drawn: Drawn, limits: RetryLimits
 ) -> Talk[str]:
     """Bring it all there, asking how far it is after whatever went wrong.

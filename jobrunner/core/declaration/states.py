@@ -14,6 +14,7 @@ End = Literal["completed", "partial", "failed", "canceled", "rejected", "expired
 Money = Literal["hold", "capture", "release", "charge", "refund"]
 
 EXTERNAL = "external"
+REMOTE = "remote"
 ANY = "*"
 
 
@@ -118,6 +119,8 @@ class State(Declared, frozen=True):
                  moved here
     one_at_a_time  a function that makes a key of the job: of the attempts here with the same key,
                  ``at_a_time`` are under way at once, in-process; the others wait in line
+    remote       the job types (``*`` for all) whose stage here is external, and a plugin's all the
+                 same: workers that have it run it, and the engine takes jobs on as if it ran here
     """
 
     name: str
@@ -148,6 +151,7 @@ class State(Declared, frozen=True):
     was: str | tuple[str, ...] = ()
     one_at_a_time: Call | None = None
     at_a_time: int = 1
+    remote: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:

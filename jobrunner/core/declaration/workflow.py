@@ -324,6 +324,14 @@ class Definition:
     def in_house(self, status: str, job_type: str) -> bool:
         return self.states[status].kind == "active" and self.stage_of(status, job_type) != EXTERNAL
 
+    def is_remote(self, status: str, job_type: str) -> bool:
+        """Say whether the stage of a plugin is run here, and by workers elsewhere."""
+        return not {ANY, job_type}.isdisjoint(self.states[status].remote)
+
+    def goes_on(self, status: str, job_type: str) -> bool:
+        """Say whether the engine itself takes jobs into this state, wherever its stage runs."""
+        return self.in_house(status, job_type) or self.is_remote(status, job_type)
+
     def onward_of(self, status: str, job_type: str) -> str:
         """Name the state to which the engine takes a job that stands here, or an empty string."""
         state = self.states[status]

@@ -136,7 +136,8 @@ class HttpCall(NamedTuple):
     """One request, after token and body were looked at. ``body`` and ``query`` are the endpoint's
     structs; ``raw`` the body as it came, for endpoints whose struct depends on the job; ``stream``
     the body before anybody has read it, for endpoints that take a file; ``address`` where the
-    client is. Whoever only waits from here on calls ``leave``: its place is for others."""
+    client is. Whoever only waits from here on calls ``leave``: its place is for others. ``gone``
+    says whether nobody is there any more to hear the answer."""
 
     door: HttpDoor
     actor: Actor
@@ -149,6 +150,7 @@ class HttpCall(NamedTuple):
     stream: Any = None
     address: str = ""
     leave: Callable[[], None] = lambda: None
+    gone: Callable[[], bool] = lambda: False
 
 
 class HttpReply(Struct, frozen=True):

@@ -224,6 +224,7 @@ def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
             Stream(request, door.settings, door.clock) if endpoint.streams else None,
             address,
             leave=_front(request).leave,
+            gone=lambda: is_gone(request),
         )
         reply = await handler(call)
         if reply.refused is not None:

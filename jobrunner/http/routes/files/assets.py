@@ -21,6 +21,12 @@ class FilesQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cursor: inputs.Cursor | None = None
 
 
+class RecordQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``job_id``: only if it is a file of that job's owner."""
+
+    job_id: Annotated[str, Meta(max_length=64)] | None = None
+
+
 class Assets(View, frozen=True, kw_only=True):
     assets: list[AssetEntry]
     next_cursor: str | None
@@ -47,10 +53,15 @@ async def list_assets(call: HttpCall) -> HttpReply:
     return reply(Library(assets=asset_entries(call, rows), next_cursor=following))
 
 
-@Endpoint("GET", "/assets/{id}", {200: AssetEntry})
+@Endpoint("GET", "/assets/{id}", {200: AssetEntry}, query=RecordQuery)
 async def get_asset(call: HttpCall) -> HttpReply:
     """Show the record of a file."""
+    query: RecordQuery = call.query
     row = await own_asset(call)
+    if query.job_id is not None:
+        job = await inputs.visible_job(call._replace(path={"id": query.job_id}))
+        if job.user_id != row.user_id:
+            raise Refused("NOT_FOUND", f"the owner of job {job.id} has no asset {row.asset.id}")
     return reply(asset_entry(call, row.asset, row.job_id))
 
 

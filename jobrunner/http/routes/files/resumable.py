@@ -27,7 +27,7 @@ from jobrunner.files.incoming import CHUNK, AnnouncedFile
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.bodies import too_large
 from jobrunner.http.frame.endpoint import MOVING, OWNERS, Endpoint, HttpCall, HttpReply, Query, View
-from jobrunner.http.frame.inputs import ArtifactName, AssetType, Count, governed_job
+from jobrunner.http.frame.inputs import ArtifactName, AssetId, AssetType, Count, governed_job
 from jobrunner.http.frame.views import reply
 from jobrunner.http.routes.files import tus, uploads
 
@@ -39,12 +39,13 @@ PASSING = ("UPLOAD_IN_PROGRESS", "JOB_VERSION_CONFLICT", "JOB_PAUSED")
 
 class AnnounceQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``job_id``: a worker's file for the attempt that it holds; the rest as with
-    ``POST /jobs/{id}/assets``."""
+    ``POST /jobs/{id}/assets``; its ``id`` is that of the upload too."""
 
     job_id: Annotated[str, Meta(max_length=64)] | None = None
     artifact: ArtifactName | None = None
     asset_type: AssetType | None = None
     claim: Count | None = None
+    id: AssetId | None = None
 
 
 class UploadView(View, frozen=True, kw_only=True):
@@ -189,7 +190,11 @@ async def _order_of_worker(
         asset_type=query.asset_type or uploads.type_of(order.media_type, order.name),
         artifact=query.artifact or "",
         claim=query.claim,
+        id=query.id or order.id,
     )
+    await uploads.check_unused(call, query.id)
+    if query.id in call.door.arrivals.orders:
+        raise Refused("ALREADY_EXISTS", f"upload {query.id} was announced before; go on with it")
     await uploads.admit_sent(call, job, definition, _sending(call, order))
     return order
 

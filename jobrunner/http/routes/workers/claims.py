@@ -91,6 +91,7 @@ async def claim_work(call: HttpCall) -> HttpReply:
         body.max,
         body.wait,
         tuple((one.state, one.job_type, one.stage) for one in body.runs or ()),
+        call.gone,
     )
     briefed = body.runs is not None
     return reply(ClaimList(claims=[await _claimed(call, one, briefed) for one in answers]))

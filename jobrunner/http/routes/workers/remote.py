@@ -33,6 +33,7 @@ EVENTS = (*MOVING, "EVENT_ID_PAYLOAD_MISMATCH")
 OutcomeName = Literal["done", "partial", "failed", "rejected", "parked", "interrupted"]
 EXPLAINED = ("partial", "failed", "rejected")
 LATER_S_MAX = 10**9
+REPORT_MAX = 5 * 1024 * 1024  # a stage may say 4 MiB, and its host adds a failure and a log
 
 
 class StageBrief(View, frozen=True, kw_only=True):
@@ -111,7 +112,13 @@ class KeptValue(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @Endpoint(
-    "POST", "/internal/jobs/{id}/outcome", {200: Job}, WORKERS, body=StageOutcome, codes=EVENTS
+    "POST",
+    "/internal/jobs/{id}/outcome",
+    {200: Job},
+    WORKERS,
+    body=StageOutcome,
+    codes=EVENTS,
+    max_body=REPORT_MAX,
 )
 async def report_outcome(call: HttpCall) -> HttpReply:
     """Report how the stage of a claimed attempt ended; the job goes on as if it had run here."""
@@ -130,6 +137,7 @@ async def report_outcome(call: HttpCall) -> HttpReply:
     WORKERS,
     body=StageCheckpoint,
     codes=EVENTS,
+    max_body=REPORT_MAX,
 )
 async def report_checkpoint(call: HttpCall) -> HttpReply:
     """Hand over what the stage of a claimed attempt has made so far."""
