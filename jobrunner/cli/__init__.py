@@ -54,6 +54,7 @@ app = App(
 )
 for module, verb, help_text, line in (
     ("serve", "serve", "Run the service until told to stop.", "serve --config /etc/jobrunner.toml"),
+    ("work", "work", "Run stages of a workflow for a service elsewhere.", "work --workflow hello"),
     ("serve", "openapi", "Print what the running service offers.", "openapi"),
     ("bench", "bench", "Measure what this machine can do.", "bench --only W1 --json figures.json"),
     ("doctor.doctor", "doctor", "Look at everything that a service needs here.", "doctor"),

@@ -185,6 +185,8 @@ class Context(_Known[P], Questioning, SubmitsJobs):
     async def file(self, artifact: str) -> str:
         """The path of the file behind an artifact, checked against size and digest. One that is
         missing or damaged ends the attempt for good: CORRUPT_INPUT."""
+        if artifact in self._given.away:
+            return (await self.asset(self._given.away[artifact])).path
         return await self._host.block(lambda: self._file(artifact))
 
     async def download(
@@ -259,6 +261,8 @@ class PlainContext(_Known[P], PlainQuestioning, SubmitsJobsPlainly):
         self._wait(self._host.checkpoint(self._made(artifacts)))
 
     def file(self, artifact: str) -> str:
+        if artifact in self._given.away:
+            return self.asset(self._given.away[artifact]).path
         return self._file(artifact)
 
     def download(

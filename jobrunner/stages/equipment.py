@@ -49,7 +49,7 @@ class Surroundings:
     def settings_of(self, workflow: str, declared: Mapping[str, Any]) -> dict[str, Any]:
         """The operator's settings, with what the workflow's companion opened laid over them."""
         opened = self._opened.get(workflow)
-        return dict(declared) if opened is None else _over(declared, opened.settings)
+        return dict(declared) if opened is None else laid_over(declared, opened.settings)
 
     def secrets_of(self, source: str) -> tuple[str, ...]:
         """With which the companions sign what they send to this source of webhooks."""
@@ -58,11 +58,11 @@ class Surroundings:
         )
 
 
-def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Tables are merged, everything else is replaced."""
     merged = dict(below)
     for name, value in above.items():
         known = merged.get(name)
         tables = isinstance(known, Mapping) and isinstance(value, Mapping)
-        merged[name] = _over(known, value) if tables else value  # type: ignore[arg-type]
+        merged[name] = laid_over(known, value) if tables else value  # type: ignore[arg-type]
     return merged

@@ -18,7 +18,8 @@ class Given(Struct, frozen=True):
     """``kept`` and ``answers`` are what the attempt has from before; ``files`` are the files behind
     artifacts, by name; ``seconds`` how long the attempt may take (0: for ever); ``number`` how
     many files the job has; ``floor`` how many bytes of the disk stay free; ``traceparent`` is where
-    in a trace this attempt stands."""
+    in a trace this attempt stands. ``away`` are the ids of files behind artifacts that are not on
+    this machine, by name: they are fetched when the stage asks for them."""
 
     job_id: str
     workflow: str
@@ -41,6 +42,7 @@ class Given(Struct, frozen=True):
     base_url: str = ""
     floor: int = 0
     traceparent: str = ""
+    away: dict[str, str] = {}
 
 
 class Host(Protocol):

@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("actors", "config", "errors", "files", "http", "oidc", "ports", "preflight", "store")
     },
     "equipping": {"config", "files", "outgoing", "ports", "stages"},
+    "work": {"client", "config", "core", "errors", "files", "outgoing", "ports", "stages"},
     "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
     | {"files", "outgoing"}
     | {"ending", "entrance", "equipping", "minding", "oidc", "preflight", "startup", "telemetry"},
@@ -66,7 +67,7 @@ ROOMS = (
         "outgoing",
         "stages",
     ),
-    *("actors", "client", "http", "oidc", "bench", "testing", "cli"),
+    *("actors", "client", "http", "oidc", "bench", "testing", "cli", "work"),
 )
 
 PURE = {
