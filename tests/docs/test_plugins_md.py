@@ -112,9 +112,10 @@ def test_the_walk(tmp_path: Path) -> None:
     with walk.walked() as served:
         pass
     assert served.process.returncode == 0
-    made, changed, installed, done = walk.said
-    assert "3 passed" in made
-    assert "3 passed" in changed
+    made, changed, checked, installed, done = walk.said
+    assert "4 passed" in made
+    assert "4 passed" in changed
+    assert "loads; 1 workflows, 1 stages" in checked
     assert any(line.split()[:4] == LISTED for line in installed.splitlines())
     assert '"status":"queued"' in done.replace(" ", "")
     assert "Mind the gap, Ada!" in done

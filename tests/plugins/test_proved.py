@@ -2,12 +2,14 @@
 is found to be."""
 
 import io
+import subprocess
 import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jobrunner_howera import film
 from PIL import Image
 
 from jobrunner import Reply
@@ -31,6 +33,10 @@ def page(asked: Exchange) -> Reply:
     return Reply(200, {"content-type": "text/html"}, PAGE, asked.url)
 
 
+STEPS = (
+    '{"title": "Two sentences", "steps": [{"title": "First", "text": "Say it.", "start_s": 0,'
+    ' "end_s": 1.5}, {"title": "Second", "text": "Say it again.", "start_s": 1.5, "end_s": 3}]}'
+)
 ABOUT = {"product_id": "lamp-7", "product": PRODUCT}
 GIVEN: dict[str, dict[str, Any]] = {
     "hello": {},
@@ -58,6 +64,17 @@ GIVEN: dict[str, dict[str, Any]] = {
             "export": [{}, {"inputs": [SMALL]}],
         },
     },
+    "howera": {
+        "http": OpenAILike(reply=lambda asked: STEPS),
+        "settings": {
+            "transcriber": "openai",
+            "transcribe_model": "one",
+            "writer": "openai",
+            "model": "two",
+            "base_url": "https://words.invalid/v1",
+        },
+        "fields": {"confirm-upload": [{}], "export": [{"format": "PDF"}, {"format": "MD_ZIP"}]},
+    },
     "ss": {
         "uploads": {"input": SHEET.encode()},
         "params": {"ss": [{"requirement": "Sum the sales by region"}]},
@@ -67,6 +84,17 @@ GIVEN: dict[str, dict[str, Any]] = {
 
 
 SHORT = {name: range(6) for name in GIVEN} | {"ss": range(8)}
+
+
+def film_of(folder: Path) -> bytes:
+    """Three seconds of a tone, and a picture that moves."""
+    path = folder / "short.mp4"
+    picture = ("-f", "lavfi", "-i", "testsrc=size=160x120:rate=5:duration=3")
+    tone = ("-f", "lavfi", "-i", "sine=frequency=440:duration=3")
+    kinds = ("-c:v", "libx264", "-c:a", "aac")
+    command = (film.program(), "-nostdin", "-loglevel", "error", *picture, *tone, *kinds)
+    subprocess.run([*command, str(path)], check=True)
+    return path.read_bytes()
 
 
 def brought(name: str) -> list[Any]:
@@ -84,19 +112,21 @@ def brought(name: str) -> list[Any]:
     ]
 
 
-def proved(name: str, seeds: range) -> Proof:
-    given = {key: value for key, value in GIVEN[name].items() if value is not None}
-    return prove(import_module(f"jobrunner_{name}").definition, brought(name), seeds=seeds, **given)
+def proved(name: str, seeds: range, folder: Path, whole: bool = True) -> Proof:
+    given = dict(GIVEN[name])
+    if name == "howera":
+        given["uploads"] = {"video": film_of(folder)}
+    definition = import_module(f"jobrunner_{name}").definition
+    return prove(definition, brought(name), seeds=seeds, whole=whole, **given)
 
 
 @pytest.mark.parametrize("name", GIVEN)
-def test_its_stages_do_nothing_that_stages_may_not(name: str) -> None:
-    assert proved(name, SHORT[name]).seeds
+def test_its_stages_do_nothing_that_stages_may_not(name: str, tmp_path: Path) -> None:
+    """A few seeds; of the last stages of the longest way there may be none."""
+    assert proved(name, SHORT[name], tmp_path, whole=name != "howera").seeds
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", GIVEN)
-def test_nor_under_many_seeds(name: str) -> None:
-    """1,000 seeds, but for those that draw and typeset for real: 100."""
-    seeds = range(100) if name == "ss" else range(1000)
-    assert proved(name, seeds).lives > len(seeds)
+def test_nor_under_many_seeds(name: str, tmp_path: Path) -> None:
+    assert proved(name, range(1000), tmp_path).lives > 1000

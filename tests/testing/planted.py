@@ -6,7 +6,6 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.request
@@ -156,13 +155,12 @@ OVER = threading.Event()
 
 
 def left_file(ctx: PlainContext[Any]) -> Done:
-    handle, path = tempfile.mkstemp(prefix="planted-")
-    os.close(handle)
-    LEFT.append(path)
+    with open(os.path.join(WHERE[0], f"planted-{ctx.job_id}"), "w", encoding="ascii") as file:
+        file.write("a report")
     return Done()
 
 
-LEFT: list[str] = []
+WHERE = [""]
 
 # ---------------------------------------------------------------- the loop, the world
 
@@ -253,7 +251,7 @@ PLANTED: dict[str, Planted] = {
     "left process": Planted(left_process, "left a process behind", "subprocess.Popen"),
     "left thread": Planted(left_thread, "left a thread behind", "target=OVER.wait"),
     "a thread of the loop": Planted(thread_in_the_loop, "starts a thread", "target=print"),
-    "left file": Planted(left_file, "left .*planted-.* behind", "tempfile.mkstemp"),
+    "left file": Planted(left_file, "left .*planted-.* behind", "with open(os.path.join(WHERE"),
     "a process that the loop waits for": Planted(
         process_in_the_loop, "starts a process", "subprocess.run"
     ),

@@ -1,5 +1,7 @@
 """A proof is given what its stages need: who answers, files, a library, slots, answers."""
 
+import os
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -244,3 +246,17 @@ async def test_a_provider_of_ones_own_on_loopback() -> None:
 def test_the_poster_is_proved(whatever_happens: Callable[..., Any]) -> None:
     """The doors of the fixture are those of prove."""
     assert whatever_happens(hello, [Stage(SOUND, _sound)], seeds=range(2)).seeds == 2
+
+
+def test_temporary_files_go_with_the_attempt() -> None:
+    """As they do in the service: with a name, and without one."""
+
+    def drafting(ctx: PlainContext[Any]) -> Done:
+        handle, path = tempfile.mkstemp()
+        os.close(handle)
+        with tempfile.TemporaryFile() as file:
+            file.write(b"nobody sees this")
+        return Done(result=path.startswith(ctx.scratch))
+
+    proof = prove(hello, [Stage(SOUND, drafting)], seeds=range(2))
+    assert proof.ended[SOUND]["done"]

@@ -1,7 +1,6 @@
 """Defects as authors plant them are found by the proof as authors use it, each with its stage and
 its line."""
 
-import os
 import re
 import time
 from pathlib import Path
@@ -42,13 +41,11 @@ def place(one: Planted) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _tidy() -> Any:
+def _tidy(tmp_path: Path) -> Any:
     planted.OVER.clear()
+    planted.WHERE[:] = [str(tmp_path)]
     yield
     planted.OVER.set()
-    for path in planted.LEFT:
-        if os.path.exists(path):
-            os.remove(path)
 
 
 @pytest.mark.parametrize("kind", PLANTED)

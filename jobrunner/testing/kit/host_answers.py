@@ -123,7 +123,7 @@ class HostAnswers:
 
 
 def answers_of(http: Any, seed: int) -> Scripted | None:
-    """Whoever answers: a function, a provider, or several by origin. Nobody takes webhooks."""
+    """Make one answer of a function, a provider, or several by origin. Nobody takes webhooks."""
     if http is None:
         return None
     return answering(http, random.Random(f"http {seed}"), _not_taken)

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from typing import Any
 
 from anyio._backends import _asyncio as backend
 
+from jobrunner.stages.api import Stage
 from jobrunner.testing.simulation.loop import RealWorld, SimLoop
 from jobrunner.testing.simulation.passes import AT_WORK, Pass
 
@@ -58,8 +60,8 @@ def _sleep(work: Pass, arguments: tuple[Any, ...]) -> None:
 def _opened(work: Pass, arguments: tuple[Any, ...]) -> None:
     path, mode, flags = (*arguments, None, None)[:3]
     writes = any(letter in mode for letter in "wax+") if mode else int(flags or 0) & WRITING
-    if writes:
-        _written(work, (path,))
+    if writes and not (isinstance(path, str | bytes) and os.path.isdir(path)):
+        _written(work, (path,))  # a file without a name is opened by its folder
 
 
 def _written(work: Pass, arguments: tuple[Any, ...]) -> None:
@@ -151,6 +153,19 @@ def _patched(loop: SimLoop) -> Iterator[None]:
         threading.Thread.start = thread  # type: ignore[method-assign]
         subprocess.Popen.__init__ = start  # type: ignore[method-assign]
         backend.AsyncIOBackend.run_sync_in_worker_thread = in_thread  # type: ignore[method-assign]
+
+
+@contextmanager
+def lent_folder(stage: Stage, scratch: str) -> Iterator[None]:
+    """A process has its temporary files in the folder of its attempt, as in the service."""
+    if stage.runs != "process":
+        yield
+        return
+    before, tempfile.tempdir = tempfile.tempdir, scratch
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def aside(function: Callable[[], Any]) -> Any:

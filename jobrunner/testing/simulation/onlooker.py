@@ -21,7 +21,7 @@ from jobrunner.stages.outcomes import Parked, raised, returned
 from jobrunner.stages.requests import Answer, Question
 from jobrunner.testing.kit.attempt import at_once
 from jobrunner.testing.simulation.effects import Effect, EffectLedger
-from jobrunner.testing.simulation.fences import HeldUp, aside, left_behind
+from jobrunner.testing.simulation.fences import HeldUp, aside, left_behind, lent_folder
 from jobrunner.testing.simulation.loop import LIFE, RealWorld
 from jobrunner.testing.simulation.passes import AT_WORK, Pass
 from jobrunner.testing.simulation.process import Life
@@ -125,7 +125,8 @@ class OnePass:
         plain.one_pass = self
         await anyio.sleep(self.scene.draw.choice(TAKES_S))
         try:
-            outcome = self._stage.run(plain)
+            with lent_folder(self._stage, plain.scratch):
+                outcome = self._stage.run(plain)
             await self.cut()
             return outcome
         finally:

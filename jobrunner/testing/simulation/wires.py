@@ -84,7 +84,7 @@ class SimOutlets(Outlets):
 
 
 def answering(http: Any, chance: random.Random, post: Post) -> Answering:
-    """Whoever answers: a function, a provider, or one of several by where it is."""
+    """Make one answer of a function, a provider, or several by where they are."""
     if not isinstance(http, Mapping):
         return _one(http, chance, post)
     known = {str(URL(origin).origin()): _one(one, chance, post) for origin, one in http.items()}
