@@ -41,6 +41,8 @@ STATUS_OF_CODE: dict[str, int] = {
     "JOB_ALREADY_RUNNING": 409,
     "JOB_NOT_SETTLED": 409,
     "CHILDREN_OPEN": 409,
+    "BATCH_CLOSED": 409,
+    "BATCH_NOT_ENDED": 409,
     "JOB_LOCKED": 409,
     "JOB_PAUSED": 409,
     "STALE_RUN": 409,

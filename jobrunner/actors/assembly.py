@@ -13,6 +13,7 @@ from jobrunner.actors.consequences import Consequences, Listeners
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.drain import Drain
 from jobrunner.actors.facade import Facade
+from jobrunner.actors.features.batches import Batches
 from jobrunner.actors.features.bearing import Bearing, FamilyLimits
 from jobrunner.actors.features.bindings import begin_rebinding, rebind
 from jobrunner.actors.features.bulk import Bulks
@@ -105,7 +106,6 @@ def _assembled(
     slots = Slots(terms.limits, resources, world.rates)
     dispatcher = Dispatcher(world, slots, supervisor.tell)
     world.turns.on_free = dispatcher.nudge
-    families = Families(world, supervisor)
 
     async def submit(child: Submit) -> Answer:
         return await submissions.submit(child)
@@ -113,6 +113,7 @@ def _assembled(
     bearing = partial(Bearing, world, submit, terms.families)
     attempts = RunningAttempts(world, crew, stages, supervisor, dispatcher, bearing)
     deliveries = Deliveries(world, world.surroundings.outlets.tell, terms.seals)
+    families = Families(world, supervisor, deliveries.note)
     listeners = Listeners(
         kept=supervisor.keep,
         start=attempts.start,
@@ -130,13 +131,15 @@ def _assembled(
     submissions = Submissions(world, consequences, dispatcher)
     resumed = partial(_look_again, world, timers, dispatcher)
     deletions = Deletions(world, supervisor)
+    bulks = Bulks(world, supervisor, deletions, submissions, terms.limits)
     return Facade(
         world=world,
         limits=Limits(world, slots, resources, terms.origins, dispatcher.nudge),
         supervisor=supervisor,
         dispatcher=dispatcher,
         submissions=submissions,
-        bulks=Bulks(world, supervisor, deletions, submissions, terms.limits),
+        batches=Batches(world, submissions, bulks, deliveries.note),
+        bulks=bulks,
         claims=Claims(world, supervisor),
         deletions=deletions,
         families=families,

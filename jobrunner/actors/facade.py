@@ -13,6 +13,7 @@ from jobrunner.actors.commits import Answer
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.drain import Drain
 from jobrunner.actors.features.answers import give
+from jobrunner.actors.features.batches import Batches
 from jobrunner.actors.features.bulk import Bulks
 from jobrunner.actors.features.claims import Claims
 from jobrunner.actors.features.credits import grant
@@ -52,6 +53,7 @@ class Facade(Struct, frozen=True, kw_only=True):
     dispatcher: Dispatcher
     limits: Limits
     submissions: Submissions
+    batches: Batches
     bulks: Bulks
     claims: Claims
     deletions: Deletions

@@ -68,6 +68,7 @@ for noun, module, help_text in (
     ("artifact", "artifacts", "Named values that the stages of jobs and people made."),
     ("asset", "assets", "Files that lie with the service."),
     ("audit", "audit", "Who did what."),
+    ("batch", "batches", "Many jobs that were submitted together."),
     ("bulk", "bulk", "Orders for many jobs that the service goes through by itself."),
     ("schedule", "schedules", "Jobs on a timetable."),
     ("stage", "pauses", "What works on jobs, and what is held back."),

@@ -29,6 +29,7 @@ from jobrunner.client.talk import (
     patient,
 )
 from jobrunner.client.talks import asking, carrying, hearing, remote, scheduling
+from jobrunner.client.talks import batches as together
 from jobrunner.client.talks.carrying import Fetching
 from jobrunner.client.talks.hearing import SILENCE_S, EventStream
 from jobrunner.errors import JobrunnerError, Unreachable
@@ -301,6 +302,15 @@ class Client:
     upload = _said(carrying.upload)
     upload_at_once = _said(carrying.upload_at_once)
     upload_for = _said(carrying.upload_for)
+    submit_batch = _said(together.submit_batch)
+    add_to_batch = _said(together.add_to_batch)
+    batch = _said(together.batch)
+    batches = _listed(together.batches)
+    wait_batch = _said(together.wait_batch)
+    close_batch = _said(together.close_batch)
+    cancel_batch = _said(together.cancel_batch)
+    rerun_batch = _said(together.rerun_batch)
+    delete_batch = _said(together.delete_batch)
     credits = _said(asking.credits_of)
     ledger = _listed(asking.ledger)
     grant = _said(asking.grant)

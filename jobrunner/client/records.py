@@ -82,6 +82,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     forked_from: str | None = None
     parent: str | None = None
     schedule: ScheduleOfJob | None = None
+    batch: str | None = None
     ended_as: str | None = None
     needs_person: bool = False
     allowed: NextSteps
@@ -307,3 +308,53 @@ class JobEvent(Struct, frozen=True, kw_only=True):
     job: JobRecord | None = None
     moved: MoveRecord | None = None
     said: dict[str, Any] = {}
+
+
+class BatchResultRecord(Struct, frozen=True, kw_only=True):
+    """The fate of one submission: its job, or why there is none."""
+
+    key: str
+    job_id: str | None = None
+    status: str | None = None
+    replayed: bool = False
+    error_code: str | None = None
+    detail: str | None = None
+    errors: list[dict[str, Any]] = []
+
+
+class BatchRecord(Struct, frozen=True, kw_only=True):
+    """A batch as it was when the service answered; ``results`` are those of a call that sent jobs,
+    in its order."""
+
+    id: str
+    user_id: str
+    key: str | None = None
+    status: str
+    counts: dict[str, int]
+    well: int
+    ill: int
+    left: int
+    deleted: int = 0
+    refused: int
+    refusals: list[BatchResultRecord] = []
+    notify_url: str | None = None
+    rerun_of: str | None = None
+    created_at: datetime
+    ended_at: datetime | None = None
+    results: list[BatchResultRecord] = []
+    replayed: bool = False
+
+    @property
+    def ended(self) -> bool:
+        return self.status == "ended"
+
+
+class BatchEntryRecord(Struct, frozen=True, kw_only=True):
+    id: str
+    user_id: str
+    key: str | None = None
+    status: str
+    left: int
+    rerun_of: str | None = None
+    created_at: datetime
+    ended_at: datetime | None = None

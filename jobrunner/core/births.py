@@ -37,7 +37,8 @@ def born(
     for known in (facts.known, facts.derived):
         if known is None:
             continue
-        if submit.parent is not None or not _is_free(definition, known):
+        tied = submit.parent is not None or submit.batch is not None
+        if (tied and known is facts.known) or not _is_free(definition, known):
             return _replay(known, submit)
         if known.snapshot is not None and known.snapshot not in freed:
             freed.append(known.snapshot)
@@ -50,7 +51,7 @@ def needs_facts(definition: Definition, submit: Submit, keys: tuple[KeyRow | Non
     """Say whether what the store knows may decide it; a guard may look at anything."""
     workflow = definition.workflow
     price = definition.job_types[submit.job_type].price
-    asked = any(keys) or price or workflow.birth.guards or submit.parent
+    asked = any(keys) or price or workflow.birth.guards or submit.parent or submit.batch
     return bool(asked or quota_assert(definition, submit))
 
 
@@ -58,7 +59,8 @@ def derived_parts(definition: Definition, submit: Submit, now: int) -> list[Any]
     """Ask the recipe what it makes a key of; None where a client's own key is all there is, and
     for a child, which is known by its parent's key for it."""
     recipe = definition.workflow.recipe
-    instead = submit.parent is not None or (submit.key is not None and recipe.client == "instead")
+    keyed = submit.key is not None or submit.batch is not None
+    instead = submit.parent is not None or (keyed and recipe.client == "instead")
     if recipe.derive is None or instead:
         return None
     return derived(recipe.derive, _ask(definition, submit, Facts(), now))
@@ -177,6 +179,7 @@ def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Momen
         correlation_id=submit.correlation_id or None,
         traceparent=submit.traceparent,
         parent=parent,
+        batch=submit.batch,
         cost=0 if covered else definition.job_types[submit.job_type].price,
         run_at=submit.run_at,
         schedule=submit.schedule,

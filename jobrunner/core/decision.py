@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct
 
+from jobrunner.core.features.batches import BatchUnit
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
 from jobrunner.core.features.parentage import Kin, Parted
@@ -389,6 +390,7 @@ Unit = (
     | ScheduleUnit
     | UpgradeUnit
     | Parted
+    | BatchUnit
 )
 
 
@@ -401,7 +403,8 @@ class Clash(Struct, frozen=True):
     · ``epoch`` another process owns the file · ``webhook`` its id came before
     · ``tick`` this item of a bulk or this moment of a schedule is over, or the bulk is
     · ``awaited`` somebody has come to await it, or to bring it, meanwhile
-    · ``parent`` the attempt that submits a child is over
+    · ``parent`` the attempt that submits a child is over · ``batch`` it is closed, or has this
+    key
     """
 
     reason: str

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from jobrunner.core.declaration.states import ENDED, Kind, TokenRole, Trigger
 from jobrunner.core.features.answers.posed import Posed
+from jobrunner.core.features.batches import BatchLink
 from jobrunner.core.features.parentage import ParentLink
 
 JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -217,7 +218,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     ``paused`` stands beside the status: no attempt starts while it is set.
     ``params`` has the defaults of what its submission left out, which is ``omitted``.
     ``forked_from`` is the job that this one does again, from a later place on; ``parent`` is the
-    one whose stage submitted it.
+    one whose stage submitted it, ``batch`` what it was submitted in.
     ``traceparent`` is where in a trace its submission hangs, when that said so.
     ``asset_url`` is where the newest asset is; at a good end it becomes the ``result_url``.
     ``unreadable`` says what of its row could not be read; the rest of it is there.
@@ -277,6 +278,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     paused: Paused | None = None
     forked_from: str | None = None
     parent: ParentLink | None = None
+    batch: BatchLink | None = None
     omitted: tuple[str, ...] = ()
     traceparent: str | None = None
     deaths: int = 0

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from jobrunner.core.features.answers.giving import Give, Pose
+from jobrunner.core.features.batches import BatchLink
 from jobrunner.core.features.parentage import JobsAwaited, ParentLink
 from jobrunner.core.job import Actor, Artifact, Asset, Failure, Purpose, Scheduled
 
@@ -93,6 +94,7 @@ class Submit(Struct, frozen=True, tag=True):
     omitted: tuple[str, ...] = ()
     schedule: Scheduled | None = None
     parent: ParentLink | None = None
+    batch: BatchLink | None = None
 
 
 class Move(Struct, frozen=True, tag=True):

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from jobrunner.core.facts import Known, WebhookFacts
 from jobrunner.core.features.answers.giving import AnswerFilter, PendingAnswer
+from jobrunner.core.features.batches import BatchReader
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
 from jobrunner.core.features.notifications import OutboxReader
@@ -122,9 +123,10 @@ class AssetRow(Struct, frozen=True):
 
 class JobFilter(Struct, frozen=True):
     """Which jobs a list shows. ``after`` is the internal key of the last one seen (a cursor);
-    ``id_begins`` is the beginning of their ids; ``parent`` is the job that submitted them;
-    ``workflows`` are the only ones whose jobs the caller may see (none named: all).
-    ``created_from`` and ``created_before``: not before the one moment, and before the other."""
+    ``id_begins`` is the beginning of their ids; ``parent`` is the job that submitted them,
+    ``batch`` what they were submitted in; ``workflows`` are the only ones whose jobs the caller may
+    see (none named: all). ``created_from`` and ``created_before``: not before the one moment, and
+    before the other."""
 
     user_id: str | None = None
     workflow: str | None = None
@@ -144,6 +146,7 @@ class JobFilter(Struct, frozen=True):
     kinds: tuple[str, ...] = ()
     created_from: int | None = None
     created_before: int | None = None
+    batch: str = ""
 
 
 class JobPage(Struct, frozen=True):
@@ -238,6 +241,7 @@ class Reader(
     OutboxReader,
     OverviewReader,
     FamilyReader,
+    BatchReader,
     RetentionReader,
     RateReader,
     LineReader,

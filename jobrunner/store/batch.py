@@ -30,6 +30,7 @@ from jobrunner.core.job import Snapshot
 from jobrunner.errors import OutcomeUnknown, StorageError, StorageFull
 from jobrunner.store.compiling import QuotaCheck, Work
 from jobrunner.store.disk_quota import is_used_up
+from jobrunner.store.features.batches import BATCHES_IN_ORDER
 from jobrunner.store.features.families import FAMILY_IN_ORDER
 from jobrunner.store.features.quota import exceeded
 from jobrunner.store.features.statements import BESIDE_IN_ORDER
@@ -53,7 +54,7 @@ OURS = {
     sqlite3.SQLITE_MISUSE,
     sqlite3.SQLITE_RANGE,
 }
-ORDER = (*IN_ORDER, *BESIDE_IN_ORDER, *FAMILY_IN_ORDER, *LAST_IN_ORDER)
+ORDER = (*IN_ORDER, *BESIDE_IN_ORDER, *FAMILY_IN_ORDER, *BATCHES_IN_ORDER, *LAST_IN_ORDER)
 TAKEN = {sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY}
 
 

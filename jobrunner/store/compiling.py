@@ -37,6 +37,7 @@ from jobrunner.core.decision import (
     Unreadable,
     Unshelve,
 )
+from jobrunner.core.features.batches import BATCH_UNITS
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.features.parentage import Parted
@@ -49,6 +50,7 @@ from jobrunner.store import statements as sql
 from jobrunner.store.features import notifications, sessions
 from jobrunner.store.features.answers import answer_rows
 from jobrunner.store.features.audit import audit_row, with_address
+from jobrunner.store.features.batches import batch_rows
 from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows
 from jobrunner.store.features.credits import granted_rows
@@ -345,6 +347,7 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     LogLines: _lines,
     Remember: lambda unit: Work(list(_remembered(unit)), alone=True),
     Bind: lambda unit: Work(list(binding_rows(unit)), alone=True),
+    **dict.fromkeys(BATCH_UNITS, lambda unit: Work(list(batch_rows(unit)), alone=True)),
     Parted: lambda unit: Work([PARTED.row(job=unit.job, last=unit.last)]),
     **dict.fromkeys(NOTES, lambda unit: Work(list(backup_rows(unit)), alone=True)),
     **dict.fromkeys(UPGRADE_UNITS, lambda unit: Work(list(upgrade_rows(unit)), alone=True)),

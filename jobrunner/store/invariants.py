@@ -294,6 +294,30 @@ RULES = (
         """,
     ),
     Rule(
+        "job {0} is {1} ({2}), and its batch {3} takes it for {4}",
+        """
+        SELECT i.uid, j.status, j.kind, b.uid, i.ended FROM batch_items i
+        JOIN jobs j ON j.id = i.job JOIN batches b ON b.id = i.batch
+        WHERE (i.ended > 0) <> (j.kind IN ('settled', 'final'))
+        """,
+    ),
+    Rule(
+        "job {0} names batch {1}, which does not know it",
+        """
+        SELECT j.uid, b.uid FROM jobs j JOIN batches b ON b.uid = j.rest ->> '$.batch.id'
+        WHERE NOT EXISTS (SELECT 1 FROM batch_items i WHERE i.job = j.id AND i.batch = b.id)
+        """,
+    ),
+    Rule(
+        "batch {0} has {2} jobs that go on and counts {1}; closed: {3}, ended at {4}",
+        """
+        SELECT b.uid, b.unended, count(i.uid) n, NOT b.open, b.ended_at FROM batches b
+        LEFT JOIN batch_items i ON i.batch = b.id AND i.uid <> '' AND i.ended = 0
+        GROUP BY b.id HAVING n <> b.unended
+            OR (b.open = 0 AND b.unended = 0 AND b.ended_at IS NULL)
+        """,
+    ),
+    Rule(
         "bulk {0} is done, and {1} of its items are not",
         """
         SELECT b.uid, count(*) FROM bulks b JOIN bulk_items i ON i.bulk = b.id

@@ -32,6 +32,9 @@ CHILD_OF = """j.id IN (SELECT c.job FROM children c
 LABEL = """EXISTS
     (SELECT 1 FROM json_each(p.labels) l WHERE l.key = :key_{0} AND l.value = :value_{0})"""
 
+SENT_IN = """j.id IN (SELECT i.job FROM batch_items i
+    WHERE i.batch = (SELECT b.id FROM batches b WHERE b.uid = :batch))"""
+
 
 def jobs(db: sqlite3.Connection, which: JobFilter) -> JobPage:
     walk, narrow, asked = _walk(which), _narrow(which), _asked(which)
@@ -67,6 +70,7 @@ def _walk(which: JobFilter) -> list[str]:
     behind = [f"{hidden}j.id {'>' if which.oldest_first else '<'} :after"]
     called = ["j.uid >= :id_begins", "j.uid < :id_begins || 'g'"] if which.id_begins else []
     whose += [CHILD_OF] if which.parent else []
+    whose += [SENT_IN] if which.batch else []
     return whose + called + _between(which) + (behind if which.after is not None else [])
 
 
@@ -128,7 +132,7 @@ def _order(which: JobFilter) -> str:
 
 
 def _hidden(which: JobFilter) -> str:
-    """A plus hides a column from the planner: the few jobs with such ids, or of such a parent,
+    """A plus hides a column from the planner: the few jobs with such ids, parents or batches
     are found by their own index, and not by a walk through all jobs of a user or in the wanted
     order."""
-    return "+" if which.id_begins or which.parent else ""
+    return "+" if which.id_begins or which.parent or which.batch else ""

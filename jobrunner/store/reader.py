@@ -37,6 +37,7 @@ from jobrunner.store.features import rates as paces
 from jobrunner.store.features import schedules as planned
 from jobrunner.store.features import sessions as signed_in
 from jobrunner.store.features import tokens as bearers
+from jobrunner.store.features.batches import BatchAnswers
 from jobrunner.store.features.families import FamilyAnswers
 from jobrunner.store.keeping import backups as saved
 from jobrunner.store.keeping import health, retention
@@ -86,7 +87,7 @@ def _answer(
         return error
 
 
-class StoreReader(FamilyAnswers):
+class StoreReader(FamilyAnswers, BatchAnswers):
     def __init__(self, hop: StoreThread, initial_credits: int) -> None:
         self._hop = hop
         self._initial_credits = initial_credits

@@ -67,6 +67,7 @@ FEATURES = frozenset(
         "attempts",
         "audit",
         "backups",
+        "batches",
         "bindings",
         "bulk",
         "census",

@@ -29,6 +29,7 @@ TWINS = (
     ("If-Match", "expected_version"),
     ("Idempotency-Key", "idempotency_key"),
     ("Idempotency-Key", "idempotencyKey"),
+    ("Idempotency-Key", "key"),
     ("X-Event-Id", "event_id"),
 )
 
@@ -81,6 +82,8 @@ def map_case(context, case):
         body["occurred_at"] = "2020-01-01T00:00:00Z"  # not ahead of the clock
         if body.get("event_id") is None and "X-Event-Id" not in case.headers:
             body["event_id"] = "an event"  # in one of two places
+    if isinstance(body.get("notify_url"), str):
+        body["notify_url"] = "https://a.example/"  # where it may lead, the operator says
     if isinstance(body.get("from"), str):
         body["from"] = "pending"  # where a job of this kind can begin again
     for field in ("status", "target_status", "to"):  # a state of the job's own workflow

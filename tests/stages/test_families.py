@@ -11,8 +11,8 @@ import pytest
 from jobrunner import ChildWorkflow
 from jobrunner.config.settings import LimitsSection
 from jobrunner.stages import Registry
+from tests.whole.clan import jobrunner_clan as clans
 from tests.whole.living import Living, living
-from tests.whole.plugin import jobrunner_clan as clans
 
 pytestmark = pytest.mark.anyio
 STAGES = (clans.fan_stage, clans.plain_stage, clans.thread_stage, clans.leaf_stage)

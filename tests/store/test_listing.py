@@ -13,7 +13,7 @@ from jobrunner.store.listing import NARROW, jobs
 from jobrunner.store.migrations import migrate
 
 ELSEWHERE = {
-    *("user_id", "after", "oldest_first", "id_begins", "parent"),  # the walk along an index
+    *("user_id", "after", "oldest_first", "id_begins", "parent", "batch"),  # a walk along an index
     *("statuses", "kinds", "labels"),  # as many conditions as there are values
     *("limit", "offset"),
 }

@@ -7,7 +7,7 @@ import pytest
 
 from jobrunner import ChildWorkflow
 from jobrunner.testing import prove
-from tests.whole.plugin.jobrunner_clan import clan, fan_stage
+from tests.whole.clan.jobrunner_clan import clan, fan_stage
 
 FANS: list[dict[str, Any]] = [
     {"leaves": 3},

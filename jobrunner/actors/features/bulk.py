@@ -184,7 +184,7 @@ class Bulks:
         Raises: JobrunnerError
         """
         tick = Tick(bulk.id, item.place)
-        actor = Actor(bulk.actor, "admin")
+        actor = Actor(bulk.actor, bulk.orders.role)
         try:
             await self._done(bulk.orders, item.job_id, actor, tick)
             over = Tick(bulk.id, item.place, "satisfied")

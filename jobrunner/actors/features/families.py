@@ -6,6 +6,7 @@ leave one, and looks again by itself when somebody could not be told.
 """
 
 import asyncio
+from collections.abc import Callable
 
 import anyio
 
@@ -28,9 +29,10 @@ LATER = ("WORKFLOW_UNAVAILABLE", "OVERLOADED", "JOB_VERSION_CONFLICT", "CHILDREN
 
 
 class Families:
-    def __init__(self, world: World, supervisor: Supervisor) -> None:
+    def __init__(self, world: World, supervisor: Supervisor, outbox: Callable[[], None]) -> None:
         self._world = world
         self._supervisor = supervisor
+        self._outbox = outbox
         self._nudge = asyncio.Event()
         self._late = False
 
@@ -41,10 +43,12 @@ class Families:
         return any(definition.workflow.children for definition in declared)
 
     def note(self, decision: Decision) -> None:
-        """A commit meant something to a family."""
+        """A commit meant something to a family, or may have ended a batch."""
         kin = decision.kin
         if kin is not None and (kin.ends or kin.awaits is not None or kin.stands != kin.stood):
             self._nudge.set()
+            if decision.after.batch is not None:
+                self._outbox()
 
     async def run(self) -> None:
         """For ever."""

@@ -12,6 +12,7 @@ from jobrunner.actors.features.submissions import Submissions
 from jobrunner.actors.shared import World
 from jobrunner.actors.stage_input import sound_ones, verified
 from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.features.batches import BatchLink
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.features.reruns import carried, first_of, merged, moved, named_in, place_of
 from jobrunner.core.job import Actor, Artifact, Asset, Snapshot
@@ -32,6 +33,7 @@ class Wish(Struct, frozen=True):
     reason: str | None = None
     key: str | None = None
     correlation_id: str = ""
+    batch: BatchLink | None = None
 
 
 class RerunPlan(Struct, frozen=True):
@@ -173,6 +175,7 @@ class Reruns:
             notify_on=job.notify_on,
             correlation_id=wish.correlation_id,
             origin=origin,
+            batch=wish.batch,
         )
 
 

@@ -113,6 +113,10 @@ async def _facts(
         found = await world.reader.child(tie.job_id, tie.run_id, tie.key)
         if found is not None:
             return Facts(known=Known(found[0], "", found[1]))
+    if (link := submission.batch) is not None:
+        item = await world.reader.batch_item(link.id, link.key)
+        if item is not None and item[0].job_id:
+            return Facts(known=Known(item[0].job_id, "", item[1]))
     client, derived = keys
     quota = definition.workflow.quota
     answer = await world.reader.door(

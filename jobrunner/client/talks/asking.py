@@ -265,12 +265,13 @@ def jobs(
     paused: bool = False,
     parent: str | None = None,
     schedule: str | None = None,
+    batch: str | None = None,
     page: int = 100,
 ) -> PagedList[JobRecord]:
     """List jobs, newest first. ``include`` is what lists leave out: params, result, artifacts;
     ``parent`` is the job whose stage submitted them."""
     one = {"workflow": workflow, "job_type": job_type, "user_id": user_id, "order": order}
-    one |= {"parent": parent, "schedule": schedule}
+    one |= {"parent": parent, "schedule": schedule, "batch": batch}
     flags = {"stuck": stuck or None, "paused": paused or None, "limit": page}
     several = [("status", text) for text in _several(status)]
     several += [("include", text) for text in _several(include)]

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from jobrunner.core.declaration.states import TokenRole
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Do, Message, Pause, Release, Resume, Stop
 
@@ -20,13 +21,15 @@ Status = Literal["gathering", "running", "done", "aborted"]
 
 class Orders(Struct, frozen=True, omit_defaults=True):
     """The orders of a bulk, as it is shown; ``fields`` are the command's, ``which`` how the jobs
-    were chosen (None: by their ids), ``address`` is from where it was ordered."""
+    were chosen (None: by their ids), ``address`` is from where it was ordered; ``role`` is in which
+    role whoever ordered it acts."""
 
     command: str
     fields: dict[str, Any] = {}
     reason: str | None = None
     which: dict[str, Any] | None = None
     address: str = ""
+    role: TokenRole = "admin"
 
 
 class Tick(Struct, frozen=True):

@@ -11,8 +11,9 @@ WELL = ("completed", "partial")
 def kin_of(
     definition: Definition, before: Snapshot | None, after: Snapshot, awaited: JobsAwaited | None
 ) -> Kin | None:
-    """None where no parent and no child is concerned, as in most jobs."""
-    child, parent = after.parent is not None, bool(definition.workflow.children)
+    """None where no parent, no child and no batch is concerned, as in most jobs."""
+    child = after.parent is not None or after.batch is not None
+    parent = bool(definition.workflow.children)
     if not child and not parent:
         return None
     stood = standing(definition, before) if child and before is not None else ""

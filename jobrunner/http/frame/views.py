@@ -108,6 +108,7 @@ class Job(View, frozen=True, kw_only=True):
     forked_from: str | None
     schedule: ScheduleOf | None
     parent: str | None
+    batch: str | None
     ended_as: End | None
     needs_person: bool
     allowed: Allowed
@@ -227,6 +228,7 @@ def _ties(job: Snapshot) -> dict[str, Any]:
         "forked_from": job.forked_from,
         "schedule": _scheduled(job.schedule) if job.schedule else None,
         "parent": job.parent.job_id if job.parent else None,
+        "batch": job.batch.id if job.batch else None,
     }
 
 

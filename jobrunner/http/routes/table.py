@@ -34,6 +34,7 @@ from jobrunner.http.routes.jobs import (
     answers,
     artifacts,
     attempts,
+    batches,
     bulk,
     commands,
     explain,
@@ -50,6 +51,7 @@ from jobrunner.http.routes.workers import claims, remote, reports, status_moves,
 
 MODULES = (
     *(submissions, jobs, attempts, explain, streams, artifacts, answers, pauses, reruns, replays),
+    batches,
     *(assets, content, uploads, resumable),
     *(claims, remote, status_moves, reports, webhooks, commands, bulk),
     *(workflows, credits, audit, tokens, limits, notifications, retention, upkeep, backups),

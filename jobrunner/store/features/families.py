@@ -7,15 +7,14 @@ parent and of its children stand in one batch: children turn first, then a wait 
 from collections.abc import Iterator
 
 from jobrunner.core.decision import Decision
-from jobrunner.core.features.parentage import JobsAwaited, Kin, Standing
+from jobrunner.core.features.parentage import JobsAwaited, Kin
 from jobrunner.core.features.relatives import ChildRow, Family, FamilyCount, Parting, WaitOver
 from jobrunner.core.job import Snapshot
 from jobrunner.store.answering import asks
+from jobrunner.store.features.batches import STANDS, member_rows
 from jobrunner.store.jobs import LAST, Db, job
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Row, Statement
-
-STANDS: dict[Standing, int] = {"": 0, "well": 1, "ill": 2}
 
 # Refused when the attempt that submits is over by then: its job's children are all known.
 CHILD = Statement(
@@ -63,9 +62,10 @@ def family_rows(decision: Decision, after: Snapshot) -> Iterator[Row]:
     kin = decision.kin
     if kin is None:
         return
-    if decision.before is None:
+    yield from member_rows(decision, after, kin)
+    if after.parent is not None and decision.before is None:
         yield _born(after, kin)
-    elif kin.stood != kin.stands:
+    elif after.parent is not None and kin.stood != kin.stands:
         yield from _turned(after, kin)
     if kin.awaits is not None:
         yield from _waiting(after, kin.awaits)

@@ -188,3 +188,41 @@ CREATE TABLE limits (
     at     INTEGER NOT NULL,
     reason TEXT
 ) STRICT, WITHOUT ROWID;
+
+
+-- Batches. ``unended`` counts the jobs of a batch that go on; ``ended_at`` is set by the commit with
+-- which the last of them ended, once nothing may be added any more. ``lane`` is that of the
+-- notification which the same commit makes.
+CREATE TABLE batches (
+    id         INTEGER PRIMARY KEY,
+    uid        TEXT NOT NULL UNIQUE,
+    user_id    TEXT NOT NULL,
+    key        TEXT,
+    open       INTEGER NOT NULL CHECK (open IN (0, 1)),
+    unended    INTEGER NOT NULL CHECK (unended >= 0),
+    notify_url TEXT NOT NULL DEFAULT '',
+    lane       TEXT NOT NULL DEFAULT '',
+    rerun_of   TEXT,
+    created_at INTEGER NOT NULL,
+    ended_at   INTEGER,
+    UNIQUE (user_id, key)
+) STRICT;
+
+CREATE INDEX batches_ended ON batches (ended_at) WHERE ended_at IS NOT NULL;
+
+-- What was sent for a batch, known by its key there: a job, or why there is none. ``ended`` is as in
+-- ``children``.
+CREATE TABLE batch_items (
+    batch  INTEGER NOT NULL REFERENCES batches (id) ON DELETE CASCADE,
+    key    TEXT NOT NULL CHECK (key <> ''),
+    job    INTEGER REFERENCES jobs (id) ON DELETE SET NULL,
+    uid    TEXT NOT NULL DEFAULT '',
+    ended  INTEGER NOT NULL DEFAULT 0 CHECK (ended IN (0, 1, 2)),
+    code   TEXT NOT NULL DEFAULT '',
+    detail TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (batch, key),
+    CHECK ((uid = '') = (code <> ''))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX batch_items_of_job ON batch_items (job);
+CREATE INDEX batch_items_ill ON batch_items (batch, uid) WHERE ended = 2;

@@ -96,6 +96,39 @@ CREATE TABLE backups (
     CHECK ((failed_at IS NULL) = (failure = ''))
 ) STRICT, WITHOUT ROWID
 
+CREATE TABLE batch_items (
+    batch  INTEGER NOT NULL REFERENCES batches (id) ON DELETE CASCADE,
+    key    TEXT NOT NULL CHECK (key <> ''),
+    job    INTEGER REFERENCES jobs (id) ON DELETE SET NULL,
+    uid    TEXT NOT NULL DEFAULT '',
+    ended  INTEGER NOT NULL DEFAULT 0 CHECK (ended IN (0, 1, 2)),
+    code   TEXT NOT NULL DEFAULT '',
+    detail TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (batch, key),
+    CHECK ((uid = '') = (code <> ''))
+) STRICT, WITHOUT ROWID
+
+CREATE INDEX batch_items_ill ON batch_items (batch, uid) WHERE ended = 2
+
+CREATE INDEX batch_items_of_job ON batch_items (job)
+
+CREATE TABLE batches (
+    id         INTEGER PRIMARY KEY,
+    uid        TEXT NOT NULL UNIQUE,
+    user_id    TEXT NOT NULL,
+    key        TEXT,
+    open       INTEGER NOT NULL CHECK (open IN (0, 1)),
+    unended    INTEGER NOT NULL CHECK (unended >= 0),
+    notify_url TEXT NOT NULL DEFAULT '',
+    lane       TEXT NOT NULL DEFAULT '',
+    rerun_of   TEXT,
+    created_at INTEGER NOT NULL,
+    ended_at   INTEGER,
+    UNIQUE (user_id, key)
+) STRICT
+
+CREATE INDEX batches_ended ON batches (ended_at) WHERE ended_at IS NOT NULL
+
 CREATE TABLE bindings (
     definition INTEGER NOT NULL REFERENCES definitions (id),
     status     TEXT NOT NULL,

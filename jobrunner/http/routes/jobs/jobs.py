@@ -74,6 +74,7 @@ class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True
     parent: JobId | None = None
     created_from: Instant | None = None
     created_before: Instant | None = None
+    batch: JobId | None = None
 
 
 class JobQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -177,6 +178,7 @@ def _filter(call: HttpCall, query: JobsQuery) -> JobFilter:
         kinds=tuple(query.kind),
         created_from=instant_or_none(query.created_from, "?created_from"),
         created_before=instant_or_none(query.created_before, "?created_before"),
+        batch=query.batch or "",
     )
 
 

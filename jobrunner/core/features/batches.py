@@ -1,0 +1,122 @@
+"""Batches, as data: what is written of them, and what may be asked.
+
+A batch is many submissions of one user under one name. Each of them is known in the batch by a key
+of its own, so a call that was cut off is repeated and makes nothing twice. It is whole when its
+owner has closed it; it has ended when its last job has, and that commit tells so, once.
+"""
+
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+BatchStatus = Literal["open", "running", "ended"]
+
+
+class BatchLink(Struct, frozen=True):
+    """The batch that a job was submitted in, and the key that it has there."""
+
+    id: str
+    key: str
+
+
+class NewBatch(Struct, frozen=True, tag=True):
+    """Refused with ``exists`` when its user has one of that key."""
+
+    id: str
+    user_id: str
+    key: str | None
+    at: int
+    notify_url: str = ""
+    lane: str = ""
+    rerun_of: str | None = None
+
+
+class BatchRefused(Struct, frozen=True, tag=True):
+    """Submissions of a batch that no job was made of: key, code and detail of each."""
+
+    batch: str
+    items: tuple[tuple[str, str, str], ...]
+
+
+class BatchClosed(Struct, frozen=True, tag=True):
+    """Nothing is added any more; refused with ``missing`` when it is closed already."""
+
+    batch: str
+    at: int
+
+
+class BatchForgotten(Struct, frozen=True, tag=True):
+    """Its jobs stay; refused with ``missing`` unless it has ended."""
+
+    batch: str
+
+
+BATCH_UNITS = (NewBatch, BatchRefused, BatchClosed, BatchForgotten)
+BatchUnit = NewBatch | BatchRefused | BatchClosed | BatchForgotten
+
+
+class Batch(Struct, frozen=True):
+    """``row`` is its integer key, ``unended`` how many of its jobs go on."""
+
+    row: int
+    id: str
+    user_id: str
+    key: str | None
+    open: bool
+    unended: int
+    notify_url: str
+    rerun_of: str | None
+    created_at: int
+    ended_at: int | None
+
+    @property
+    def status(self) -> BatchStatus:
+        if self.open:
+            return "open"
+        return "running" if self.unended else "ended"
+
+
+class BatchItem(Struct, frozen=True):
+    """A submission of a batch: its job, or why there is none."""
+
+    key: str
+    job_id: str
+    code: str
+    detail: str
+
+
+class BatchCounts(Struct, frozen=True):
+    """``by_status`` are the jobs that are there; ``well`` and ``ill`` all that ended so."""
+
+    by_status: dict[str, int]
+    well: int
+    ill: int
+    unended: int
+    deleted: int
+    refused: int
+
+
+class BatchReader(Protocol):
+    async def batch(self, batch_id: str) -> Batch | None: ...
+
+    async def batch_of_key(self, user_id: str, key: str) -> Batch | None: ...
+
+    async def batches(
+        self, user_id: str | None, limit: int, after: int | None
+    ) -> tuple[Batch, ...]:
+        """Newest first, from behind this key."""
+        ...
+
+    async def batch_item(self, batch_id: str, key: str) -> tuple[BatchItem, Any] | None:
+        """The item of a key in a batch, and its job, if that is there."""
+        ...
+
+    async def batch_counts(self, batch_id: str) -> BatchCounts: ...
+
+    async def batch_refusals(self, batch_id: str, limit: int) -> tuple[BatchItem, ...]: ...
+
+    async def batch_jobs(
+        self, batch_id: str, ended: int, after: str, limit: int
+    ) -> tuple[str, ...]:
+        """Ids of its jobs that stand like this (0 not ended, 2 ended ill), in order."""
+        ...
