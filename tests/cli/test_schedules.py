@@ -1,6 +1,7 @@
 """Schedules from the command line, over a running service."""
 
 import json
+from pathlib import Path
 
 from tests.cli.conftest import Command
 
@@ -57,3 +58,35 @@ def test_whatever_is_wrong_is_said(online: Command) -> None:
     assert (code, "bad minute" in err) == (1, True)
     assert online("schedule", "trigger", "nobody")[0] == 4
     assert online("schedule", "add", "x", "howera", "--user", "ada", "--every", "soon")[0] == 2
+
+
+NAMED = '[schedules.nightly]\nworkflow = "hello"\nuser = "ann"\n'
+
+
+def test_config_check_and_doctor_name_what_keeps_one_from_running(command: Command) -> None:
+    Path("config.toml").write_text(f'{NAMED}cron = "@daily"\nparams = {{ colour = 1 }}\n')
+    code, out, err = command("config", "check")
+    assert (code, err) == (1, "")
+    assert "schedules.nightly.params: Object contains unknown field `colour`" in out
+    assert "schedules.nightly.params" in command("doctor")[1]
+    Path("config.toml").write_text(NAMED.replace("hello", "helo") + 'cron = "@daily"\n')
+    assert "'helo' is not installed, and it waits; did you mean 'hello'?" in command(
+        "config", "check"
+    )[1]  # fmt: skip
+
+
+def test_config_check_says_what_keeps_a_service_from_starting(command: Command) -> None:
+    Path("config.toml").write_text(f'{NAMED}cron = "0 0 30 2 *"\nzone = "Mars/X"\n')
+    code, _, err = command("config", "check")
+    assert code == 1
+    assert "schedules.nightly.cron = '0 0 30 2 *': bad day-of-month" in err
+    assert "schedules.nightly.zone = 'Mars/X': there is no such time zone" in err
+
+
+def test_config_show_prints_it_as_it_can_be_used(command: Command) -> None:
+    Path("config.toml").write_text(f'{NAMED}every = "10m"\n')
+    out = command("config", "show")[1]
+    assert "schedules.nightly.every = 600.0" in out
+    Path("config.toml").write_text(out)
+    shown = command("config", "show")
+    assert (shown[0], "schedules.nightly.every = 600.0" in shown[1]) == (0, True)

@@ -40,6 +40,7 @@ FaultAt = tuple[str, str]
 
 CATCH_UP_MIN_S = 10
 YEAR_S = 366 * 86_400
+JITTER_MAX_S = 3600
 REPLACES = "cancel"
 LATER = "a later one was due as well, and of late ones only the latest fires"
 TOO_LATE = "nobody was there to fire it within its window"
@@ -263,6 +264,12 @@ def faults(schedule: Schedule) -> Iterator[FaultAt]:
         yield "workflow", "must be the name of a workflow"
     if not USER.fullmatch(schedule.user):
         yield "user", "must be whose jobs these are and who pays for them, like a token's name"
+    yield from _of_times(schedule)
+    if schedule.notify_on and not schedule.notify_url:
+        yield "notify_on", "says what notify_url is told; say both"
+
+
+def _of_times(schedule: Schedule) -> Iterator[FaultAt]:
     if bool(schedule.cron) == bool(schedule.every_s):
         yield "cron", "say when: either cron or every"
     elif schedule.cron and (fault := cron_fault(schedule.cron)):
@@ -274,12 +281,11 @@ def faults(schedule: Schedule) -> Iterator[FaultAt]:
     if schedule.catch_up_s < CATCH_UP_MIN_S:
         text = "a firing that a busy moment delays would be missed"
         yield "catch_up", f"must be at least {CATCH_UP_MIN_S} s: {text}"
-    for path, span_s in (("every", schedule.every_s), ("catch_up", schedule.catch_up_s),
-                         ("jitter", schedule.jitter_s)):  # fmt: skip
+    for path, span_s in (("every", schedule.every_s), ("catch_up", schedule.catch_up_s)):
         if span_s > YEAR_S:
             yield path, "must be at most a year (366 days)"
-    if schedule.notify_on and not schedule.notify_url:
-        yield "notify_on", "says what notify_url is told; say both"
+    if schedule.jitter_s > JITTER_MAX_S:
+        yield "jitter", "must be at most an hour"
 
 
 def misfits(schedule: Schedule, definition: Definition) -> Iterator[FaultAt]:

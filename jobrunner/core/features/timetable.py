@@ -24,7 +24,7 @@ DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
 MILLISECOND = timedelta(milliseconds=1)
 EVERY_MIN_S = 1
-COUNTED_MAX = 10_000
+COUNTED_MAX = 1000
 LOOK_BACK_MS = 60_000
 LAST_MS = 253_370_764_800_000  # in the last year that the calendar has
 # The library takes what has five fields or six; these are names for some of them.

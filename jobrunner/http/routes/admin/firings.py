@@ -43,7 +43,7 @@ class BackfillOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 class FiringView(View, frozen=True, kw_only=True):
     """The result of a moment. Of several that were missed together, ``moment`` is the first and
-    ``last`` the last; ``count`` is at most 10,000 where a cron line says when."""
+    ``last`` the last; ``count`` is at most 1000 where a cron line says when."""
 
     moment: str
     last: str | None

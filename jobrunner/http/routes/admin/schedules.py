@@ -47,7 +47,6 @@ from jobrunner.http.routes.jobs.submissions import Address, job_type_named, work
 SHOWN_FIRINGS = 10
 LISTED_NEXT, SHOWN_NEXT = 1, 5
 YEAR_S = 366 * 86_400
-Seconds = Annotated[float, Meta(ge=0, le=YEAR_S, description="seconds")]
 Standings = Literal["active", "paused", "waits", "faulty"]
 
 
@@ -71,7 +70,7 @@ class ScheduleFields(Body, frozen=True, kw_only=True, forbid_unknown_fields=True
     overlap: Overlap = "skip"
     catch_up: Annotated[float, Meta(ge=10, le=YEAR_S, description="seconds")] = 3600
     catch_up_policy: CatchUp = "latest"
-    jitter: Seconds = 0
+    jitter: Annotated[float, Meta(ge=0, le=3600, description="seconds")] = 0
     labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] = {}
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
     notify_url: Address | None = None
