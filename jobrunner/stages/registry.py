@@ -36,6 +36,7 @@ from jobrunner.stages.distributions import PREFIX, Kind, entries
 from jobrunner.stages.fitting import misfit
 from jobrunner.stages.importing import imported
 from jobrunner.stages.outcomes import said
+from jobrunner.stages.process.code import is_stale, remember, unchanged
 from jobrunner.stages.sources import SOURCE, Source
 
 Overlay = Callable[[Workflow], tuple[Workflow, tuple[str, ...]]]
@@ -157,7 +158,8 @@ class Registry:
 
     def brings(self, stage: str) -> bool:
         """Say whether some plugin brings this stage, and it was not refused."""
-        return stage in self.stages and stage not in self.refused["stages"]
+        found = self.stages.get(stage)
+        return found is not None and stage not in self.refused["stages"] and not is_stale(found)
 
     def bound_at(self, workflow: str, status: str, job_type: str) -> str:
         """The stage that a job in line there is about to run."""
@@ -203,7 +205,7 @@ class Registry:
             }
             known = tuple(self.stages[name] for name in sorted(bound & self.stages.keys()))
             self._stages_of[definition.digest] = known
-        return known
+        return unchanged(known)
 
     def adjust(self, stage: Stage) -> None:
         """Take this in the place of the stage of its name; only numbers of it are different."""
@@ -266,6 +268,8 @@ class Registry:
             self._refuse("stages", stage.name, reason)
         else:
             self._pace(stage)
+            if stage.runs == "process":
+                remember(stage)
         self.stages[stage.name] = stage
         self._brought["stages"].setdefault(stage.name, by)
 

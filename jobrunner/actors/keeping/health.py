@@ -6,6 +6,7 @@ from typing import Protocol
 from jobrunner.actors.commits import Announce
 from jobrunner.actors.shared import World
 from jobrunner.errors import OutcomeUnknown, StorageError
+from jobrunner.stages.process.code import stale_stages
 
 TICK_S = 1.0
 LOOK_EVERY_S = 8.0
@@ -48,6 +49,7 @@ class Health:
         self._lag_s = 0.0
         self._file_fault = ""
         self._write_fault = ""
+        self._told_stale = set[str]()
         now = world.clock.monotonic()
         self._looked_at, self._readable_at, self._touched_at = now, now, now
 
@@ -98,6 +100,7 @@ class Health:
         if condition.fault != self._file_fault:
             level = "error" if condition.fault else "info"
             log("storage.looked_at", level=level, detail=condition.fault or "all is well again")
+        self._tell_of_changed_code(log)
         self._file_fault = condition.fault
         if not condition.unreadable:
             self._readable_at = now
@@ -105,6 +108,14 @@ class Health:
             self._world.loss.give_up(OutcomeUnknown(condition.lost))
         elif now - self._readable_at >= UNREADABLE_MAX_S:
             self._world.loss.give_up(OutcomeUnknown(condition.unreadable))
+
+    def _tell_of_changed_code(self, log: Announce) -> None:
+        """Once of each stage that begins nothing before a restart."""
+        for stage, where in stale_stages().items():
+            if stage not in self._told_stale:
+                self._told_stale.add(stage)
+                detail = "its code has changed since the start; restart the service"
+                log("stage.changed", level="error", stage=stage, file=where, detail=detail)
 
     async def _touch(self, log: Announce) -> None:
         self._touched_at = self._clock.monotonic()

@@ -23,6 +23,7 @@ from jobrunner.stages.process.wire import (
     Acknowledged,
     Keeping,
     Line,
+    Loaded,
     Making,
     Over,
     ProgressSaid,
@@ -58,6 +59,7 @@ def _attempt(task: Task, host: "PipeHost") -> Ended:
         run = run.run if isinstance(run, Stage) else run
         kind = _found(task.params) if task.params else None
         params = decoded(task.given.params, kind) if kind else task.given.params
+        host.begin()
         if is_async(run):
             context = Context(task.given, host, params)
             outcome = asyncio.run(run(context))
@@ -132,6 +134,10 @@ class PipeHost:
         self._last = float("-inf")
         self._late: ProgressSaid | None = None
         self._lines = 0
+
+    def begin(self) -> None:
+        """Wait for the word: the service looks at the code that was imported."""
+        self._told(Loaded())
 
     async def progress(self, percent: int | None, message: str | None) -> None:
         now = self._clock.monotonic()

@@ -5,6 +5,7 @@ ended with everything that it started, whatever the reason.
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from inspect import ismethod
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,14 @@ from jobrunner.stages.api import Stage
 from jobrunner.stages.given import Given, Host
 from jobrunner.stages.outcomes import crashed, failed
 from jobrunner.stages.process import launcher
+from jobrunner.stages.process.code import changed, interrupted
 from jobrunner.stages.process.wire import (
     FRAME_MAX,
     HEAD,
     Acknowledged,
     Keeping,
     Line,
+    Loaded,
     Making,
     Over,
     ProgressSaid,
@@ -57,6 +60,8 @@ async def run_in_process(
     if not run or (kind is not None and not address(kind)):
         text = f"a process cannot find {stage.run!r}; stages and params stand in a module"
         return failed("STAGE_UNAVAILABLE", text)
+    if where := await children.in_thread(partial(changed, stage)):
+        return interrupted(stage, where, host.log)
     program = (sys.executable, "-I", LAUNCHER)
     child = await children.spawn(program, _orders(stage), given.scratch, lent(given.settings))
     attempt = ProcessAttempt(stage, child, host)
@@ -152,6 +157,12 @@ class ProcessAttempt:
             case Making(made):
                 await self._host.checkpoint(made)
                 await self._child.send(framed(Acknowledged()))
+            case Loaded():
+                if where := await self._host.block(partial(changed, self._stage)):
+                    self._ended = interrupted(self._stage, where, self._host.log)
+                    self._child.cut()
+                else:
+                    await self._child.send(framed(Acknowledged()))
             case Over(ended):
                 self._ended = ended
             case question:

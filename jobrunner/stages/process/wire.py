@@ -26,7 +26,7 @@ class Task(Struct, frozen=True, tag=True):
 
 
 class Acknowledged(Struct, frozen=True, tag=True):
-    """To the stage: what it wanted kept is on disk."""
+    """To the stage: what it wanted kept is on disk; or it may begin."""
 
 
 class ProgressSaid(Struct, frozen=True, tag=True):
@@ -49,6 +49,10 @@ class Making(Struct, frozen=True, tag=True):
     made: Report
 
 
+class Loaded(Struct, frozen=True, tag=True):
+    """The stage and its parameters are there; it works when it is told to."""
+
+
 class Over(Struct, frozen=True, tag=True):
     """The last word of a stage."""
 
@@ -56,7 +60,7 @@ class Over(Struct, frozen=True, tag=True):
 
 
 Told = Task | Acknowledged | Answer | CarriedFault
-Said = ProgressSaid | Line | Keeping | Making | Question | Over
+Said = ProgressSaid | Line | Keeping | Making | Question | Loaded | Over
 
 _told = msgspec.msgpack.Decoder(Told)
 _said = msgspec.msgpack.Decoder(Said)

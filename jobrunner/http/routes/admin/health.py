@@ -3,6 +3,7 @@
 from jobrunner.http.frame.endpoint import ADMINS, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import NoFields
 from jobrunner.http.frame.views import reply
+from jobrunner.stages.process.code import stale_stages
 
 
 class Checked(View, frozen=True, kw_only=True):
@@ -43,6 +44,12 @@ async def is_ready(call: HttpCall) -> HttpReply:
     checks = dict(await call.door.health())
     fine = not any(checks.values())
     return reply(
-        Readiness(ready=fine, checks=checks, warnings=call.door.backups.warnings()),
+        Readiness(ready=fine, checks=checks, warnings=call.door.backups.warnings() | _stale()),
         200 if fine else 503,
     )
+
+
+def _stale() -> dict[str, str]:
+    names = ", ".join(sorted(stale_stages()))
+    text = f"the code of {names} has changed since the start; restart the service"
+    return {"stages": text} if names else {}
