@@ -45,6 +45,7 @@ from jobrunner.stages import lent_environment
 from jobrunner.stages.api import Stage, stage
 from jobrunner.stages.companions import Companion, Hosting, Opened, companion
 from jobrunner.stages.context import Context, PlainContext
+from jobrunner.stages.hooks import Hook, HookCall
 from jobrunner.stages.one_stage import one_stage
 from jobrunner.stages.outcomes import AwaitCallback, Done, Partial
 from jobrunner.stages.requests import Held, JobOutcome
@@ -75,6 +76,8 @@ __all__ = [
     "Guard",
     "Heard",
     "Held",
+    "Hook",
+    "HookCall",
     "Hosting",
     "JobOutcome",
     "JobType",

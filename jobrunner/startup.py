@@ -56,6 +56,8 @@ def introduce(
         log("source.refused", level="error", source=name, reason="; ".join(reasons))
     for name, reasons in refused["companions"].items():
         log("companion.refused", level="error", companion=name, reason="; ".join(reasons))
+    for name, reasons in refused["hooks"].items():
+        log("hook.refused", level="error", hook=name, reason="; ".join(reasons))
     for name, reasons in refused["workflows"].items():
         log("workflow.refused", level="error", workflow=name, reasons=list(reasons))
     unknown = overrides.unknown_plugins(config, offered())

@@ -14,6 +14,7 @@ import anyio
 from jobrunner.actors.attempt_host import AttemptHost
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.features.bearing import BearingOf
+from jobrunner.actors.features.hooks import Hooks
 from jobrunner.actors.host_answers import Reach
 from jobrunner.actors.keeping.leftovers import clear_leavings
 from jobrunner.actors.shared import World
@@ -94,6 +95,7 @@ class RunningAttempts:
         self._stages = stages
         self._supervisor = supervisor
         self._dispatcher = dispatcher
+        self._hooks = Hooks(world, crew)
         self._running: dict[str, RunningAttempt] = {}
         self._empty = asyncio.Event()
 
@@ -169,6 +171,7 @@ class RunningAttempts:
         try:
             await self._supervisor.deliver(job.id, run.host.close(ended))
             await self._keep_lines(run)
+            self._hooks.over(job, attempt, ended, span.seconds)
         finally:
             self._leave(run)
         await clear_leavings(self._world, job, attempt.serial, ended.outcome == "interrupted")
@@ -209,6 +212,8 @@ class RunningAttempts:
         definition = self._world.registry.of(job)
         if stage is None or definition is None:
             return failed("STAGE_UNAVAILABLE", f"stage {attempt.stage!r} is not installed")
+        if (refused := await self._hooks.before(job, attempt)) is not None:
+            return refused
         brief = await given(self._world, job, attempt, definition, stage)
         try:
             host.reach = Reach(self._world, brief, self._bearing(job, attempt))

@@ -22,12 +22,14 @@ CURES = {
     "Companion": 'write @companion("WORKFLOW") above the function',
     "Definition": "write Definition(Workflow(...), functions={...}, structs={...})",
     "Source": 'write Source("NAME", read)',
+    "Hook": 'write Hook("NAME", before=..., after=..., failed=...)',
 }
 GROUPS = {
     "Stage": "stages",
     "Companion": "companions",
     "Definition": "workflows",
     "Source": "sources",
+    "Hook": "hooks",
 }
 
 

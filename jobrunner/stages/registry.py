@@ -34,13 +34,14 @@ from jobrunner.stages.api import Stage
 from jobrunner.stages.companions import Companion
 from jobrunner.stages.distributions import PREFIX, Kind, entries
 from jobrunner.stages.fitting import misfit
+from jobrunner.stages.hooks import Hook, unfit_hook
 from jobrunner.stages.importing import imported
 from jobrunner.stages.outcomes import said
 from jobrunner.stages.process.code import is_stale, remember, unchanged
 from jobrunner.stages.sources import SOURCE, Source
 
 Overlay = Callable[[Workflow], tuple[Workflow, tuple[str, ...]]]
-Offered = Stage | Source | Definition | Companion
+Offered = Stage | Source | Definition | Companion | Hook
 T = TypeVar("T")
 # What an entry point of each kind leads to, in the order of loading: a workflow binds stages.
 LED_TO: dict[Kind, type[Offered]] = {
@@ -48,6 +49,7 @@ LED_TO: dict[Kind, type[Offered]] = {
     "sources": Source,
     "workflows": Definition,
     "companions": Companion,
+    "hooks": Hook,
 }
 
 
@@ -73,6 +75,7 @@ class Registry:
         self.supplied: dict[str, int] = {}
         self.paced: dict[str, RateLimit] = {}
         self.companions: dict[str, Companion] = {}
+        self.hooks: dict[str, Hook] = {}
         self.sources: dict[str, Source] = {}
         self.refused: dict[Kind, dict[str, tuple[str, ...]]] = {kind: {} for kind in LED_TO}
         self._brought: dict[Kind, dict[str, str]] = {kind: {} for kind in LED_TO}
@@ -100,6 +103,8 @@ class Registry:
             self._add_stage(offered, called, by)
         elif isinstance(offered, Source):
             self._add_source(offered, called, by)
+        elif isinstance(offered, Hook):
+            self._add_hook(offered, called, by)
         else:
             self._add_companion(offered, called, by)
 
@@ -302,6 +307,13 @@ class Registry:
             self._refuse("companions", _known_as(companion.workflow, called), fault)
         else:
             self._keep_one("companions", self.companions, companion.workflow, companion, by)
+
+    def _add_hook(self, hook: Hook, called: str, by: str) -> None:
+        """Of two that have one name, neither is called."""
+        if fault := _wrong(hook, Hook) or unfit_hook(hook):
+            self._refuse("hooks", _known_as(hook.name, called), fault)
+        else:
+            self._keep_one("hooks", self.hooks, hook.name, hook, by)
 
     def _keep_one(self, kind: Kind, kept: dict[str, T], name: str, offered: T, by: str) -> None:
         if name in kept or name in self.refused[kind]:

@@ -78,6 +78,7 @@ FEATURES = frozenset(
         "firings",
         "families",
         "health",
+        "hooks",
         "host_answers",
         "jobs",
         "limits",
