@@ -11,7 +11,7 @@ import { Badge, Copy, Empty, Fault, Time } from "./parts.js";
 import { many, shortly } from "./words.js";
 
 const PAGE = 50;
-const LOOKS_MAX = 20;
+const LOOKS_MAX = 120;
 const AGAIN_MS = 3000;
 const NEW_MAX = 1000;
 
