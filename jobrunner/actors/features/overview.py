@@ -18,7 +18,7 @@ from jobrunner.core.job import Snapshot
 from jobrunner.ports import Clock
 
 EVERY_S = 0.5
-JOBS_MAX = 100
+JOBS_MAX = 50
 
 
 class Changes(NamedTuple):
