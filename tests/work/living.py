@@ -1,8 +1,11 @@
 """A service whose stages run elsewhere, and whoever runs them, in one loop or as processes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +16,14 @@ from jobrunner.client import AsyncClient
 from jobrunner.config.overrides import laid_over
 from jobrunner.config.settings import Config, StoreSection, WorkflowSettings
 from jobrunner.equipping import surroundings
-from jobrunner.ports import system_ports
+from jobrunner.ports import Ports, SystemClock, system_ports
 from jobrunner.stages import Registry
 from jobrunner.work import Abilities, Taking, WorkTerms
 from jobrunner.work.one_claim import Equipment
 from tests.http.serving import House, opened
 from tests.work.plugin import jobrunner_far
 
+PLUGIN = Path(__file__).parent / "plugin"
 REMOTE = WorkflowSettings(stages={"*": "remote"})
 AT_HOME = WorkflowSettings()
 STAGES = (jobrunner_far.sing, jobrunner_far.count, jobrunner_far.show)
@@ -35,9 +39,61 @@ def registry_of(settings: WorkflowSettings) -> Registry:
 
 
 @asynccontextmanager
-async def serving(folder: Path, settings: WorkflowSettings = REMOTE) -> AsyncIterator[House]:
-    async with opened(folder, registry=registry_of(settings)) as house:
+async def serving(
+    folder: Path, settings: WorkflowSettings = REMOTE, ports: Ports | None = None
+) -> AsyncIterator[House]:
+    async with opened(folder, registry=registry_of(settings), ports=ports) as house:
         yield house
+
+
+class AheadClock(SystemClock):
+    """Goes as fast as any, and stands as far ahead as a test says."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def now(self) -> int:
+        return super().now() + self.ahead_ms
+
+
+class WorkProcess:
+    """``jobrunner work`` as it is typed, in a folder of its own."""
+
+    def __init__(self, folder: Path, url: str, token: str, drain: str = "1s") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        config = f'[plugins]\npath = "{PLUGIN}"\n[store]\nmin_free = 0\n[log]\nformat = "json"\n'
+        (folder / "config.toml").write_text(config)
+        command = [sys.executable, "-m", "jobrunner", "work", "--workflow", "far", "--url", url]
+        environ = {key: text for key, text in os.environ.items() if "JOBRUNNER_" not in key}
+        self.output = folder / "output"
+        self.folder = folder
+        with self.output.open("ab") as output:
+            self._process = subprocess.Popen(
+                [*command, "--slots", "8", "--drain", drain],
+                cwd=folder,
+                env={**environ, "JOBRUNNER_TOKEN": token},
+                stdout=output,
+                stderr=output,
+            )
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def dead(self) -> bool:
+        return self._process.poll() is not None
+
+
+@contextmanager
+def work_process(folder: Path, url: str, token: str) -> Iterator[WorkProcess]:
+    process = WorkProcess(folder, url, token)
+    try:
+        yield process
+    finally:
+        process.kill()
 
 
 @dataclass
