@@ -2,7 +2,9 @@
 
 import os
 import tempfile
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
@@ -260,3 +262,18 @@ def test_temporary_files_go_with_the_attempt() -> None:
 
     proof = prove(hello, [Stage(SOUND, drafting)], seeds=range(2))
     assert proof.ended[SOUND]["done"]
+
+
+def test_what_a_stage_measures_is_not_what_it_decides() -> None:
+    """How long it took and when it was may be said; two runs of a seed are one story all the same."""
+
+    async def measuring(ctx: Context[Any]) -> Done:
+        began = time.perf_counter()
+        at = datetime.now(UTC)
+        took: dict[str, Any] = {"took_s": time.perf_counter() - began, "at": at.isoformat()}
+        await ctx.progress(50, f"after {time.perf_counter()} s")
+        return Done(
+            result={**took, "ms": int(time.time() * 1000)}, artifacts={"metrics": took["at"]}
+        )
+
+    assert prove(hello, [Stage(SOUND, measuring)], seeds=range(3)).ended[SOUND]["done"]

@@ -23,6 +23,7 @@ from jobrunner.testing.kit.attempt import at_once
 from jobrunner.testing.simulation.effects import Effect, EffectLedger
 from jobrunner.testing.simulation.fences import HeldUp, aside, left_behind, lent_folder
 from jobrunner.testing.simulation.loop import LIFE, RealWorld
+from jobrunner.testing.simulation.measured import as_decided, without_measures
 from jobrunner.testing.simulation.passes import AT_WORK, Pass
 from jobrunner.testing.simulation.process import Life
 from jobrunner.testing.simulation.scripted import SCENE, TAKES_S, Scene
@@ -188,7 +189,8 @@ class OnePass:
     def _acts(self, ended: object) -> str:
         """All that it did, as a digest; where files lie is another place each time."""
         if isinstance(ended, Ended):
-            ended = (ended.outcome, ended.report.result, ended.report.artifacts, ended.awaits)
+            made = ended.report
+            ended = as_decided(ended.outcome, made.result, made.artifacts, ended.awaits)
         told = "\n".join([*self.work.acts, repr(ended)]).replace(self.scene.folder, "")
         return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
@@ -284,7 +286,7 @@ class OverlookedHost:
         self.room, self.monotonic = host.room, host.monotonic
 
     async def progress(self, percent: int | None, message: str | None) -> None:
-        self._pass.acted(f"progress {percent} {message}")
+        self._pass.acted(f"progress {percent} {without_measures(message)}")
         await ours(self._host.progress(percent, message))
 
     async def keep(self, name: str, value: Any) -> None:
@@ -338,7 +340,7 @@ class Later:
         self.room, self.monotonic = host.room, host.monotonic
 
     async def progress(self, percent: int | None, message: str | None) -> None:
-        self._pass.acted(f"progress {percent} {message}")
+        self._pass.acted(f"progress {percent} {without_measures(message)}")
         self.said.append(lambda: self._host.progress(percent, message))
 
     async def keep(self, name: str, value: Any) -> None:
