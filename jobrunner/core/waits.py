@@ -61,9 +61,8 @@ def answered(case: Case[Answered]) -> Verdict:
     if not message.actor.roles(job) & {"workflow", "admin"}:
         return forbidden("answers to a stage are for role workflow")
     attempt = job.attempt
-    if attempt is None or (attempt.stage == EXTERNAL and not attempt.runs):
-        return _unexpected(job, message)
-    if message.key.startswith(MARK):
+    is_nobodys = attempt is None or (attempt.stage == EXTERNAL and not attempt.runs)
+    if attempt is None or is_nobodys or message.key.startswith(MARK):
         return _unexpected(job, message)
     if message.key in attempt.answers:
         return NoOp("answered", job, {"replayed": True})

@@ -90,6 +90,8 @@ OPEN = {
     ("GET", "/readyz"),
     ("GET", "/openapi.json"),
     ("POST", "/webhooks/{source}"),
+    ("GET", "/callbacks/{token}"),
+    ("POST", "/callbacks/{token}"),
     ("OPTIONS", "/uploads"),
 }
 

@@ -34,8 +34,10 @@ async def quick(ctx: Context[Params]) -> Done:
 
 def registry(*hooks: Hook) -> Registry:
     made = Registry()
-    for one in (quick, definition_of("press", "press.quick"), *hooks):
-        made.add(one)
+    made.add(quick)
+    made.add(definition_of("press", "press.quick"))
+    for hook in hooks:
+        made.add(hook)
     assert not any(made.refused.values()), made.refused
     return made
 
