@@ -127,8 +127,7 @@ class Registry:
     def judging(self, job: Snapshot, message: Message) -> Definition | None:
         """Find the declaration by which this message is decided: the job's own, but for a move to
         the one of today."""
-        moves = isinstance(message, Migrate)
-        return self.current(job.workflow) if moves else self._pinned.get(job.digest)
+        return self.current(job.workflow) if isinstance(message, Migrate) else self.of(job)
 
     def standings(self, definition: Definition) -> frozenset[tuple[str, str, bool]]:
         """Every standing in which the money of a job may be in each state, and is settled."""
@@ -191,13 +190,12 @@ class Registry:
 
     def namesakes(self, name: str) -> tuple[str, ...]:
         """List the digests of other declarations of this workflow that say the same version."""
-        current = self._current.get(name)
+        version = self._current[name].workflow.version if name in self._current else None
         return tuple(
             digest
             for digest, other in self._pinned.items()
-            if current is not None
-            and (other.workflow.name, other.workflow.version) == (name, current.workflow.version)
-            and digest != current.digest
+            if (other.workflow.name, other.workflow.version) == (name, version)
+            and not self.is_current(name, digest)
         )
 
     def stages_of(self, definition: Definition) -> tuple[Stage, ...]:
@@ -245,6 +243,11 @@ class Registry:
                 continue
             if faults := self._pin(now, digest, data):
                 self.outdated[name, digest] = faults
+
+    def forget(self, digests: Iterable[str]) -> None:
+        """Forget declarations that no job is under."""
+        for digest in digests:
+            self._pinned.pop(digest, None)
 
     def _add_workflow(self, declared: Definition, called: str, by: str) -> None:
         """Refuse one that would be faulty as it would run here; of two, the first one stays."""

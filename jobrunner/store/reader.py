@@ -167,6 +167,7 @@ class StoreReader(FamilyAnswers, BatchAnswers):
     declarations = asks(answers.declarations)
     under_way = asks(upgrades.under_way)
     older = asks(upgrades.older)
+    needless = asks(upgrades.needless)
     decisions = asks(replays.decisions)
     declarations_of = asks(replays.declarations_of)
     upgrades = asks(upgrades.upgrades)

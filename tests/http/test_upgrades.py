@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from jobrunner.actors.features.upgrades import forget_declarations
 from jobrunner.cli import run, workflows
+from jobrunner.config.settings import WorkflowSettings
 from tests.http.fickle import fickle
 from tests.http.serving import opened
-from tests.http.test_renamed import left_in, renamed
+from tests.http.test_renamed import again, left_in, renamed
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +85,48 @@ async def test_two_declarations_under_one_version_are_warned_of(
         async with opened(tmp_path, registry=renamed(names)) as house:
             told = [one for one in house.logged if one["event"] == "declaration.same_version"]
             assert [one["workflow"] for one in told] == (["fickle"] if names else [])
+            await house.ada.submit("fickle")  # else the first one is forgotten
     monkeypatch.setattr(workflows, "installed", lambda config: renamed(("action",)))
     code, out = check_jobs(tmp_path, capsys)
     assert code == 0
     assert "a stored declaration has the same version; give this one another (" in out
+
+
+async def test_an_older_declaration_is_forgotten_when_no_job_needs_it(tmp_path: Path) -> None:
+    """While a job is there that was born under it, ended or not, it stays; with the last one it
+    goes, and comes back when it is loaded again."""
+    jobs = await left_in(tmp_path)
+    async with opened(tmp_path, registry=renamed()) as house:
+        store, world = house.service.store, house.service.facade.world
+        assert len(await store.reader.declarations()) == 2
+        await forget_declarations(world)
+        assert len(await store.reader.declarations()) == 2
+        ada = house.caller(await again(house, "ada"))
+        for job in jobs:
+            assert (await ada.post(f"/jobs/{job}/cancel")).status == 200
+        for job in [one["id"] for one in (await house.admin.get("/jobs")).json["jobs"]]:
+            await forget_declarations(world)
+            assert len(await store.reader.declarations()) == 2
+            assert (await house.admin.delete(f"/jobs/{job}")).status == 204
+        await forget_declarations(world)
+        assert len(await store.reader.declarations()) == 1
+        assert [one["event"] for one in house.logged].count("declaration.forgotten") == 1
+        assert len(world.registry.declared()) == 1
+        assert (await house.admin.post("/admin/db/check")).json == {"ok": True, "faults": []}
+    async with opened(tmp_path, registry=fickle()) as house:
+        assert (await house.admin.submit("fickle"))["status"] == "draft"
+
+
+async def test_a_decision_on_record_keeps_its_declaration(tmp_path: Path) -> None:
+    """The job was moved on, and what it was decided by is still wanted, to decide it again."""
+    kept = {"fickle": WorkflowSettings(record="decisions")}
+    async with opened(tmp_path, registry=fickle(), workflows=kept) as house:
+        job = (await house.ada.submit("fickle"))["id"]
+    async with opened(tmp_path, registry=renamed(()), workflows=kept) as house:
+        moved = (await house.admin.post("/admin/upgrades", {"workflow": "fickle"})).json
+        assert moved["moved"] == 1
+        await forget_declarations(house.service.facade.world)
+        assert len(await house.service.store.reader.declarations()) == 2
+        said = (await house.admin.get(f"/jobs/{job}/decisions")).json
+        assert [one["message"]["type"] for one in said["decisions"]] == ["Submit", "Migrate"]
+        assert len(said["declarations"]) == 2

@@ -20,6 +20,8 @@ from jobrunner.actors.tasks import Crew
 from jobrunner.core.decision import Clash, Decision, NoOp
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.upgrades import (
+    SHORT,
+    ForgetDeclarations,
     NewUpgrade,
     Older,
     Turn,
@@ -241,3 +243,16 @@ class Upgrades:
             )
         woken, self._turned = self._turned, asyncio.Event()
         woken.set()
+
+
+async def forget_declarations(world: World) -> None:
+    """Forget older declarations that no job needs any more. Where all are of today, nobody is
+    asked; those of workflows that are not loaded stay, for their plugin may come back."""
+    registry = world.registry
+    older = tuple(one.digest for one in registry.declared() if not registry.is_of_today(one))
+    gone = await world.reader.needless(older) if older else ()
+    if not gone:
+        return
+    await world.commit(ForgetDeclarations(gone))
+    registry.forget(gone)
+    world.say("declaration.forgotten", digests=[digest[:SHORT] for digest in gone])

@@ -15,6 +15,7 @@ import anyio
 from msgspec import Struct
 
 from jobrunner.actors.commits import ours
+from jobrunner.actors.features.upgrades import forget_declarations
 from jobrunner.actors.keeping.cleaning import clear, folders_beside
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
@@ -96,6 +97,7 @@ class Retention:
         while True:
             taken = await self.prune(TOLD_EVERY_S)
             self._tell(taken)
+            await forget_declarations(self._world)
             over = taken.done or self._world.draining
             await self._world.clock.sleep(self._terms.look_every_s if over else LOOK_AGAIN_S)
 

@@ -85,6 +85,12 @@ class UpgradeTurned(Struct, frozen=True, tag=True):
     moved: int = 0
 
 
+class ForgetDeclarations(Struct, frozen=True, tag=True):
+    """Forget those of these declarations that no job, and no decision on record, refers to."""
+
+    digests: tuple[str, ...]
+
+
 class Repinned(Struct, frozen=True):
     """The job goes from one declaration to another, on behalf of an order."""
 
@@ -109,6 +115,10 @@ class UpgradeReader(Protocol):
         self, workflow: str, digest: str, after: int, limit: int
     ) -> tuple[Older, ...]: ...
 
+    async def needless(self, digests: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of these declarations that no job, and no decision on record, refers to."""
+        ...
+
     async def upgrades(
         self, limit: int, upgrade_id: str | None = None, running: bool = False
     ) -> tuple[Upgrade, ...]:
@@ -116,8 +126,8 @@ class UpgradeReader(Protocol):
         ...
 
 
-UPGRADE_UNITS = (NewUpgrade, UpgradeLooked, UpgradeTurned)
-UpgradeUnit = NewUpgrade | UpgradeLooked | UpgradeTurned
+UPGRADE_UNITS = (NewUpgrade, UpgradeLooked, UpgradeTurned, ForgetDeclarations)
+UpgradeUnit = NewUpgrade | UpgradeLooked | UpgradeTurned | ForgetDeclarations
 
 
 def formerly(state: State) -> tuple[str, ...]:

@@ -223,6 +223,15 @@ UPGRADE_TURNED = Statement(
 )
 TURN = Statement(upsert("turns", "job key has", "job"))
 TURN_OVER = Statement("DELETE FROM turns WHERE job = :job")
+_NEEDLESS = """
+    (SELECT d.id FROM definitions d WHERE d.digest = :digest
+        AND NOT EXISTS (SELECT 1 FROM jobs WHERE definition = d.id)
+        AND NOT EXISTS (SELECT 1 FROM decisions WHERE definition = d.id))
+"""
+DECLARATION_FORGOTTEN = tuple(
+    Statement(f"DELETE FROM {table} WHERE {key} IN {_NEEDLESS}")  # noqa: S608 - names of our own
+    for table, key in (("bindings", "definition"), ("states", "definition"), ("definitions", "id"))
+)
 DECISION = Statement("""
     INSERT INTO decisions (job, version, beat, definition, data)
     SELECT :job, :version, :beat, id, :data FROM definitions WHERE digest = :digest
@@ -239,5 +248,5 @@ BESIDE_IN_ORDER = (
     HELD_BACK, REDELIVERED, ENDPOINT_ENABLED, LET_GO, BACKED_UP, BACKUP_FAILED,
     RESTORATION_TOLD, RATE, TURN, TURN_OVER, LIMIT, LIMIT_GONE, *SCHEDULES_IN_ORDER, QUESTION,
     JOB_REPINNED, REPINNED, UPGRADES_OLD, UPGRADE, UPGRADE_LOOKED, UPGRADE_MOVED, UPGRADE_TURNED,
-    DECISION,
+    DECISION, *DECLARATION_FORGOTTEN,
 )  # fmt: skip

@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from jobrunner.core.decision import AuditRecord, Decision
 from jobrunner.core.features.upgrades import (
+    ForgetDeclarations,
     NewUpgrade,
     Older,
     Stay,
@@ -73,6 +74,9 @@ def upgrade_rows(unit: UpgradeUnit) -> Iterator[Row]:
             yield beside.UPGRADE_TURNED.row(id=id_, status=status, at=at)
             told = {"upgrade": id_, "workflow": unit.workflow, "moved": unit.moved}
             yield audit_row(AuditRecord(f"upgrade.{status}", actor, told), at)
+        case ForgetDeclarations(digests):
+            for statement in beside.DECLARATION_FORGOTTEN:
+                yield from (statement.row(digest=digest) for digest in digests)
 
 
 def repinned_rows(decision: Decision, after: Snapshot) -> Iterator[Row]:
@@ -97,6 +101,17 @@ UPGRADE = Columns(
         "stays": msgspec.json.Decoder(tuple[Stay, ...]).decode,
     },
 )
+
+
+def needless(db: Db, digests: tuple[str, ...]) -> tuple[str, ...]:
+    """Of these declarations, those that nothing refers to."""
+    found = db.execute(
+        "SELECT digest FROM definitions d WHERE digest IN (SELECT value FROM json_each(:digests)) "
+        "AND NOT EXISTS (SELECT 1 FROM jobs WHERE definition = d.id) "
+        "AND NOT EXISTS (SELECT 1 FROM decisions WHERE definition = d.id) ORDER BY id",
+        {"digests": text(digests)},
+    )
+    return tuple(digest for (digest,) in found)
 
 
 def upgrades(

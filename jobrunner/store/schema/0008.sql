@@ -167,6 +167,10 @@ CREATE TABLE partings (
     last INTEGER NOT NULL,
     at   INTEGER NOT NULL
 ) STRICT;
+-- Which declarations jobs still need: one that none does is forgotten. Jobs are born under the newest, so
+-- their entries are added at one end, and no move of a job touches them.
+CREATE INDEX jobs_of_definition ON jobs (definition);
+
 -- Decisions on record, where a workflow's settings ask for it: what each was decided with, as packed JSON.
 -- The declaration that decided it stays as long as one of them.
 CREATE TABLE decisions (

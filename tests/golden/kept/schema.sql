@@ -395,6 +395,8 @@ CREATE INDEX jobs_ended ON jobs (workflow, status, updated_at) WHERE kind IN ('s
 CREATE INDEX jobs_in_line ON jobs (priority DESC, line_at, id)
     WHERE line_at IS NOT NULL AND stuck IS NULL AND paused = 0
 
+CREATE INDEX jobs_of_definition ON jobs (definition)
+
 CREATE INDEX jobs_of_user ON jobs (user_id)
 
 CREATE INDEX jobs_open ON jobs (user_id, workflow)
