@@ -119,7 +119,7 @@ class RunningAttempts:
 
     def abandon(self, job: Snapshot, attempt: Attempt) -> None:
         """The job is over and this attempt was not done: its stage is told, if it wants to know."""
-        stage = self._world.registry.stage(attempt.stage)
+        stage = self._world.registry.stage(attempt.runs or attempt.stage)
         if stage is not None and stage.abandon is not None and attempt.started_at is not None:
             self._crew.start_soon(self._abandoned, job, attempt, stage)
 

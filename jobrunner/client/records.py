@@ -138,6 +138,7 @@ class AttemptRecord(Struct, frozen=True, kw_only=True):
     started_at: datetime | None
     ended_at: datetime | None
     log: list[str]
+    holder: str | None = None
 
 
 class FileRecord(Struct, frozen=True, kw_only=True):

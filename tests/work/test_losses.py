@@ -19,6 +19,8 @@ from tests.work.living import PLUGIN, AheadClock, ended, serving, until, work_pr
 
 pytestmark = pytest.mark.anyio
 LONG = pytest.mark.long
+# Twenty times and more, in parts that end before the watchdog of the tests does.
+SEVERAL = [pytest.param(4, marks=LONG, id=f"part-{part}") for part in range(5)]
 MORE = '[workflows.far.stages]\n"*" = "remote"\n'
 
 
@@ -59,7 +61,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=LONG)])
+@pytest.mark.parametrize("rounds", [1, *SEVERAL])
 async def test_a_worker_that_is_killed_costs_nothing(
     late: tuple[House, AheadClock], tmp_path: Path, rounds: int
 ) -> None:
@@ -128,7 +130,7 @@ async def _lost(home: Place, relay: Relay, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["service", "line"])
-@pytest.mark.parametrize("times", [1, pytest.param(20, marks=LONG)])
+@pytest.mark.parametrize("times", [1, *SEVERAL])
 async def test_a_service_or_a_line_that_is_lost_costs_no_attempt(
     tmp_path: Path, what: str, times: int
 ) -> None:

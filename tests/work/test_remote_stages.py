@@ -6,6 +6,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.http.serving import House
@@ -128,7 +129,7 @@ async def test_what_is_given_back_is_taken_on_with_what_was_kept(
             await until(lambda: worker.taking.running)
             path = f"/jobs/{job['id']}"
             while not await kept_in(house, job["id"]):
-                pass
+                await anyio.sleep(0.01)
             await worker.stopped()
         gate.touch()
         async with working(house, tmp_path / f"two-{does}"):
@@ -138,6 +139,22 @@ async def test_what_is_given_back_is_taken_on_with_what_was_kept(
         assert outcomes[:2] == ["interrupted", "done"], outcomes
         files = await files_of(house, job["id"])
         assert [name for _, name, _, _ in files] == ["echo-2.txt", "song.txt"]
+
+
+async def test_an_end_is_told_to_the_stage_that_ran_elsewhere(house: House, tmp_path: Path) -> None:
+    """What it kept comes along, so that it can call off a provider; and who ran it is known."""
+    notes = tmp_path / "notes"
+    params = {"does": "once", "gate": str(tmp_path / "never"), "diary": str(notes)}
+    async with working(house, tmp_path / "work"):
+        job = await house.ada.submit("far", params=params)
+        while not await kept_in(house, job["id"]):
+            await anyio.sleep(0.01)
+        explained = (await house.admin.get(f"/jobs/{job['id']}/explain")).json
+        assert explained["waits_for"] == "worker to finish far.sing in singing"
+        await house.ada.post(f"/jobs/{job['id']}/cancel")
+        await until(lambda: "hushed {'order': 7}" in notes.read_text())
+    rows = (await house.admin.get(f"/jobs/{job['id']}/attempts")).json["attempts"]
+    assert [(row["stage"], row["holder"]) for row in rows] == [("far.sing", "worker")]
 
 
 async def kept_in(house: House, job_id: str) -> bool:
@@ -150,7 +167,7 @@ async def test_only_the_stage_that_was_named_is_run(house: House, tmp_path: Path
         job = await house.ada.submit("far")
         path = f"/jobs/{job['id']}"
         while (await house.admin.get(path)).json["status"] != "counting":
-            pass
+            await anyio.sleep(0.01)
     async with working(house, tmp_path / "two", only=("far.count", "far.show")):
         assert (await ended(house, job["id"]))["status"] == "done"
 
@@ -163,7 +180,7 @@ async def test_settings_are_the_services_under_the_workers_own(
             job = await house.ada.submit("far")
             path = f"/jobs/{job['id']}"
             while (found := (await house.admin.get(path)).json)["status"] != "counting":
-                pass
+                await anyio.sleep(0.01)
         assert found["result"]["voice"] == voice
         await house.ada.post(f"{path}/cancel")
 

@@ -165,7 +165,8 @@ def _of_attempt(job: Snapshot) -> str:
     if attempt.status == "parked":
         return f"a callback for {attempt.awaits}"
     if attempt.status == "running":
-        return f"{attempt.holder} to finish {attempt.state}"
+        what = f"{attempt.runs} in {attempt.state}" if attempt.runs else attempt.state
+        return f"{attempt.holder} to finish {what}"
     if job.timer("backoff") is not None:
         return "the end of its backoff"
     return f"an outside worker to claim {attempt.state}"

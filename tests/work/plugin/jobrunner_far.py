@@ -49,7 +49,13 @@ def song_of(ctx: Any) -> bytes:
     return b"la" * (size // 2)
 
 
-@stage("far.sing")
+async def hush(ctx: Context[Params]) -> None:
+    if ctx.params.diary:
+        with open(ctx.params.diary, "a", encoding="utf-8") as diary:
+            diary.write(f"hushed {ctx.kept}\n")
+
+
+@stage("far.sing", abandon=hush)
 async def sing(ctx: Context[Params]) -> Done:
     noted(ctx)
     await _goes_wrong(ctx.params.does)

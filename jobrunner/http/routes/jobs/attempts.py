@@ -12,6 +12,7 @@ from jobrunner.http.frame.views import reply
 class AttemptEntry(View, frozen=True, kw_only=True):
     state: str
     stage: str
+    holder: str | None
     run_id: str
     attempt: int
     status: Literal["due", "running", "parked", "ended"]
@@ -46,7 +47,8 @@ def attempt_entry(attempt: Attempt, whole: bool = False) -> AttemptEntry:
     told = failure.detail.splitlines() if whole else []
     return AttemptEntry(
         state=attempt.state,
-        stage=attempt.stage,
+        stage=attempt.runs or attempt.stage,
+        holder=attempt.holder or None,
         run_id=attempt.run_id,
         attempt=attempt.number,
         status=attempt.status,
