@@ -22,7 +22,7 @@ from jobrunner.actors import Facade, WorkLimits
 from jobrunner.actors.assembly import Terms
 from jobrunner.actors.assembly import working as at_work
 from jobrunner.actors.features.answers import keys_beside
-from jobrunner.actors.features.bearing import FamilyLimits
+from jobrunner.actors.features.families.bearing import FamilyLimits
 from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.features.replays import Recorder

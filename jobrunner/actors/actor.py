@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.consequences import Consequences
-from jobrunner.actors.features.lineage import unless_awaited
+from jobrunner.actors.features.families.lineage import unless_awaited
 from jobrunner.actors.mailbox import Mailbox
 from jobrunner.actors.requester import REQUEST, asked
 from jobrunner.actors.shared import World

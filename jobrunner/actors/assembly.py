@@ -13,12 +13,12 @@ from jobrunner.actors.consequences import Consequences, Listeners
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.drain import Drain
 from jobrunner.actors.facade import Facade
-from jobrunner.actors.features.batches import Batches
-from jobrunner.actors.features.bearing import Bearing, FamilyLimits
 from jobrunner.actors.features.bindings import begin_rebinding, rebind
 from jobrunner.actors.features.bulk import Bulks
 from jobrunner.actors.features.claims import Claims
-from jobrunner.actors.features.families import Families
+from jobrunner.actors.features.families.batches import Batches
+from jobrunner.actors.features.families.bearing import Bearing, FamilyLimits
+from jobrunner.actors.features.families.partings import Families
 from jobrunner.actors.features.firings import Firings
 from jobrunner.actors.features.limits import Limits
 from jobrunner.actors.features.notifications.sender import Deliveries

@@ -13,7 +13,7 @@ import anyio
 
 from jobrunner.actors.attempt_host import AttemptHost
 from jobrunner.actors.dispatcher import Dispatcher
-from jobrunner.actors.features.bearing import BearingOf
+from jobrunner.actors.features.families.bearing import BearingOf
 from jobrunner.actors.features.hooks import Hooks
 from jobrunner.actors.host_answers import Reach
 from jobrunner.actors.keeping.leftovers import clear_leavings

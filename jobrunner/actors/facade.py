@@ -13,12 +13,12 @@ from jobrunner.actors.commits import Answer
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.drain import Drain
 from jobrunner.actors.features.answers import give
-from jobrunner.actors.features.batches import Batches
 from jobrunner.actors.features.bulk import Bulks
 from jobrunner.actors.features.claims import Claims
 from jobrunner.actors.features.credits import grant
 from jobrunner.actors.features.explain import explain
-from jobrunner.actors.features.families import Families
+from jobrunner.actors.features.families.batches import Batches
+from jobrunner.actors.features.families.partings import Families
 from jobrunner.actors.features.limits import Limits
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.overview import Overview

@@ -7,9 +7,9 @@ import re
 from functools import partial
 from typing import Any
 
-from jobrunner.actors.features.bearing import Bearing
+from jobrunner.actors.features.families.bearing import Bearing
 from jobrunner.actors.shared import World
-from jobrunner.core.features.parentage import JobsAwaited
+from jobrunner.core.features.families.parentage import JobsAwaited
 from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure, RetryableFailure, StorageError
 from jobrunner.files.library import Kept

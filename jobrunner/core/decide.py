@@ -18,7 +18,6 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Case
 from jobrunner.core.facts import Facts
 from jobrunner.core.features import (
-    families,
     moving_over,
     pauses,
     remote,
@@ -28,6 +27,7 @@ from jobrunner.core.features import (
 )
 from jobrunner.core.features.answers import answering
 from jobrunner.core.features.answers.giving import Give, Pose
+from jobrunner.core.features.families.awaiting import jobs_ended
 from jobrunner.core.features.webhooks import WebhookKey
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import (
@@ -109,7 +109,7 @@ DECIDERS: dict[type, Decider] = {
     Told: Decider(webhooks.told, webhook=webhooks.told_by),
     Pose: Decider(answering.pose),
     Give: Decider(answering.give),
-    JobsEnded: Decider(families.jobs_ended),
+    JobsEnded: Decider(jobs_ended),
     Fired: Decider(timers.fired, credits="engine", files=True),
     Recovered: Decider(engine_events.recovered, credits="engine", files=True),
     Stop: Decider(engine_events.stop, credits="engine", files=True),

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct
 
-from jobrunner.core.features.batches import BatchUnit
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Tick, Ticked
-from jobrunner.core.features.parentage import Kin, Parted
+from jobrunner.core.features.families.batches import BatchUnit
+from jobrunner.core.features.families.parentage import Kin, Parted
 from jobrunner.core.features.schedules import MomentDone, ScheduleUnit
 from jobrunner.core.features.sessions import SessionUnit
 from jobrunner.core.features.turns.limits import SetLimit

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from jobrunner.core import decision
 from jobrunner.core.declaration.workflow import Definition, State, Trigger
 from jobrunner.core.facts import Facts
-from jobrunner.core.features.kinship import kin_of
+from jobrunner.core.features.families.kinship import kin_of
+from jobrunner.core.features.families.parentage import JobsAwaited
 from jobrunner.core.features.notifications import notifications
-from jobrunner.core.features.parentage import JobsAwaited
 from jobrunner.core.features.turns.one_at_a_time import with_turn
 from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot, Timer
 from jobrunner.core.messages import Moment, Report

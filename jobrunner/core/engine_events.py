@@ -26,7 +26,7 @@ from jobrunner.core.draft import BY_ENGINE, BY_STAGE, Case, Cause, Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import fail
 from jobrunner.core.features.answers.answering import await_answer, awaits_answer
-from jobrunner.core.features.families import await_jobs
+from jobrunner.core.features.families.awaiting import await_jobs
 from jobrunner.core.features.pauses import halted_by
 from jobrunner.core.features.rebinding import bring
 from jobrunner.core.features.turns.held_rates import put_back

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from jobrunner.core.declaration.states import ENDED, Kind, TokenRole, Trigger
 from jobrunner.core.features.answers.posed import Posed
-from jobrunner.core.features.batches import BatchLink
-from jobrunner.core.features.parentage import ParentLink
+from jobrunner.core.features.families.batches import BatchLink
+from jobrunner.core.features.families.parentage import ParentLink
 
 JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from jobrunner.core.features.answers.giving import Give, Pose
-from jobrunner.core.features.batches import BatchLink
-from jobrunner.core.features.parentage import JobsAwaited, ParentLink
+from jobrunner.core.features.families.batches import BatchLink
+from jobrunner.core.features.families.parentage import JobsAwaited, ParentLink
 from jobrunner.core.job import Actor, Artifact, Asset, Failure, Purpose, Scheduled
 
 

@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from jobrunner.core.facts import Known, WebhookFacts
 from jobrunner.core.features.answers.giving import AnswerFilter, PendingAnswer
-from jobrunner.core.features.batches import BatchReader
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
+from jobrunner.core.features.families.batches import BatchReader
+from jobrunner.core.features.families.relatives import FamilyReader
 from jobrunner.core.features.notifications import OutboxReader
 from jobrunner.core.features.overview import OverviewReader
-from jobrunner.core.features.relatives import FamilyReader
 from jobrunner.core.features.schedules import ScheduleReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
 from jobrunner.core.features.turns.limits import LimitReader

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from jobrunner.core.declaration.spelling import NAME
-from jobrunner.core.features.parentage import JobsAwaited, Until
+from jobrunner.core.features.families.parentage import JobsAwaited, Until
 from jobrunner.errors import PermanentFailure
 from jobrunner.stages.outcomes import Parked
 from jobrunner.stages.requests import (

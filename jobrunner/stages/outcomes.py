@@ -26,7 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner.core.declaration.spelling import ARTIFACT
-from jobrunner.core.features.parentage import JobsAwaited
+from jobrunner.core.features.families.parentage import JobsAwaited
 from jobrunner.core.features.webhooks import name_of
 from jobrunner.core.job import Asset, Failure
 from jobrunner.core.messages import Ended, Report

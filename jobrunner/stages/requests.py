@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from jobrunner.core.features.parentage import JobsAwaited
+from jobrunner.core.features.families.parentage import JobsAwaited
 from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure, Rejected, RetryableFailure, StageFault
 from jobrunner.outgoing.calls import Download, Exchange, Fetched, Reply

@@ -37,10 +37,10 @@ from jobrunner.core.decision import (
     Unreadable,
     Unshelve,
 )
-from jobrunner.core.features.batches import BATCH_UNITS
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
-from jobrunner.core.features.parentage import Parted
+from jobrunner.core.features.families.batches import BATCH_UNITS
+from jobrunner.core.features.families.parentage import Parted
 from jobrunner.core.features.schedules import SCHEDULE_UNITS
 from jobrunner.core.features.turns.limits import SetLimit
 from jobrunner.core.features.upgrades import UPGRADE_UNITS

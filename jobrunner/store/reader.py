@@ -15,7 +15,7 @@ from jobrunner.ports import StoreThread
 from jobrunner.store import gauges as gauging
 from jobrunner.store import jobs as answers
 from jobrunner.store import listing
-from jobrunner.store.answering import asks
+from jobrunner.store.askable import asks
 from jobrunner.store.features import answers as posed
 from jobrunner.store.features import assets as shelved
 from jobrunner.store.features import audit as acts

@@ -8,7 +8,7 @@ import pytest
 
 from jobrunner import ChildWorkflow
 from jobrunner.actors import Facade
-from jobrunner.actors.features.batches import Sent, is_unfinished
+from jobrunner.actors.features.families.batches import Sent, is_unfinished
 from jobrunner.core.messages import Submit
 from jobrunner.testing import prove
 from jobrunner.testing.simulation import laws, simulation

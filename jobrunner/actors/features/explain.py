@@ -3,7 +3,7 @@
 from typing import Any
 
 from jobrunner.actors.dispatcher import Dispatcher
-from jobrunner.actors.features.lineage import lineage
+from jobrunner.actors.features.families.lineage import lineage
 from jobrunner.actors.shared import World
 from jobrunner.core.credits import price_of
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition

@@ -12,8 +12,8 @@ from jobrunner.actors.features.submissions import Submissions
 from jobrunner.actors.shared import World
 from jobrunner.actors.stage_input import sound_ones, verified
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.batches import BatchLink
 from jobrunner.core.features.bulk import Tick
+from jobrunner.core.features.families.batches import BatchLink
 from jobrunner.core.features.reruns import carried, first_of, merged, moved, named_in, place_of
 from jobrunner.core.job import Actor, Artifact, Asset, Snapshot
 from jobrunner.core.messages import Origin, Submit

@@ -1,7 +1,7 @@
 """Deletes jobs that have ended, and files that are no job's. First the rows, then the files."""
 
 from jobrunner.actors.commits import ours
-from jobrunner.actors.features.lineage import still_open
+from jobrunner.actors.features.families.lineage import still_open
 from jobrunner.actors.keeping.cleaning import clear, folders_of
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World

@@ -8,7 +8,7 @@ whether it is over: so the units of one set may stand in any order.
 from collections.abc import Iterator
 
 from jobrunner.core.decision import Decision
-from jobrunner.core.features.batches import (
+from jobrunner.core.features.families.batches import (
     Batch,
     BatchClosed,
     BatchCounts,
@@ -18,10 +18,10 @@ from jobrunner.core.features.batches import (
     BatchUnit,
     NewBatch,
 )
-from jobrunner.core.features.parentage import Kin, Standing
+from jobrunner.core.features.families.parentage import Kin, Standing
 from jobrunner.core.instants import text_of
 from jobrunner.core.job import Snapshot
-from jobrunner.store.answering import asks
+from jobrunner.store.askable import asks
 from jobrunner.store.columns import Columns
 from jobrunner.store.jobs import LAST, Db, job
 from jobrunner.store.statements import Row, Statement, insert

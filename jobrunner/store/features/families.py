@@ -7,10 +7,16 @@ parent and of its children stand in one batch: children turn first, then a wait 
 from collections.abc import Iterator
 
 from jobrunner.core.decision import Decision
-from jobrunner.core.features.parentage import JobsAwaited, Kin
-from jobrunner.core.features.relatives import ChildRow, Family, FamilyCount, Parting, WaitOver
+from jobrunner.core.features.families.parentage import JobsAwaited, Kin
+from jobrunner.core.features.families.relatives import (
+    ChildRow,
+    Family,
+    FamilyCount,
+    Parting,
+    WaitOver,
+)
 from jobrunner.core.job import Snapshot
-from jobrunner.store.answering import asks
+from jobrunner.store.askable import asks
 from jobrunner.store.features.batches import STANDS, member_rows
 from jobrunner.store.jobs import LAST, Db, job
 from jobrunner.store.rows import text

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from jobrunner.core.features.parentage import JobsAwaited
+from jobrunner.core.features.families.parentage import JobsAwaited
 from jobrunner.errors import PermanentFailure
 from jobrunner.stages.requests import (
     JobOutcome,

@@ -12,7 +12,7 @@ from typing import Any
 
 from yarl import URL
 
-from jobrunner.core.features.parentage import JobsAwaited
+from jobrunner.core.features.families.parentage import JobsAwaited
 from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure
 from jobrunner.files.kinds import HEAD_SIZE, sniff

@@ -7,9 +7,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
-from jobrunner.actors.features.batches import ItemAnswer, Sent, is_unfinished
+from jobrunner.actors.features.families.batches import ItemAnswer, Sent, is_unfinished
 from jobrunner.core.declaration.happenings import NAMES, Happening
-from jobrunner.core.features.batches import Batch, BatchStatus
+from jobrunner.core.features.families.batches import Batch, BatchStatus
 from jobrunner.core.instants import instant_of
 from jobrunner.errors import Refused
 from jobrunner.http.frame.addresses import link

@@ -18,7 +18,8 @@ from jobrunner.actors.features.submissions import Submissions
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import Clash
-from jobrunner.core.features.batches import (
+from jobrunner.core.features.bulk import Orders
+from jobrunner.core.features.families.batches import (
     Batch,
     BatchClosed,
     BatchForgotten,
@@ -27,7 +28,6 @@ from jobrunner.core.features.batches import (
     BatchUnit,
     NewBatch,
 )
-from jobrunner.core.features.bulk import Orders
 from jobrunner.core.features.notifications import lane_of
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Submit

@@ -2,7 +2,7 @@
 
 from jobrunner.core.access import ended_as
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.parentage import JobsAwaited, Kin, Standing
+from jobrunner.core.features.families.parentage import JobsAwaited, Kin, Standing
 from jobrunner.core.job import Snapshot
 
 WELL = ("completed", "partial")

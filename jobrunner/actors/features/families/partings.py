@@ -14,8 +14,8 @@ from jobrunner.actors.commits import ours
 from jobrunner.actors.shared import World
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.core.decision import Decision
-from jobrunner.core.features.parentage import Parted
-from jobrunner.core.features.relatives import Parting, WaitOver
+from jobrunner.core.features.families.parentage import Parted
+from jobrunner.core.features.families.relatives import Parting, WaitOver
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Do, JobsEnded
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused

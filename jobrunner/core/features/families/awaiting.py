@@ -12,8 +12,8 @@ and children that are to be cancelled are found by a row that stays until all of
 from jobrunner.core.attempts import amend, park, resume
 from jobrunner.core.decision import NoOp
 from jobrunner.core.draft import Case, Draft
-from jobrunner.core.features.kinship import waits
-from jobrunner.core.features.parentage import JobsAwaited
+from jobrunner.core.features.families.kinship import waits
+from jobrunner.core.features.families.parentage import JobsAwaited
 from jobrunner.core.job import ENGINE
 from jobrunner.core.messages import JobsEnded
 from jobrunner.core.replies import Verdict

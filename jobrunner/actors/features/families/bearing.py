@@ -11,8 +11,8 @@ from jobrunner.actors.shared import World
 from jobrunner.core.access import ended_as
 from jobrunner.core.declaration.offspring import ChildWorkflow
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.parentage import JobsAwaited, ParentLink
-from jobrunner.core.features.relatives import ChildRow
+from jobrunner.core.features.families.parentage import JobsAwaited, ParentLink
+from jobrunner.core.features.families.relatives import ChildRow
 from jobrunner.core.features.tracing import attempt_of
 from jobrunner.core.job import Actor, Attempt, Snapshot
 from jobrunner.core.messages import Submit
