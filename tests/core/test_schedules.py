@@ -11,9 +11,12 @@ from jobrunner.core.features.schedules import (
     Schedule,
     between,
     fires_at,
+    misfits,
     plan,
 )
 from jobrunner.core.features.timetable import moments
+from tests.core.workshop import WORKSHOP
+from tests.driving import varied
 
 DAWN, MINUTE = 1_767_225_600_000, 60_000
 TABLES = st.sampled_from(
@@ -100,3 +103,11 @@ def test_a_span_holds_its_begin_and_not_its_end() -> None:
     schedule = Schedule("a", "toy", "ada", every_s=60)
     assert between(schedule, DAWN, DAWN + 2 * MINUTE, 9) == [DAWN, DAWN + MINUTE]
     assert len(between(schedule, DAWN, DAWN + 99 * MINUTE, 9)) == 10
+
+
+def test_who_replaces_a_job_must_be_able_to_end_it() -> None:
+    schedule = Schedule("a", "workshop", "ada", every_s=60, overlap="replace")
+    assert list(misfits(schedule, WORKSHOP)) == []
+    bare = varied(WORKSHOP, commands=())
+    ((path, fault),) = misfits(schedule, bare)
+    assert (path, "declares no command 'cancel'" in fault) == ("overlap", True)
