@@ -60,6 +60,7 @@ class Facts(Struct, frozen=True):
 
     known: Known | None = None
     derived: Known | None = None
+    singleton: Known | None = None
     balance: int | None = None
     open_jobs: int = 0
     last_minute: int = 0

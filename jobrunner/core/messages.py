@@ -4,7 +4,7 @@ A message says what somebody wants or what has happened, never what should follo
 and jitter that an answer may need come in the ``Moment``, so that deciding stays repeatable.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -70,6 +70,14 @@ class Origin(Struct, frozen=True):
         return frozenset(asset.id for asset in self.assets)
 
 
+class Singleton(Struct, frozen=True):
+    """The wish to be the only one of its ``key``, see ``core.features.turns.singletons``."""
+
+    key: str
+    mode: Literal["first", "last", "replace"] = "first"
+    quiet_s: float = 0
+
+
 class Submit(Struct, frozen=True, tag=True):
     """Make a job. ``params`` is what the client sent, already checked, with defaults filled in, and
     ``omitted`` what was not sent of it."""
@@ -95,6 +103,7 @@ class Submit(Struct, frozen=True, tag=True):
     schedule: Scheduled | None = None
     parent: ParentLink | None = None
     batch: BatchLink | None = None
+    singleton: Singleton | None = None
 
 
 class Move(Struct, frozen=True, tag=True):

@@ -183,6 +183,7 @@ class DoorFacts(Struct, frozen=True):
     open_jobs: int
     last_minute: int
     last_day: int
+    singleton: KnownKey | None = None
 
 
 class DoorQuestion(Struct, frozen=True):
@@ -192,6 +193,7 @@ class DoorQuestion(Struct, frozen=True):
     derived_digest: str | None
     quota: bool
     now: int
+    singleton_digest: str | None = None
 
 
 class LastLife(Struct, frozen=True):

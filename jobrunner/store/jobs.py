@@ -116,6 +116,7 @@ def door(db: Db, question: DoorQuestion, initial_credits: int) -> DoorFacts:
     return DoorFacts(
         known=_known(db, *scope, question.key_digest),
         derived=_known(db, *scope, question.derived_digest),
+        singleton=_known(db, *scope, question.singleton_digest),
         balance=credits_of(db, question.user_id, initial_credits).balance,
         open_jobs=opened,
         last_minute=minute,

@@ -16,6 +16,8 @@ from tests.whole.process import Place, place, until
 pytestmark = pytest.mark.anyio
 RATED = Path(__file__).parent / "rated"
 JOBS = 120
+# Fifty kills in the long form, ten in each of five runs.
+RUNS = [(3, 0), *(pytest.param(10, run, marks=pytest.mark.long) for run in range(1, 6))]
 
 
 def has(diary: Path, least: int) -> bool:
@@ -32,16 +34,12 @@ def lines(diary: Path) -> list[list[str]]:
     return [line.split() for line in diary.read_text().splitlines()] if diary.exists() else []
 
 
-@pytest.mark.parametrize(
-    "kills",
-    [3, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(1200)])],
-    ids=["short", "long"],
-)
+@pytest.mark.parametrize(("kills", "run"), RUNS)
 async def test_killed_again_and_again_it_takes_no_more_than_its_rate(
-    home: Place, kills: int
+    home: Place, kills: int, run: int
 ) -> None:
     """A life that had forgotten what was taken would begin with a burst of its own."""
-    random, diary = Random(kills), home.folder / "diary"
+    random, diary = Random(run), home.folder / "diary"
     limit = rate_of("1/2s burst 8")
     assert limit is not None
     await home.start()
@@ -60,14 +58,12 @@ async def test_killed_again_and_again_it_takes_no_more_than_its_rate(
     assert passed(calls, limit) == []
 
 
-@pytest.mark.parametrize(
-    "kills",
-    [3, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(1200)])],
-    ids=["short", "long"],
-)
-async def test_killed_again_and_again_it_takes_one_at_a_time(home: Place, kills: int) -> None:
+@pytest.mark.parametrize(("kills", "run"), RUNS)
+async def test_killed_again_and_again_it_takes_one_at_a_time(
+    home: Place, kills: int, run: int
+) -> None:
     """In each life the next begins when the one before has ended; all of them come to their end."""
-    random, diary = Random(kills), home.folder / "diary"
+    random, diary = Random(run), home.folder / "diary"
     await home.start()
     jobs = [
         (await home.submit("single", params={"diary": str(diary)}))["id"] for _ in range(10 * kills)

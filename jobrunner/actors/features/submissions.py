@@ -15,6 +15,7 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts, Known
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.features.schedules import MomentDone
+from jobrunner.core.features.turns.singletons import SingletonKey, alone, singleton_digest
 from jobrunner.core.messages import Submit
 from jobrunner.core.questions import DoorQuestion
 from jobrunner.core.replies import Verdict
@@ -95,8 +96,15 @@ async def _decided(world: World, definition: Definition, submission: Submit) -> 
     keys = keys_of(parts, submission, _hex)
     facts = await _facts(world, definition, submission, keys, moment.now)
     kept = tuple(key for key in keys if key is not None)
-    verdict = born(definition, submission, facts, moment, kept)
-    return world.recorder.kept(verdict, submission, facts, moment, kept)
+    if submission.singleton is None:
+        verdict = born(definition, submission, facts, moment, kept)
+        return world.recorder.kept(verdict, submission, facts, moment, kept)
+    held = SingletonKey(singleton_digest(submission, _hex) or "", facts.singleton)
+
+    def made(wanted: Submit, known: Facts) -> Verdict:
+        return born(definition, wanted, known, moment, kept)
+
+    return alone(definition, submission, facts, moment, held, made)
 
 
 async def _facts(
@@ -107,7 +115,7 @@ async def _facts(
     now: int,
 ) -> Facts:
     verified = submission.origin.verified if submission.origin else frozenset[str]()
-    if not needs_facts(definition, submission, keys):
+    if not (submission.singleton or needs_facts(definition, submission, keys)):
         return Facts(verified=verified)
     if (tie := submission.parent) is not None:
         found = await world.reader.child(tie.job_id, tie.run_id, tie.key)
@@ -125,6 +133,7 @@ async def _facts(
             workflow=submission.workflow,
             key_digest=client.digest if client else None,
             derived_digest=derived.digest if derived else None,
+            singleton_digest=singleton_digest(submission, _hex),
             quota=bool(quota.open_jobs or quota.per_minute or quota.per_day),
             now=now,
         )
@@ -133,6 +142,7 @@ async def _facts(
         verified=verified,
         known=answer.known,
         derived=answer.derived,
+        singleton=answer.singleton,
         balance=answer.balance,
         open_jobs=answer.open_jobs,
         last_minute=answer.last_minute,

@@ -1,7 +1,7 @@
 """Jobs coming in: checked, keyed, priced and taken, or found again."""
 
 import re
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -12,7 +12,7 @@ from jobrunner.core.declaration.happenings import NAMES, Happening
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.tracing import HEADER, parent_in
 from jobrunner.core.instants import instant_of
-from jobrunner.core.messages import Submit
+from jobrunner.core.messages import Singleton, Submit
 from jobrunner.errors import Refused
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.endpoint import (
@@ -48,8 +48,18 @@ Address = Annotated[
 ]
 
 WAIT_MAX_S = 60
+QUIET_MAX_S = 30 * 86400
 WAIT = re.compile(r"(?:^|,)[ \t]*wait[ \t]*=[ \t]*([0-9]{1,6})[ \t]*(?:$|[,;])", re.IGNORECASE)
 CANONICAL = msgspec.json.Encoder(order="sorted").encode
+
+
+class SingletonOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Be the only job of this key: the ``first`` one stays, or the newer one takes the place of one
+    that has not begun (``last``) or of any (``replace``), and begins after so much quiet."""
+
+    key: Key
+    mode: Literal["first", "last", "replace"] = "first"
+    quiet_s: Annotated[float, Meta(ge=0, le=QUIET_MAX_S)] = 0
 
 
 class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,6 +84,7 @@ class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] = {}
     notify_url: Address | None = None
     notify_on: Annotated[list[Happening], Meta(min_length=1, max_length=len(NAMES))] | None = None
+    singleton: SingletonOrder | None = None
 
 
 class SubmissionQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,6 +127,7 @@ async def create_job(call: HttpCall) -> HttpReply:
             notify_url=body.notify_url,
             notify_on=tuple(body.notify_on or ()),
             omitted=omitted_of(definition, job_type, params, raw),
+            singleton=_singleton(body),
         )
     )
     wait_s, preferred = _wait_asked(call)
@@ -219,6 +231,11 @@ def job_type_named(definition: Definition, name: str | None) -> str:
     known = ", ".join(definition.job_types)
     detail = f"{definition.workflow.name} has no job type {name!r}; it has: {known}"
     raise Refused("UNKNOWN_JOB_TYPE", detail)
+
+
+def _singleton(body: Submission) -> Singleton | None:
+    wish = body.singleton
+    return Singleton(wish.key, wish.mode, wish.quiet_s) if wish is not None else None
 
 
 def _params(body: Submission) -> bytes:

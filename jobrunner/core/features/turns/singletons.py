@@ -1,0 +1,112 @@
+"""Singletons: of the jobs that a user submits under one key, one is open, or one is yet to begin.
+
+``first``    the open job stays, and who comes later is answered with it
+``last``     a job that has not begun gives way to the newer one; one that has begun goes on
+``replace``  the open job gives way, begun or not
+
+A job gives way by the command ``cancel`` of its workflow, in the commit in which the newer one is
+made. With ``quiet_s`` the newer one begins only after so many seconds in which no other came.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from jobrunner.core.commands import command
+from jobrunner.core.decision import Decision, KeyRow, LogEvent, NoOp
+from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.draft import Case
+from jobrunner.core.facts import Facts, Known
+from jobrunner.core.job import Snapshot
+from jobrunner.core.messages import Do, Moment, Submit
+from jobrunner.errors import Refused
+
+Verdict = Decision | NoOp | Refused
+Born = Callable[[Submit, Facts], Verdict]
+CANCEL = "cancel"
+
+
+class SingletonKey(Struct, frozen=True):
+    """The digest that a key is stored under, and the job that has it."""
+
+    digest: str
+    known: Known | None
+
+
+def singleton_digest(submit: Submit, digest: Callable[[bytes], str]) -> str | None:
+    """The key of its own name space, in the scope of user and workflow."""
+    if submit.singleton is None:
+        return None
+    return digest(msgspec.json.encode(["singleton", submit.singleton.key]))
+
+
+def alone(
+    definition: Definition,
+    submit: Submit,
+    facts: Facts,
+    moment: Moment,
+    held: SingletonKey,
+    born: Born,
+) -> Verdict:
+    """Decide about a submission under a singleton's key. A network retry of one that made a job
+    gets that job, whatever became of the key since."""
+    wanted = submit.singleton
+    assert wanted is not None, "asked about a submission without a singleton"
+    if wanted.quiet_s:
+        start = moment.now + int(wanted.quiet_s * 1000)
+        submit = replace(submit, run_at=max(submit.run_at or 0, start))
+    open_job = _open(held.known)
+    if facts.known is not None or facts.derived is not None:
+        return born(submit, facts)
+    if open_job is not None and wanted.mode == "first":
+        said = {"replayed": True}
+        return NoOp("replayed", open_job, said, (LogEvent("job.replayed", said),))
+    ended: tuple[Decision, ...] = ()
+    if open_job is not None and (wanted.mode == "replace" or not _has_begun(open_job)):
+        displaced = _displaced(definition, open_job, submit, facts, moment)
+        if isinstance(displaced, Refused):
+            return displaced
+        ended = displaced
+    verdict = born(submit, _without(facts, ended))
+    if not isinstance(verdict, Decision):
+        return verdict
+    holder = held.known.job_id if held.known else ""
+    row = KeyRow(held.digest, submit.body_digest, wanted.key, holder)
+    return replace(verdict, also=(*ended, *verdict.also), keys=(*verdict.keys, row))
+
+
+def _open(known: Known | None) -> Snapshot | None:
+    job = known.snapshot if known is not None else None
+    return None if job is None or job.ended else job
+
+
+def _has_begun(job: Snapshot) -> bool:
+    """Somebody works on it, or has: what it was to do may be done half."""
+    attempt = job.attempt
+    if attempt is None:
+        return job.serial > 0
+    return attempt.status != "due" or attempt.serial > 1
+
+
+def _displaced(
+    definition: Definition, job: Snapshot, submit: Submit, facts: Facts, moment: Moment
+) -> tuple[Decision, ...] | Refused:
+    """Cancel the job that gives way, as its owner would."""
+    order = Do(submit.actor, CANCEL, reason="superseded")
+    known = Facts(balance=facts.balance)
+    verdict = command(Case(definition, job, order, known, moment))
+    if isinstance(verdict, Refused):
+        return verdict
+    return (verdict,) if isinstance(verdict, Decision) else ()
+
+
+def _without(facts: Facts, ended: tuple[Decision, ...]) -> Facts:
+    """Add to the balance what they give back, and count them no more."""
+    back = sum(
+        entry.amount for one in ended for entry in one.ledger if entry.kind in ("release", "refund")
+    )
+    balance = None if facts.balance is None else facts.balance + back
+    gone = sum(one.after.ended for one in ended)
+    return replace(facts, balance=balance, open_jobs=facts.open_jobs - gone)
