@@ -24,6 +24,7 @@ from tests.testing.defects import DEFECTS, called_by_its_name
 
 ROOT = Path(__file__).resolve().parents[2]
 REBOUND = Faults(crashes=8, restarts=3, rebinds=True)
+UPGRADED = Faults(crashes=8, restarts=3, upgrades=True)
 NAMES = ("asset_pattern", "cutx", "hello", "howera", "image_generation", "ss")
 
 
@@ -47,6 +48,16 @@ def test_whatever_is_bound_otherwise_at_each_start_it_ends(name: str) -> None:
     proof = prove(declared(name, "outside"), seeds=range(6), faults=REBOUND)
     assert proof.lives > proof.seeds, "nothing ever crashed"
     assert proof.stages, "nobody worked in the house"
+    assert not proof.aside
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("seeds", [3, pytest.param(100, marks=pytest.mark.long)])
+def test_whatever_version_each_start_finds_it_ends(name: str, seeds: int) -> None:
+    """Jobs are moved to it in the middle of everything, crashes included; and whatever was decided
+    is on record, and decided so again."""
+    proof = prove(declared(name, "in the house"), seeds=range(seeds), faults=UPGRADED)
+    assert proof.lives > proof.seeds, "nothing ever crashed"
     assert not proof.aside
 
 

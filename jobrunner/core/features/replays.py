@@ -34,6 +34,7 @@ WORDS = frozenset(
         *("progress_message", "failure_message"),
     }
 )
+PULSES = frozenset({"heartbeat", "lease"})  # signs of life move them, and leave no record
 ARTIFACT = frozenset({"name", "version", "value", "created_at"})
 
 
@@ -110,7 +111,7 @@ def led_to(decision: Decision) -> Led:
         path=tuple(hop.to_status for hop in decision.hops),
         credits=tuple((entry.kind, entry.amount) for entry in decision.ledger),
         attempt=(attempt.state, attempt.stage, attempt.status) if attempt else None,
-        timers={timer.purpose: timer.due_at for timer in after.timers},
+        timers={one.purpose: one.due_at for one in after.timers if one.purpose not in PULSES},
         stuck=after.stuck,
         failure_code=after.failure_code,
     )

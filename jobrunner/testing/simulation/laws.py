@@ -2,20 +2,28 @@
 service, with selects of its own."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
+
+import msgspec
 
 from jobrunner.core.declaration.states import ENDED
 from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.features.replays import Recorded, replayed
 from jobrunner.core.job import Snapshot
+from jobrunner.stages import Registry
 from jobrunner.store import rows
+from jobrunner.store.features.replays import decisions
 from jobrunner.store.fsck import check
 from jobrunner.testing.simulation.declared import declared
 from jobrunner.testing.simulation.witness import Witness
 
 HISTORY = """
     SELECT j.uid, h.version, h.hop, h.from_status, h.to_status, h.event_id
-    FROM history h JOIN jobs j ON j.id = h.job ORDER BY h.job, h.version, h.hop
+    FROM history h JOIN jobs j ON j.id = h.job
+    WHERE (h.job, h.version, h.hop) NOT IN (SELECT job, version, 1 FROM repinnings)
+    ORDER BY h.job, h.version, h.hop
 """
 MONEY = """
     SELECT j.uid, j.cost, coalesce(sum(l.amount), 0), coalesce(sum(l.held_change), 0), j.kind
@@ -31,10 +39,12 @@ REPEATED = """
     WHERE h.event_id IS NOT NULL GROUP BY h.job, h.event_id HAVING n > 1
 """
 WALKED = """
-    SELECT DISTINCT from_status, to_status FROM history WHERE from_status IS NOT NULL ORDER BY 1, 2
+    SELECT DISTINCT from_status, to_status FROM history WHERE from_status IS NOT NULL
+        AND (job, version, hop) NOT IN (SELECT job, version, 1 FROM repinnings) ORDER BY 1, 2
 """
 WAITING = "SELECT uid FROM jobs WHERE kind IN ('waiting', 'queued', 'active') AND stuck IS NULL"
 
+EVERY = 1_000_000
 Hop = tuple[int, str | None, str]
 
 
@@ -52,6 +62,22 @@ def faults(path: Path, definition: Definition, witness: Witness) -> list[str]:
         ]
     finally:
         connection.close()
+
+
+def unrepeatable(path: Path, registries: Iterable[Registry]) -> Iterator[str]:
+    """Decisions on record that come out otherwise when they are made again."""
+    pinned = {one.digest: one for registry in registries for one in registry.declared()}
+    if not pinned:
+        return
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for (uid,) in connection.execute("SELECT uid FROM jobs").fetchall():
+            found = decisions(connection, uid, limit=EVERY)
+            records = [msgspec.json.decode(one.data, type=Recorded) for one in found]
+            if not records:
+                yield f"job {uid}: no decision about it is on record"
+            for told in replayed(records, pinned):
+                if told.differs:
+                    yield f"job {uid}: version {told.version} is decided otherwise now: {told}"
 
 
 def restless(path: Path) -> list[Snapshot]:

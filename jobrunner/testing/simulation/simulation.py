@@ -8,16 +8,19 @@ What must be true is asked of the file after every life, and at the end.
 import random
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 from typing_extensions import Unpack
 
 from jobrunner.config import settings
 from jobrunner.core.declaration.workflow import Definition, Workflow
+from jobrunner.errors import Refused, StorageError
 from jobrunner.stages import Registry
 from jobrunner.stages.api import Stage
 from jobrunner.stages.context import given_of
@@ -26,7 +29,7 @@ from jobrunner.stages.requests import Answer, Question
 from jobrunner.stages.sources import Source
 from jobrunner.testing.simulation import laws
 from jobrunner.testing.simulation.at_once import answered_at_once
-from jobrunner.testing.simulation.callers import Callers, Given
+from jobrunner.testing.simulation.callers import ROOT, Callers, Given
 from jobrunner.testing.simulation.declared import (
     a_few_jobs,
     bound_to_either,
@@ -39,7 +42,7 @@ from jobrunner.testing.simulation.fences import fenced
 from jobrunner.testing.simulation.granted import Endowment, Grants
 from jobrunner.testing.simulation.loop import Deadlock, Livelock, RealWorld, SimLoop, simulated
 from jobrunner.testing.simulation.onlooker import watched
-from jobrunner.testing.simulation.process import Process
+from jobrunner.testing.simulation.process import Gone, Process
 from jobrunner.testing.simulation.scripted import SCENE, observed, scripted
 from jobrunner.testing.simulation.senders import Senders
 from jobrunner.testing.simulation.story import Narrative, Noted
@@ -53,6 +56,8 @@ NAP_MAX_S = 1200.0
 BASE_URL = "http://127.0.0.1:8080"
 NETWORK = 0.03
 Stages = Iterable[Stage | Source] | Mapping[str, Stage]
+
+UPGRADES_DRY = 0.3
 
 
 class Trace(Struct, frozen=True):
@@ -131,6 +136,20 @@ class Kit:
         found = (self._bound(frozenset(away)) for away in aways)
         return tuple(registry for registry in found if not registry.refused["workflows"])
 
+    def versions(self) -> tuple[Registry, ...]:
+        """The same declaration under other versions, so that it is another one. Made for each
+        simulation: a registry remembers what it was told of a file."""
+        return tuple(self._called(f"{self.definition.workflow.version}+{n}") for n in range(3))
+
+    def _called(self, version: str) -> Registry:
+        registry = Registry()
+        for stage in self.registry.stages.values():
+            registry.add(stage)
+        one = self.definition
+        workflow = replace(one.workflow, version=version)
+        registry.add(Definition(workflow, one.functions, one.structs, "", one.settings, one.was))
+        return registry
+
     def _bound(self, away: frozenset[str]) -> Registry:
         def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
             return bound_to_either(workflow, lambda state: state.name in away), ()
@@ -178,6 +197,7 @@ class Simulation:
         self.witness = Witness()
         self.calm = faults == CALM
         self._rebinds, self._bindings = faults.rebinds, random.Random(f"bindings {seed}")
+        self._versions = kit.versions() if faults.upgrades else ()
         self._kit = kit
         self._seed = seed
         self._place = place
@@ -213,6 +233,8 @@ class Simulation:
                 group.start_soon(self._senders.run)
             with anyio.CancelScope() as scope:
                 group.start_soon(self._until_broken, scope)
+                if self._versions:
+                    group.start_soon(self._move_over)
                 await self._callers.play(steps)
                 await self._come_to_rest()
             await self._process.close()
@@ -223,6 +245,8 @@ class Simulation:
 
     def _installed(self) -> Registry:
         """Choose the registry that the next life finds."""
+        if self._versions:
+            return self._bindings.choice(self._versions)
         if not self._rebinds:
             return self._kit.registry
         found = self._bindings.randrange(len(self._kit.otherwise))
@@ -289,6 +313,15 @@ class Simulation:
         await self._process.broken.wait()
         scope.cancel()
 
+    async def _move_over(self) -> None:
+        """An admin who wants all jobs under the declaration of today, again and again."""
+        name = self.definition.workflow.name
+        while True:
+            await anyio.sleep(self._bindings.choice((0.2, 3.0, 60.0)))
+            dry = self._bindings.random() < UPGRADES_DRY
+            with suppress(Gone, Refused, StorageError):
+                await self._process.call(lambda one: one.upgrades.order(name, ROOT, None, dry))  # noqa: B023
+
     async def _come_to_rest(self) -> None:
         """Nothing goes wrong any more, and everybody does what is theirs to do."""
         self._note("the faults stop")
@@ -313,6 +346,8 @@ class Simulation:
         """A life is over, and nobody has the file open."""
         self._lives += 1
         for fault in laws.faults(self._database, self.definition, self.witness):
+            self.witness.fault(fault)
+        for fault in laws.unrepeatable(self._database, self._versions):
             self.witness.fault(fault)
         if self._process.fault is not None:
             self.witness.fault(f"the service could not go on: {self._process.fault!r}")
@@ -344,7 +379,12 @@ class Simulation:
             limits=limits,
             credits=settings.CreditsSection(a_few_jobs(self.definition)),
             resources=dict(self._kit.granted.resources),
+            workflows=self._on_record(),
         )
+
+    def _on_record(self) -> dict[str, settings.WorkflowSettings]:
+        kept = settings.WorkflowSettings(record="decisions")
+        return {self.definition.workflow.name: kept} if self._versions else {}
 
     def _note(self, what: str, **fields: Any) -> None:
         self._noted.append((self._loop.time(), what, fields))

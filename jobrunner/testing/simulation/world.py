@@ -37,7 +37,9 @@ class Faults(Struct, frozen=True):
     the most; ``full`` and ``unknown`` the share of commits that find the disk full, or end with an
     error that leaves open what happened; ``slow`` of those that take seconds; ``jumps`` whether
     the wall clock is set, forwards and backwards; ``rebinds`` whether stages are bound otherwise at
-    each start, to the house or to outside."""
+    each start, to the house or to outside;
+    ``upgrades`` whether each life finds the declaration under another version, an admin moves jobs
+    over, and all decisions are on record and made again."""
 
     crashes: int = 4
     restarts: int = 1
@@ -46,6 +48,7 @@ class Faults(Struct, frozen=True):
     slow: float = 0.01
     jumps: bool = True
     rebinds: bool = False
+    upgrades: bool = False
 
 
 CALM = Faults(crashes=0, restarts=0, full=0, unknown=0, slow=0, jumps=False)
