@@ -265,7 +265,7 @@ def test_temporary_files_go_with_the_attempt() -> None:
 
 
 def test_what_a_stage_measures_is_not_what_it_decides() -> None:
-    """How long it took and when it was may be said; two runs of a seed are one story all the same."""
+    """How long it took and when it was may be said; a seed that is run twice is one story."""
 
     async def measuring(ctx: Context[Any]) -> Done:
         began = time.perf_counter()

@@ -44,7 +44,7 @@ class SourceFolder(Distribution):
         return found.get(filename)
 
     def locate_file(self, path: Any) -> Path:
-        return self.folder / path
+        return Path(self.folder, path)
 
 
 class _Finder(DistributionFinder):
