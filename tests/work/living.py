@@ -59,17 +59,17 @@ class AheadClock(SystemClock):
 class WorkProcess:
     """``jobrunner work`` as it is typed, in a folder of its own."""
 
-    def __init__(self, folder: Path, url: str, token: str, drain: str = "1s") -> None:
+    def __init__(self, folder: Path, url: str, token: str, workflow: str = "far") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         config = f'[plugins]\npath = "{PLUGIN}"\n[store]\nmin_free = 0\n[log]\nformat = "json"\n'
         (folder / "config.toml").write_text(config)
-        command = [sys.executable, "-m", "jobrunner", "work", "--workflow", "far", "--url", url]
+        command = [sys.executable, "-m", "jobrunner", "work", "--workflow", workflow, "--url", url]
         environ = {key: text for key, text in os.environ.items() if "JOBRUNNER_" not in key}
         self.output = folder / "output"
         self.folder = folder
         with self.output.open("ab") as output:
             self._process = subprocess.Popen(
-                [*command, "--slots", "8", "--drain", drain],
+                [*command, "--slots", "8", "--drain", "1s"],
                 cwd=folder,
                 env={**environ, "JOBRUNNER_TOKEN": token},
                 stdout=output,
@@ -88,8 +88,10 @@ class WorkProcess:
 
 
 @contextmanager
-def work_process(folder: Path, url: str, token: str) -> Iterator[WorkProcess]:
-    process = WorkProcess(folder, url, token)
+def work_process(
+    folder: Path, url: str, token: str, workflow: str = "far"
+) -> Iterator[WorkProcess]:
+    process = WorkProcess(folder, url, token, workflow)
     try:
         yield process
     finally:
