@@ -25,7 +25,7 @@ from jobrunner.actors.features.answers import keys_beside
 from jobrunner.actors.features.families.bearing import FamilyLimits
 from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
 from jobrunner.actors.features.notifications.signing import Seals
-from jobrunner.actors.features.replays import Recorder
+from jobrunner.actors.features.upgrades.replays import Recorder
 from jobrunner.actors.keeping.backups import Backups, BackupSource, BackupTerms
 from jobrunner.actors.keeping.health import Health
 from jobrunner.actors.shared import World

@@ -13,15 +13,15 @@ import msgspec
 
 from jobrunner.config import overrides
 from jobrunner.config.settings import Config
-from jobrunner.core.decision import AuditRecord, Grant, NewToken, Note, Remember
 from jobrunner.core.declaration.old_declarations import leniently
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.forecasts import Forecast
 from jobrunner.core.features.redaction import Redaction
-from jobrunner.core.features.upgrades import SHORT
+from jobrunner.core.features.upgrades.forecasts import Forecast
+from jobrunner.core.features.upgrades.upgrades import SHORT
 from jobrunner.core.instants import text_of
 from jobrunner.core.keeping.backups import RestorationTold
 from jobrunner.core.questions import Token
+from jobrunner.core.units import AuditRecord, Grant, NewToken, Note, Remember
 from jobrunner.ports import Clock, Files, Ids, digest
 from jobrunner.stages import Registry
 from jobrunner.stages.distributions import offered

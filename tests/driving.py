@@ -13,7 +13,6 @@ import msgspec
 
 from jobrunner.core.decide import born, decide, derived_parts, keys_of, needs
 from jobrunner.core.decision import (
-    AuditRecord,
     CreditEntry,
     DeadLetter,
     Decision,
@@ -39,6 +38,7 @@ from jobrunner.core.messages import (
     Start,
     Submit,
 )
+from jobrunner.core.units import AuditRecord
 from jobrunner.errors import Refused
 
 ADA = Actor("ada", "user")

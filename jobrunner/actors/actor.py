@@ -21,7 +21,7 @@ from jobrunner.actors.shared import World
 from jobrunner.actors.stage_input import verified
 from jobrunner.core.access import foreign, unknown
 from jobrunner.core.decide import Verdict, beset, decide, needs
-from jobrunner.core.decision import Clash, Decision, NoOp, Unreadable
+from jobrunner.core.decision import Clash, Decision, NoOp
 from jobrunner.core.declaration.params import Stale, params_of
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts, SeenEvent
@@ -41,6 +41,7 @@ from jobrunner.core.messages import (
     Start,
     Supersede,
 )
+from jobrunner.core.units import Unreadable
 from jobrunner.errors import PluginFault, Refused
 
 TRIES = 4

@@ -19,16 +19,16 @@ from jobrunner.actors.features.claims import Claims
 from jobrunner.actors.features.families.batches import Batches
 from jobrunner.actors.features.families.bearing import Bearing, FamilyLimits
 from jobrunner.actors.features.families.partings import Families
-from jobrunner.actors.features.firings import Firings
-from jobrunner.actors.features.limits import Limits
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.features.overview import Overview
 from jobrunner.actors.features.pauses import Pausing
-from jobrunner.actors.features.rates import HOLD_MOST_S, HOLD_TIMES
-from jobrunner.actors.features.schedules import Schedules
+from jobrunner.actors.features.schedules.firings import Firings
+from jobrunner.actors.features.schedules.schedules import Schedules
 from jobrunner.actors.features.submissions import Submissions
-from jobrunner.actors.features.upgrades import Upgrades
+from jobrunner.actors.features.turns.limits import Limits
+from jobrunner.actors.features.turns.rates import HOLD_MOST_S, HOLD_TIMES
+from jobrunner.actors.features.upgrades.upgrades import Upgrades
 from jobrunner.actors.features.webhooks import forget_webhooks
 from jobrunner.actors.keeping.census import CensusTaker
 from jobrunner.actors.keeping.cleaning import clear_scratch, sweep
@@ -41,7 +41,7 @@ from jobrunner.actors.slots import Slots, WorkLimits
 from jobrunner.actors.supervisor import KEPT_BYTES, Supervisor
 from jobrunner.actors.tasks import Crew
 from jobrunner.actors.timers import Timers
-from jobrunner.core.features.schedules import Schedule
+from jobrunner.core.features.schedules.schedules import Schedule
 from jobrunner.core.features.turns.rates import RateLimit
 from jobrunner.core.keeping.retention import RetentionTerms
 from jobrunner.core.messages import Submit

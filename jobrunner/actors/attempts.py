@@ -21,11 +21,11 @@ from jobrunner.actors.shared import World
 from jobrunner.actors.stage_input import given, take_back
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.actors.tasks import Crew
-from jobrunner.core.decision import LogLines
 from jobrunner.core.declaration.params import Stale, decoded, kind_of
 from jobrunner.core.engine_events import LOG_LINES_MAX
 from jobrunner.core.job import Attempt, Failure, Snapshot
 from jobrunner.core.messages import Ended
+from jobrunner.core.units import LogLines
 from jobrunner.errors import JobrunnerError, StorageError
 from jobrunner.stages import Stage, run_attempt
 from jobrunner.stages.in_loop import run_abandon

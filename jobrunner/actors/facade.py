@@ -19,13 +19,13 @@ from jobrunner.actors.features.credits import grant
 from jobrunner.actors.features.explain import explain
 from jobrunner.actors.features.families.batches import Batches
 from jobrunner.actors.features.families.partings import Families
-from jobrunner.actors.features.limits import Limits
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.overview import Overview
 from jobrunner.actors.features.pauses import Pausing
-from jobrunner.actors.features.schedules import Schedules
+from jobrunner.actors.features.schedules.schedules import Schedules
 from jobrunner.actors.features.submissions import Submissions
-from jobrunner.actors.features.upgrades import Upgrades
+from jobrunner.actors.features.turns.limits import Limits
+from jobrunner.actors.features.upgrades.upgrades import Upgrades
 from jobrunner.actors.features.webhooks import Hearing, hear
 from jobrunner.actors.keeping.census import CensusTaker
 from jobrunner.actors.keeping.deletions import Deletions
@@ -38,11 +38,12 @@ from jobrunner.actors.supervisor import Supervisor
 from jobrunner.actors.watchers import Watchers
 from jobrunner.core.access import unknown
 from jobrunner.core.attempts import attempt_of
-from jobrunner.core.decision import Grant, Unit
+from jobrunner.core.decision import Unit
 from jobrunner.core.features.answers.giving import PendingAnswer
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Message, Submit, Told
+from jobrunner.core.units import Grant
 from jobrunner.errors import PluginFault, Refused
 from jobrunner.stages import Given, Registry
 

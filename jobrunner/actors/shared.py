@@ -4,10 +4,10 @@ import os
 from typing import Any
 
 from jobrunner.actors.commits import Announce, Committed, Follow, Writer, ours
-from jobrunner.actors.features.one_at_a_time import Turns
 from jobrunner.actors.features.pauses import Pauses
-from jobrunner.actors.features.rates import Rates
-from jobrunner.actors.features.replays import Recorder
+from jobrunner.actors.features.turns.one_at_a_time import Turns
+from jobrunner.actors.features.turns.rates import Rates
+from jobrunner.actors.features.upgrades.replays import Recorder
 from jobrunner.actors.keeping.storage_loss import StorageLoss
 from jobrunner.actors.requester import asked
 from jobrunner.actors.running_stages import Roster

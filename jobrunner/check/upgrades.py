@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from jobrunner.check.faults import Fault, meant
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.upgrades import formerly
+from jobrunner.core.features.upgrades.upgrades import formerly
 
 
 def misremembered(definition: Definition) -> Iterator[Fault]:

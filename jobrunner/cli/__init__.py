@@ -67,28 +67,30 @@ for noun, module, help_text in (
     ("answer", "answers", "What stages wait to be told."),
     ("artifact", "artifacts", "Named values that the stages of jobs and people made."),
     ("asset", "assets", "Files that lie with the service."),
-    ("audit", "audit", "Who did what."),
+    ("audit", "admin.audit", "Who did what."),
     ("batch", "batches", "Many jobs that were submitted together."),
     ("bulk", "bulk", "Orders for many jobs that the service goes through by itself."),
-    ("schedule", "schedules", "Jobs on a timetable."),
+    ("schedule", "admin.schedules", "Jobs on a timetable."),
     ("stage", "pauses", "What works on jobs, and what is held back."),
-    ("limit", "limits", "What bounds the work of the running service."),
+    ("limit", "admin.limits", "What bounds the work of the running service."),
     ("workflow", "workflows", "The declared lifecycles that are installed here."),
     ("plugin", "plugins", "What distributions bring, and how to begin one."),
-    ("token", "tokens", "Who may speak to the service."),
-    ("credit", "credits", "Who has how many credits, and why."),
+    ("token", "admin.tokens", "Who may speak to the service."),
+    ("credit", "admin.credits", "Who has how many credits, and why."),
     ("db", "keeping.database", "The file that holds everything."),
-    ("delivery", "notifications", "Notifications, and what became of them."),
+    ("delivery", "admin.notifications", "Notifications, and what became of them."),
     ("config", "config", "What the service would start with."),
 ):
     app.command(f"jobrunner.cli.{module}:app", name=noun, help=help_text)
 
 app.command(
-    "jobrunner.cli.notifications:notify", name="notify", help="What notifications are signed with."
+    "jobrunner.cli.admin.notifications:notify",
+    name="notify",
+    help="What notifications are signed with.",
 )
 
 app.command(
-    "jobrunner.cli.audit:dead_letters",
+    "jobrunner.cli.admin.audit:dead_letters",
     name="dead-letter",
     help="Work that was given up, for a person to look at.",
 )

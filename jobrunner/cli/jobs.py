@@ -6,13 +6,13 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from jobrunner.cli import bulk, commands, pauses, replays, streams
+from jobrunner.cli.admin.notifications import of_job
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.options import Ids, Listing, pairs, parameters, spelled_out
 from jobrunner.cli.frame.paging import Limit, Since, paged
 from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import RunningService, part, service
-from jobrunner.cli.notifications import of_job
 from jobrunner.core.declaration.happenings import NAMES
 
 app = App(name="job", help="Jobs of the running service.")

@@ -18,7 +18,7 @@ from jobrunner.errors import Refused
 
 if TYPE_CHECKING:
     from jobrunner.core.declaration.workflow import Definition
-    from jobrunner.core.features.replays import Led, Retold
+    from jobrunner.core.features.upgrades.replays import Led, Retold
     from jobrunner.stages import Registry
 
 FORMAT = 1
@@ -43,7 +43,7 @@ async def export(
     redact
         Hide every text of people, providers and plugins; states, times and numbers stay.
     """
-    from jobrunner.core.features.replays import without_payloads
+    from jobrunner.core.features.upgrades.replays import without_payloads
 
     found = await _asked(job_id, listing)
     if redact:
@@ -101,7 +101,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _replayed(found: dict[str, Any], workflow: Path | None, listing: Listing) -> "list[Retold]":
     """Raises: Refused, where the plugin of this workflow is not installed here."""
-    from jobrunner.core.features.replays import Recorded, replayed
+    from jobrunner.core.features.upgrades.replays import Recorded, replayed
 
     registry = installed(listing.load())
     name = found["workflow"]

@@ -16,7 +16,7 @@ from jobrunner.drawing.svg import svg
 from jobrunner.errors import Refused
 
 if TYPE_CHECKING:
-    from jobrunner.core.features.forecasts import Forecast
+    from jobrunner.core.features.upgrades.forecasts import Forecast
     from jobrunner.stages import Registry
 
 app = App(name="workflow", help="The declared lifecycles that are installed here.")
@@ -59,8 +59,8 @@ def check(
         Compare with the jobs under way: how many go on, how many under the declaration that they
         were born under, and how many would be stuck with the next start, for want of what.
     """
+    from jobrunner.cli.admin.upgrades import forecasts, of_one_version
     from jobrunner.cli.bindings import rebound
-    from jobrunner.cli.upgrades import forecasts, of_one_version
 
     config = shown.load()
     registry = installed(config)
@@ -109,7 +109,7 @@ async def migrate(
     dry_run:
         Only say how many would be moved, and why others would stay.
     """
-    from jobrunner.cli.upgrades import move
+    from jobrunner.cli.admin.upgrades import move
 
     return await move(name, reason, dry_run, listing)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from jobrunner.config.settings import Config, ScheduleSettings, nearest
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.schedules import FaultAt, Schedule, faults, misfits
+from jobrunner.core.features.schedules.schedules import FaultAt, Schedule, faults, misfits
 
 LABEL = r"[^:\x00-\x20]{1,63}"
 LABELS_MAX, VALUE_MAX = 16, 255

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from jobrunner.config.environment import fold
 from jobrunner.core.declaration.happenings import NAMES, Happening
 from jobrunner.core.declaration.states import TokenRole
-from jobrunner.core.features.schedules import CatchUp, Overlap
+from jobrunner.core.features.schedules.schedules import CatchUp, Overlap
 from jobrunner.core.features.turns.rates import RATE_ALLOWED, RateLimit, rate_of
 
 ORIGIN = r"https?://[a-z0-9._-]+(:\d{1,5})?|https?://\[[0-9a-f:.]+\](:\d{1,5})?"

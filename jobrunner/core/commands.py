@@ -8,18 +8,19 @@ from typing import Any
 
 from jobrunner.core import replies
 from jobrunner.core.attempts import open_attempt
-from jobrunner.core.claims import lost
 from jobrunner.core.credits import move_money
-from jobrunner.core.decision import AuditRecord, NoOp
+from jobrunner.core.decision import NoOp
 from jobrunner.core.declaration.ask import Act, Replay
 from jobrunner.core.declaration.functions import acted, added, permitted, recognised
 from jobrunner.core.declaration.workflow import Command, Trigger
 from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.failed_stage import named
+from jobrunner.core.features.claims import lost
 from jobrunner.core.job import Failure, Run, Snapshot
 from jobrunner.core.messages import Do, Edit, Report
 from jobrunner.core.reports import add_artifacts, fitting
 from jobrunner.core.steps import go_on, question, walk
+from jobrunner.core.units import AuditRecord
 from jobrunner.errors import Refused
 
 

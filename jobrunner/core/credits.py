@@ -3,11 +3,12 @@ decided here is only whether it may happen now, and that it happens once a run."
 
 from typing import Literal
 
-from jobrunner.core.decision import CreditEntry, Grant
+from jobrunner.core.decision import CreditEntry
 from jobrunner.core.declaration.workflow import Definition, Money
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import LedgerRow
+from jobrunner.core.units import Grant
 from jobrunner.errors import Refused
 
 Standing = Literal["none", "held", "captured", "released", "charged", "refunded"]

@@ -10,24 +10,18 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from jobrunner.core import claims, commands, engine_events, status_moves, timers, waits
+from jobrunner.core import commands, engine_events, status_moves, timers, waits
 from jobrunner.core.access import foreign
 from jobrunner.core.births import born, derived_parts, keys_of
 from jobrunner.core.credits import price_of
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Case
 from jobrunner.core.facts import Facts
-from jobrunner.core.features import (
-    moving_over,
-    pauses,
-    remote,
-    sent_files,
-    uploads,
-    webhooks,
-)
+from jobrunner.core.features import claims, pauses, remote, sent_files, uploads, webhooks
 from jobrunner.core.features.answers import answering
 from jobrunner.core.features.answers.giving import Give, Pose
 from jobrunner.core.features.families.awaiting import jobs_ended
+from jobrunner.core.features.upgrades import moving_over
 from jobrunner.core.features.webhooks import WebhookKey
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import (

@@ -20,7 +20,7 @@ from jobrunner.core.attempts import (
     park,
     resume,
 )
-from jobrunner.core.decision import AuditRecord, Decision, NoOp
+from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.draft import BY_ENGINE, BY_STAGE, Case, Cause, Draft
 from jobrunner.core.failed_stage import named
@@ -46,6 +46,7 @@ from jobrunner.core.messages import (
 from jobrunner.core.replies import nothing_to
 from jobrunner.core.reports import apply_report, unfit
 from jobrunner.core.steps import go_on, step, walk
+from jobrunner.core.units import AuditRecord
 from jobrunner.errors import PluginFault, Refused
 
 Verdict = Decision | NoOp | Refused

@@ -16,12 +16,12 @@ from jobrunner.core.features.families.batches import BatchReader
 from jobrunner.core.features.families.relatives import FamilyReader
 from jobrunner.core.features.notifications import OutboxReader
 from jobrunner.core.features.overview import OverviewReader
-from jobrunner.core.features.schedules import ScheduleReader
+from jobrunner.core.features.schedules.schedules import ScheduleReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
 from jobrunner.core.features.turns.limits import LimitReader
 from jobrunner.core.features.turns.line import LineReader
 from jobrunner.core.features.turns.rates import RateReader
-from jobrunner.core.features.upgrades import UpgradeReader
+from jobrunner.core.features.upgrades.upgrades import UpgradeReader
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
 from jobrunner.core.keeping.backups import LastBackup, Restoration, Uncertain
 from jobrunner.core.keeping.retention import RetentionReader

@@ -4,13 +4,14 @@ of them may give, and how a finished one is answered."""
 from typing import Any
 
 from jobrunner.core.attempts import OUR_STAGE, pulse, renew
-from jobrunner.core.decision import AuditRecord, Decision, NoOp
+from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.draft import Case, Draft
 from jobrunner.core.failed_stage import named, unnamed
 from jobrunner.core.job import Failure, Snapshot
 from jobrunner.core.messages import Claim, Edit, Move, Report
 from jobrunner.core.reports import apply_report, misfit
+from jobrunner.core.units import AuditRecord
 from jobrunner.errors import Refused
 
 Verdict = Decision | NoOp | Refused

@@ -6,13 +6,13 @@ written on the way to a refusal.
 
 from jobrunner.core import replies
 from jobrunner.core.attempts import hold
-from jobrunner.core.claims import lost
 from jobrunner.core.decision import EventRow, LogEvent, NoOp
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.facts import Facts
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import reenter, round_trip
+from jobrunner.core.features.claims import lost
 from jobrunner.core.features.sent_files import delivered
 from jobrunner.core.job import Failure, Snapshot
 from jobrunner.core.messages import Event, Move, Report

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jobrunner.core.attempts import end, lock_for, open_attempt, quit_attempt
 from jobrunner.core.credits import move_money
-from jobrunner.core.decision import AuditRecord, DeadLetter, EdgeTaken
+from jobrunner.core.decision import DeadLetter, EdgeTaken
 from jobrunner.core.declaration.ask import Ask
 from jobrunner.core.declaration.functions import permitted
 from jobrunner.core.declaration.workflow import Edge, Guard, State, Trigger
@@ -17,6 +17,7 @@ from jobrunner.core.draft import Cause, Draft
 from jobrunner.core.failed_stage import named, unnamed
 from jobrunner.core.job import Failure, Run
 from jobrunner.core.messages import Report
+from jobrunner.core.units import AuditRecord
 from jobrunner.errors import Refused
 
 OF_A_STATE = ("deadline", "limit", "lease", "heartbeat", "backoff", "retry", "lapse")

@@ -25,9 +25,9 @@ from jobrunner.core.declaration.missing import absent, lacking
 from jobrunner.core.declaration.old_declarations import leniently, rebound, with_former
 from jobrunner.core.declaration.spelling import NAME, shown
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Workflow
-from jobrunner.core.features.forecasts import Forecast, forecast
 from jobrunner.core.features.turns.rates import RateLimit, rate_of
-from jobrunner.core.features.upgrades import UnderWay
+from jobrunner.core.features.upgrades.forecasts import Forecast, forecast
+from jobrunner.core.features.upgrades.upgrades import UnderWay
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Message, Migrate
 from jobrunner.stages.api import Stage

@@ -30,8 +30,8 @@ from jobrunner.core.job import Snapshot
 from jobrunner.errors import OutcomeUnknown, StorageError, StorageFull
 from jobrunner.store.compiling import QuotaCheck, Work
 from jobrunner.store.disk_quota import is_used_up
-from jobrunner.store.features.batches import BATCHES_IN_ORDER
-from jobrunner.store.features.families import FAMILY_IN_ORDER
+from jobrunner.store.features.families.batches import BATCHES_IN_ORDER
+from jobrunner.store.features.families.families import FAMILY_IN_ORDER
 from jobrunner.store.features.quota import exceeded
 from jobrunner.store.features.statements import BESIDE_IN_ORDER
 from jobrunner.store.keeping.retention import LAST_IN_ORDER

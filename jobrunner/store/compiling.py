@@ -11,12 +11,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from jobrunner.core.decision import (
-    Addressed,
+from jobrunner.core.decision import Addressed, CreditEntry, DeadLetter, Decision, QuotaAssert, Unit
+from jobrunner.core.features.bindings import Bind
+from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
+from jobrunner.core.features.families.batches import BATCH_UNITS
+from jobrunner.core.features.families.parentage import Parted
+from jobrunner.core.features.schedules.schedules import SCHEDULE_UNITS
+from jobrunner.core.features.turns.limits import SetLimit
+from jobrunner.core.features.upgrades.upgrades import UPGRADE_UNITS
+from jobrunner.core.job import Asset, Attempt, Snapshot
+from jobrunner.core.keeping.backups import NOTES
+from jobrunner.core.units import (
     Cleared,
-    CreditEntry,
-    DeadLetter,
-    Decision,
     EnableEndpoint,
     Forget,
     ForgetWebhooks,
@@ -25,7 +31,6 @@ from jobrunner.core.decision import (
     LogLines,
     NewToken,
     Note,
-    QuotaAssert,
     Redeliver,
     Remember,
     RevokeToken,
@@ -33,36 +38,26 @@ from jobrunner.core.decision import (
     StoreWebhook,
     Tried,
     Unhalt,
-    Unit,
     Unreadable,
     Unshelve,
 )
-from jobrunner.core.features.bindings import Bind
-from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
-from jobrunner.core.features.families.batches import BATCH_UNITS
-from jobrunner.core.features.families.parentage import Parted
-from jobrunner.core.features.schedules import SCHEDULE_UNITS
-from jobrunner.core.features.turns.limits import SetLimit
-from jobrunner.core.features.upgrades import UPGRADE_UNITS
-from jobrunner.core.job import Asset, Attempt, Snapshot
-from jobrunner.core.keeping.backups import NOTES
 from jobrunner.store import statements as sql
 from jobrunner.store.features import notifications, sessions
 from jobrunner.store.features.answers import answer_rows
 from jobrunner.store.features.audit import audit_row, with_address
-from jobrunner.store.features.batches import batch_rows
 from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows
 from jobrunner.store.features.credits import granted_rows
-from jobrunner.store.features.families import PARTED, family_rows
-from jobrunner.store.features.limits import limit_rows
-from jobrunner.store.features.one_at_a_time import turn_rows
+from jobrunner.store.features.families.batches import batch_rows
+from jobrunner.store.features.families.families import PARTED, family_rows
 from jobrunner.store.features.pauses import pause_rows
-from jobrunner.store.features.rates import rate_rows
-from jobrunner.store.features.replays import record_rows
-from jobrunner.store.features.schedules import schedule_rows, tick_rows
+from jobrunner.store.features.schedules.schedules import schedule_rows, tick_rows
 from jobrunner.store.features.tokens import token_rows
-from jobrunner.store.features.upgrades import repinned_rows, upgrade_rows
+from jobrunner.store.features.turns.limits import limit_rows
+from jobrunner.store.features.turns.one_at_a_time import turn_rows
+from jobrunner.store.features.turns.rates import rate_rows
+from jobrunner.store.features.upgrades.replays import record_rows
+from jobrunner.store.features.upgrades.upgrades import repinned_rows, upgrade_rows
 from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
 from jobrunner.store.keeping.backups import backup_rows
 from jobrunner.store.keeping.retention import UNITS, forgotten, retention_rows

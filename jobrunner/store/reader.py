@@ -22,23 +22,17 @@ from jobrunner.store.features import audit as acts
 from jobrunner.store.features import bindings as bound
 from jobrunner.store.features import bulk as bulks
 from jobrunner.store.features import credits as money
-from jobrunner.store.features import limits as bounds
-from jobrunner.store.features import (
-    notifications,
-    overview,
-    replays,
-    streams,
-    upgrades,
-    webhooks,
-)
-from jobrunner.store.features import one_at_a_time as keyed
+from jobrunner.store.features import notifications, overview, streams, webhooks
 from jobrunner.store.features import pauses as paused
-from jobrunner.store.features import rates as paces
-from jobrunner.store.features import schedules as planned
 from jobrunner.store.features import sessions as signed_in
 from jobrunner.store.features import tokens as bearers
-from jobrunner.store.features.batches import BatchAnswers
-from jobrunner.store.features.families import FamilyAnswers
+from jobrunner.store.features.families.batches import BatchAnswers
+from jobrunner.store.features.families.families import FamilyAnswers
+from jobrunner.store.features.schedules import schedules as planned
+from jobrunner.store.features.turns import limits as bounds
+from jobrunner.store.features.turns import one_at_a_time as keyed
+from jobrunner.store.features.turns import rates as paces
+from jobrunner.store.features.upgrades import replays, upgrades
 from jobrunner.store.keeping import backups as saved
 from jobrunner.store.keeping import health, retention
 from jobrunner.store.rounds import Rounds

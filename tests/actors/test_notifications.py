@@ -16,7 +16,7 @@ from jobrunner.actors.features.notifications.lanes import ALL_AT_ONCE, AT_ONCE
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.shared import World
-from jobrunner.core.decision import Clash, EnableEndpoint, Forget, Notification
+from jobrunner.core.decision import Clash, Notification
 from jobrunner.core.features.notifications import (
     JITTER,
     PAUSES_S,
@@ -25,6 +25,7 @@ from jobrunner.core.features.notifications import (
     TryAnswer,
     lane_of,
 )
+from jobrunner.core.units import EnableEndpoint, Forget
 from jobrunner.errors import OutcomeUnknown, StorageFull
 from jobrunner.ports import SystemChildren
 from jobrunner.stages import Registry

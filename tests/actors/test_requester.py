@@ -6,7 +6,8 @@ import pytest
 
 from jobrunner.actors.requester import ADDRESS, REQUEST, asked
 from jobrunner.actors.tasks import Crew
-from jobrunner.core.decision import Addressed, Cleared
+from jobrunner.core.decision import Addressed
+from jobrunner.core.units import Cleared
 from jobrunner.ports import SystemClock
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import pytest
 from jobrunner.actors import Facade
 from jobrunner.config import settings
 from jobrunner.config.schedules import schedules_of
-from jobrunner.core.features.schedules import fires_at
+from jobrunner.core.features.schedules.schedules import fires_at
 from jobrunner.core.job import Actor
 from jobrunner.errors import Refused, StorageError
 from jobrunner.testing.simulation.process import Gone

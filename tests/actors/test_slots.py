@@ -24,7 +24,7 @@ from jobrunner import (
     app,
 )
 from jobrunner.actors import slots as slots_module
-from jobrunner.actors.features.rates import Rates
+from jobrunner.actors.features.turns.rates import Rates
 from jobrunner.actors.slots import InLine, Slots, WorkLimits
 from jobrunner.config.settings import Config, ServerSection, StoreSection
 from jobrunner.config.settings import LimitsSection as LimitSettings

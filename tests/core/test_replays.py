@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from jobrunner.core.decide import born, decide
 from jobrunner.core.decision import Decision
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.replays import (
+from jobrunner.core.features.upgrades.replays import (
     HIDDEN,
     Recorded,
     recorded,

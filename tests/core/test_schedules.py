@@ -5,7 +5,7 @@ from typing import Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobrunner.core.features.schedules import (
+from jobrunner.core.features.schedules.schedules import (
     LATER,
     TOO_LATE,
     Schedule,
@@ -14,7 +14,7 @@ from jobrunner.core.features.schedules import (
     misfits,
     plan,
 )
-from jobrunner.core.features.timetable import moments
+from jobrunner.core.features.schedules.timetable import moments
 from tests.core.workshop import WORKSHOP
 from tests.driving import varied
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobrunner.core.features.timetable import (
+from jobrunner.core.features.schedules.timetable import (
     ALIASES,
     COUNTED_MAX,
     Timetable,

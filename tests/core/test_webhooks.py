@@ -8,11 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner.core.decide import needs
-from jobrunner.core.decision import Decision, NoOp, StoreWebhook, WebhookRow
+from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.facts import Awaited, Facts, KeptWebhook, WebhookFacts
 from jobrunner.core.features.webhooks import KEPT_MS, name_of, place
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Ended, Message, Told
+from jobrunner.core.units import StoreWebhook, WebhookRow
 from tests.core.workshop import WORKSHOP, cutting
 from tests.driving import World, varied
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobrunner.core.decision import Forget
+from jobrunner.core.units import Forget
 from tests.http.serving import Caller, House, opened
 from tests.http.uploading import CSV, VIDEO, files, head, line, root, send, takers
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobrunner.actors.features.upgrades import forget_declarations
+from jobrunner.actors.features.upgrades.upgrades import forget_declarations
 from jobrunner.cli import run, workflows
 from jobrunner.config.settings import WorkflowSettings
 from tests.http.fickle import fickle

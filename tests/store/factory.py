@@ -14,13 +14,12 @@ from jobrunner.core.decision import (
     CreditEntry,
     Decision,
     EdgeTaken,
-    Grant,
     KeyRow,
     QuotaAssert,
-    Remember,
     Unit,
 )
 from jobrunner.core.job import Artifact, Attempt, Failure, HeldLock, Run, Snapshot, Timer
+from jobrunner.core.units import Grant, Remember
 from jobrunner.ports import SystemClock
 from jobrunner.store.store import Store, open_store
 

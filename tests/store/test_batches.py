@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from jobrunner.core.decision import EventRow, Forget, KeyRow, QuotaAssert, Unit
+from jobrunner.core.decision import EventRow, KeyRow, QuotaAssert, Unit
 from jobrunner.core.job import HeldLock, Snapshot, Timer
+from jobrunner.core.units import Forget
 from jobrunner.store import jobs
 from jobrunner.store.batch import Verdict, sets, write_batch
 from jobrunner.store.compiling import Work, compiled

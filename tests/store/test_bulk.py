@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.core.decision import Clash, Halt, Unhalt
+from jobrunner.core.decision import Clash
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Orders, Tick, Ticked
 from jobrunner.core.job import Paused, Timer
 from jobrunner.core.questions import JobFilter
+from jobrunner.core.units import Halt, Unhalt
 from jobrunner.store.features.bulk import KEPT_MS
 from jobrunner.store.store import Store
 from tests.store.factory import opened, priced, refused, stored

@@ -9,22 +9,18 @@ import pytest
 from msgspec import structs
 
 from jobrunner.core.decision import (
-    AuditRecord,
     Clash,
     CreditEntry,
     DeadLetter,
     Decision,
     EventRow,
-    Forget,
     KeyRow,
-    NewToken,
-    Note,
     QuotaAssert,
-    RevokeToken,
     Unit,
 )
 from jobrunner.core.job import Artifact, Asset, HeldLock, Snapshot, Timer
 from jobrunner.core.questions import Credits, DoorQuestion, JobFilter
+from jobrunner.core.units import AuditRecord, Forget, NewToken, Note, RevokeToken
 from jobrunner.errors import StorageError
 from jobrunner.store.batch import Written
 from jobrunner.store.rows import APART, HOT, REST

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from jobrunner.core.decision import Forget
+from jobrunner.core.units import Forget
 from jobrunner.errors import Misconfigured
 from jobrunner.store.fsck import check_alone, check_file
 from tests.store.factory import (

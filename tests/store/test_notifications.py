@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.core.decision import EnableEndpoint, Forget, Notification, Redeliver, Tried
+from jobrunner.core.decision import Notification
 from jobrunner.core.features.notifications import DeliveryFilter, DeliveryRow
+from jobrunner.core.units import EnableEndpoint, Forget, Redeliver, Tried
 from jobrunner.errors import StorageFull
 from jobrunner.store.features.statements import WAITING_MAX
 from jobrunner.store.store import Store

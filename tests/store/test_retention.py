@@ -8,16 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from jobrunner.core.decision import (
-    AuditRecord,
-    Clash,
-    DeadLetter,
-    EventRow,
-    Note,
-    Notification,
-    Shelve,
-    Tried,
-)
+from jobrunner.core.decision import Clash, DeadLetter, EventRow, Notification
 from jobrunner.core.job import Artifact, Asset, Snapshot
 from jobrunner.core.keeping.retention import (
     Expire,
@@ -32,6 +23,7 @@ from jobrunner.core.keeping.retention import (
     WorkflowRetention,
 )
 from jobrunner.core.questions import DoorQuestion
+from jobrunner.core.units import AuditRecord, Note, Shelve, Tried
 from jobrunner.store.store import Store
 from tests.store.factory import (
     NOON,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from jobrunner.core.decision import Clash, Decision, Forget
-from jobrunner.core.features.schedules import (
+from jobrunner.core.decision import Clash, Decision
+from jobrunner.core.features.schedules.schedules import (
     DropSchedule,
     HoldSchedule,
     KeepSchedule,
@@ -17,6 +17,7 @@ from jobrunner.core.features.schedules import (
 from jobrunner.core.job import Paused, Scheduled
 from jobrunner.core.keeping.retention import Expire, RetentionTerms
 from jobrunner.core.questions import JobFilter
+from jobrunner.core.units import Forget
 from jobrunner.store.store import Store
 from tests.store.factory import NOON, birth, job, moved, opened, stored
 

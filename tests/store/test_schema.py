@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobrunner.core.decision import Forget
+from jobrunner.core.units import Forget
 from tests.store.factory import KINDS, everything, job, moved, opened, priced, raw, stored
 
 pytestmark = pytest.mark.anyio

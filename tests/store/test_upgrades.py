@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobrunner.core.job import Snapshot
-from jobrunner.store.features.upgrades import under_way
+from jobrunner.store.features.upgrades.upgrades import under_way
 from jobrunner.store.rows import claim_at
 from tests.core.explore import births_of, explore
 from tests.core.test_rebinding import PLAIN

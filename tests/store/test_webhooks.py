@@ -7,19 +7,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from jobrunner.core.decision import (
-    Clash,
-    Decision,
-    Forget,
-    ForgetWebhooks,
-    Handed,
-    StoreWebhook,
-    Unit,
-    WebhookRow,
-)
+from jobrunner.core.decision import Clash, Decision, Handed, Unit
 from jobrunner.core.facts import Awaited
 from jobrunner.core.features.webhooks import KEPT_MS
 from jobrunner.core.job import Snapshot
+from jobrunner.core.units import Forget, ForgetWebhooks, StoreWebhook, WebhookRow
 from jobrunner.store.fsck import check_file
 from jobrunner.store.store import Store
 from tests.store.factory import (

@@ -9,11 +9,12 @@ from time import monotonic
 import pytest
 
 from jobrunner.core.births import born
-from jobrunner.core.decision import Decision, Remember
+from jobrunner.core.decision import Decision
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Moment, Submit
+from jobrunner.core.units import Remember
 from jobrunner.ports import SystemClock, SystemIds
 from jobrunner.store.store import open_store
 from tests.whole.process import Place, place

@@ -4,7 +4,8 @@ from jobrunner.actors.commits import ours
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
 from jobrunner.core.credits import granted_otherwise
-from jobrunner.core.decision import Clash, Grant
+from jobrunner.core.decision import Clash
+from jobrunner.core.units import Grant
 
 
 async def grant(world: World, unit: Grant) -> bool:

@@ -10,9 +10,10 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from jobrunner.core.decision import Halt, Unhalt, Unit
+from jobrunner.core.decision import Unit
 from jobrunner.core.facts import Facts
 from jobrunner.core.job import Actor, Paused, Snapshot
+from jobrunner.core.units import Halt, Unhalt
 from jobrunner.errors import Refused
 from jobrunner.ports import Clock
 

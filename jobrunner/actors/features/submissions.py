@@ -14,7 +14,7 @@ from jobrunner.core.decision import Clash, Decision, KeyRow, NoOp
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts, Known
 from jobrunner.core.features.bulk import Tick
-from jobrunner.core.features.schedules import MomentDone
+from jobrunner.core.features.schedules.schedules import MomentDone
 from jobrunner.core.features.turns.singletons import SingletonKey, alone, singleton_digest
 from jobrunner.core.messages import Submit
 from jobrunner.core.questions import DoorQuestion

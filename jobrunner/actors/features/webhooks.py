@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.shared import World
-from jobrunner.core.decision import Clash, ForgetWebhooks
+from jobrunner.core.decision import Clash
 from jobrunner.core.features.webhooks import KEPT_MS, REPLAYED, name_of, place
 from jobrunner.core.messages import Told
+from jobrunner.core.units import ForgetWebhooks
 from jobrunner.errors import Refused
 
 TRIES = 5

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from jobrunner.actors.keeping.cleaning import clear_rest
 from jobrunner.actors.shared import World
-from jobrunner.core.decision import AuditRecord, Note
 from jobrunner.core.instants import text_of
 from jobrunner.core.keeping.backups import (
     BackedUp,
@@ -26,6 +25,7 @@ from jobrunner.core.keeping.backups import (
     LastBackup,
     Manifest,
 )
+from jobrunner.core.units import AuditRecord, Note
 from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageError
 from jobrunner.files.backups import Archive, lies_in, size_of
 from jobrunner.ports import Children, Clock, Files

@@ -6,8 +6,8 @@ from functools import partial
 import msgspec
 
 from jobrunner.actors.shared import World
-from jobrunner.core.decision import Cleared
 from jobrunner.core.job import JOB_ID, Snapshot
+from jobrunner.core.units import Cleared
 from jobrunner.errors import StorageError
 from jobrunner.files.incoming import cleared
 from jobrunner.files.library import SCRATCH, old_files, remove, tidy

@@ -7,10 +7,11 @@ from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.core.access import foreign, unknown
-from jobrunner.core.decision import Clash, Forget, Unshelve
+from jobrunner.core.decision import Clash
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.replies import stale_version
+from jobrunner.core.units import Forget, Unshelve
 from jobrunner.errors import Refused
 
 TRIES = 3

@@ -15,11 +15,11 @@ import anyio
 from msgspec import Struct
 
 from jobrunner.actors.commits import ours
-from jobrunner.actors.features.upgrades import forget_declarations
+from jobrunner.actors.features.upgrades.upgrades import forget_declarations
 from jobrunner.actors.keeping.cleaning import clear, folders_beside
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
-from jobrunner.core.decision import AuditRecord, Clash, Note, Unit
+from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.keeping.retention import (
     Expire,
     FileIdle,
@@ -34,6 +34,7 @@ from jobrunner.core.keeping.retention import (
     before,
     times,
 )
+from jobrunner.core.units import AuditRecord, Note
 from jobrunner.files.folders import existing
 
 GEAR_MAX = 32.0

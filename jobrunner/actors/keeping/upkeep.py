@@ -11,8 +11,8 @@ import anyio
 
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
-from jobrunner.core.decision import AuditRecord, Note
 from jobrunner.core.keeping.upkeep import FileInfo, FileState
+from jobrunner.core.units import AuditRecord, Note
 
 TEND_EVERY_S = 1.0
 TOLD_EVERY_S = 60.0

@@ -90,7 +90,7 @@ async def _made(asking: Asking, store: "Store", folder: str) -> dict[str, Any]:
     """On the file itself, and remembered in it."""
     from jobrunner.actors.keeping.backups import back_up, backed_up, is_known
     from jobrunner.app import backup_source
-    from jobrunner.core.decision import AuditRecord, Note
+    from jobrunner.core.units import AuditRecord, Note
     from jobrunner.ports import system_ports
 
     config = asking.load()

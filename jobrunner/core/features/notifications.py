@@ -17,11 +17,12 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from jobrunner.core.decision import EdgeTaken, Notification, Tried
+from jobrunner.core.decision import EdgeTaken, Notification
 from jobrunner.core.declaration.happenings import EVERY, UNASKED, Change, happened
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.core.job import Snapshot
+from jobrunner.core.units import Tried
 
 BODY_MAX = 20_000
 MESSAGE_MAX = 1_000

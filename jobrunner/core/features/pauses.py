@@ -13,7 +13,7 @@ is a fact that the decision is handed, asked where an attempt would start and wh
 The pause of a stage only keeps its attempts from starting.
 """
 
-from jobrunner.core.decision import AuditRecord, NoOp
+from jobrunner.core.decision import NoOp
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.facts import Facts
@@ -21,6 +21,7 @@ from jobrunner.core.job import Paused, Snapshot
 from jobrunner.core.messages import Pause, Resume
 from jobrunner.core.replies import Verdict, begin, forbidden, nothing_to, stale_version
 from jobrunner.core.steps import go_on
+from jobrunner.core.units import AuditRecord
 from jobrunner.errors import Refused
 
 OF_HELD_WORK = frozenset({"limit", "heartbeat", "lease"})

@@ -14,11 +14,11 @@ the third in a row is a failure, for it may be the stage that ends its workers.
 from msgspec.structs import replace
 
 from jobrunner.core.attempts import CLAIM_LEASE_S, amend, attempt_of, renew
-from jobrunner.core.claims import lost, misnamed
 from jobrunner.core.decision import EventRow, NoOp
 from jobrunner.core.draft import BY_TIMER, Case, Draft
 from jobrunner.core.engine_events import DEATHS_MAX, afresh, concluded
 from jobrunner.core.failures import fail
+from jobrunner.core.features.claims import lost, misnamed
 from jobrunner.core.features.sent_files import delivered
 from jobrunner.core.features.webhooks import WebhookKey, awaited_by
 from jobrunner.core.job import STAGE, Attempt, Failure

@@ -12,12 +12,12 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from jobrunner.core.decision import AuditRecord
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Draft
 from jobrunner.core.job import Artifact, Asset, Snapshot
 from jobrunner.core.messages import Origin
 from jobrunner.core.reports import NUMBERED, shelved
+from jobrunner.core.units import AuditRecord
 from jobrunner.errors import Refused
 
 

@@ -6,11 +6,11 @@ the report is of a success. What no report took goes with the attempt.
 from msgspec.structs import replace
 
 from jobrunner.core.attempts import amend, renew
-from jobrunner.core.claims import Marked, lost
 from jobrunner.core.decision import NoOp
 from jobrunner.core.declaration.artifacts import unlike
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.draft import Case, Draft
+from jobrunner.core.features.claims import Marked, lost
 from jobrunner.core.job import Actor, Asset, SentFile, Snapshot
 from jobrunner.core.messages import Report, Sending
 from jobrunner.core.replies import Verdict, answered, begin, forbidden, invalid

@@ -13,7 +13,7 @@ import unicodedata
 from typing import Any
 
 from jobrunner.core.access import foreign
-from jobrunner.core.decision import AuditRecord, NoOp
+from jobrunner.core.decision import NoOp
 from jobrunner.core.declaration.ask import Act
 from jobrunner.core.declaration.functions import added, permitted
 from jobrunner.core.declaration.workflow import Definition, Trigger, Upload
@@ -24,6 +24,7 @@ from jobrunner.core.messages import Arrived, Arriving, Moment, Report
 from jobrunner.core.replies import Verdict, answered, begin, forbidden, satisfied, stale_version
 from jobrunner.core.reports import apply_report
 from jobrunner.core.steps import go_on, question, walk
+from jobrunner.core.units import AuditRecord
 from jobrunner.errors import Refused
 
 LAST = "uploads"

@@ -16,13 +16,14 @@ second effect. A name is awaited by one job at a time; the attempt that comes se
 from msgspec.structs import replace
 
 from jobrunner.core.attempts import amend, attempt_of, park, resume
-from jobrunner.core.decision import Handed, NoOp, StoreWebhook, WebhookRow
+from jobrunner.core.decision import Handed, NoOp
 from jobrunner.core.draft import BY_STAGE, Case, Draft
 from jobrunner.core.facts import WebhookFacts
 from jobrunner.core.failures import fail
 from jobrunner.core.job import Actor, Failure
 from jobrunner.core.messages import Ended, Told
 from jobrunner.core.replies import Verdict
+from jobrunner.core.units import StoreWebhook, WebhookRow
 from jobrunner.errors import Refused
 
 WebhookKey = tuple[str, str, str]

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from jobrunner.core.decision import AuditRecord
 from jobrunner.core.questions import AuditRow, DeadLetterRow
+from jobrunner.core.units import AuditRecord
 from jobrunner.store import rows
 from jobrunner.store.features.statements import AUDIT
 from jobrunner.store.jobs import LAST, Db

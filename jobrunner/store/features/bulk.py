@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import structs
 
-from jobrunner.core.decision import AuditRecord
 from jobrunner.core.features.bulk import (
     Bulk,
     BulkItem,
@@ -17,6 +16,7 @@ from jobrunner.core.features.bulk import (
     Tick,
     Ticked,
 )
+from jobrunner.core.units import AuditRecord
 from jobrunner.store import statements as sql
 from jobrunner.store.columns import Columns
 from jobrunner.store.features import statements as beside

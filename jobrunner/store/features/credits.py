@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from jobrunner.core.decision import AuditRecord, Grant
 from jobrunner.core.questions import LedgerRow
+from jobrunner.core.units import AuditRecord, Grant
 from jobrunner.store import rows
 from jobrunner.store import statements as sql
 from jobrunner.store.features.audit import audit_row

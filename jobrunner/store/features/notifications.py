@@ -6,13 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from jobrunner.core.decision import (
-    AuditRecord,
-    Decision,
-    EnableEndpoint,
-    Redeliver,
-    Tried,
-)
+from jobrunner.core.decision import Decision
 from jobrunner.core.features.notifications import (
     DeliveryFilter,
     DeliveryRow,
@@ -21,6 +15,7 @@ from jobrunner.core.features.notifications import (
     EndpointRow,
 )
 from jobrunner.core.job import Snapshot
+from jobrunner.core.units import AuditRecord, EnableEndpoint, Redeliver, Tried
 from jobrunner.store.columns import Columns
 from jobrunner.store.features import statements as beside
 from jobrunner.store.features.audit import audit_row

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from jobrunner.core.decision import AuditRecord, Halt, Unhalt
 from jobrunner.core.job import Paused
+from jobrunner.core.units import AuditRecord, Halt, Unhalt
 from jobrunner.store.features import statements as beside
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.statements import Row

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from jobrunner.core.decision import AuditRecord
 from jobrunner.core.features.sessions import EndSession, OpenSession, SessionUnit
 from jobrunner.core.questions import Token
+from jobrunner.core.units import AuditRecord
 from jobrunner.store.features import statements as beside
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.features.tokens import token_called

@@ -5,7 +5,7 @@ They are run after those of the job itself, in the order at the end of this file
 
 from jobrunner.core.features.sessions import SESSIONS_MAX
 from jobrunner.store.features.answers import QUESTION
-from jobrunner.store.features.schedule_statements import SCHEDULES_IN_ORDER
+from jobrunner.store.features.schedules.schedule_statements import SCHEDULES_IN_ORDER
 from jobrunner.store.rows import MOVING, PLACE
 from jobrunner.store.statements import Statement, insert, upsert
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import structs
 
-from jobrunner.core.decision import AuditRecord, NewToken, RevokeToken
 from jobrunner.core.questions import Token
+from jobrunner.core.units import AuditRecord, NewToken, RevokeToken
 from jobrunner.store import rows
 from jobrunner.store.columns import Columns
 from jobrunner.store.features import statements as beside

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 from msgspec import UNSET, structs
 
-from jobrunner.core.decision import Decision, ForgetWebhooks, StoreWebhook
+from jobrunner.core.decision import Decision
 from jobrunner.core.facts import Awaited, KeptWebhook, WebhookFacts
 from jobrunner.core.features.webhooks import KEPT_MS
 from jobrunner.core.job import Snapshot
+from jobrunner.core.units import ForgetWebhooks, StoreWebhook
 from jobrunner.store.features import statements as beside
 from jobrunner.store.rows import parsed, text
 from jobrunner.store.statements import Row

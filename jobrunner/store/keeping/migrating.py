@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from msgspec import Struct
 
 from jobrunner.errors import Misconfigured, StorageError
-from jobrunner.store.features.schedules import has_schedules
+from jobrunner.store.features.schedules.schedules import has_schedules
 from jobrunner.store.keeping.restoring import flush
 from jobrunner.store.keeping.upkeep import WAL_MAX
 from jobrunner.store.migrations import latest, level, migrate, statements, steps

@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from jobrunner.core.decision import AuditRecord, Forget
 from jobrunner.core.job import Snapshot
 from jobrunner.core.keeping.retention import (
     Expire,
@@ -26,10 +25,11 @@ from jobrunner.core.keeping.retention import (
     StepLimits,
     before,
 )
+from jobrunner.core.units import AuditRecord, Forget
 from jobrunner.store import statements as sql
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.features.bulk import tick_row
-from jobrunner.store.features.schedule_statements import FIRINGS_FORGOTTEN
+from jobrunner.store.features.schedules.schedule_statements import FIRINGS_FORGOTTEN
 from jobrunner.store.rows import FROM_JOBS, SELECT_BRIEF, brief_job, parsed, stands, text
 from jobrunner.store.statements import Row, Statement
 

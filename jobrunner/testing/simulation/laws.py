@@ -10,11 +10,11 @@ import msgspec
 
 from jobrunner.core.declaration.states import ENDED
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.replays import Recorded, replayed
+from jobrunner.core.features.upgrades.replays import Recorded, replayed
 from jobrunner.core.job import Snapshot
 from jobrunner.stages import Registry
 from jobrunner.store import rows
-from jobrunner.store.features.replays import decisions
+from jobrunner.store.features.upgrades.replays import decisions
 from jobrunner.store.fsck import check
 from jobrunner.testing.simulation.declared import declared
 from jobrunner.testing.simulation.witness import Witness

@@ -14,11 +14,11 @@ import anyio
 
 from jobrunner.actors import Facade
 from jobrunner.actors.commits import Answer
-from jobrunner.core.decision import Shelve
 from jobrunner.core.declaration.workflow import Definition, Upload
 from jobrunner.core.features import signatures
 from jobrunner.core.job import Actor, Asset, Snapshot
 from jobrunner.core.messages import Answered, Arrived, Arriving, Stop, Told
+from jobrunner.core.units import Shelve
 from jobrunner.errors import Refused, StorageError
 from jobrunner.stages.sources import Source
 from jobrunner.testing.simulation.callers import ADA, OLGA, ROOT

@@ -18,9 +18,10 @@ from jobrunner.actors.features.notifications.lanes import Lanes
 from jobrunner.actors.features.notifications.signing import Seals, sealed
 from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
-from jobrunner.core.decision import Clash, Tried
+from jobrunner.core.decision import Clash
 from jobrunner.core.features.meter import Span
 from jobrunner.core.features.notifications import DueDelivery, Post, TryAnswer, follows, origin_of
+from jobrunner.core.units import Tried
 from jobrunner.errors import OutcomeUnknown, StorageError
 
 WINDOW = 128

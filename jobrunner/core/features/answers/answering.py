@@ -12,7 +12,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from jobrunner.core.attempts import amend, at_work, attempt_of, park, pulse, resume
-from jobrunner.core.decision import AuditRecord, NoOp
+from jobrunner.core.decision import NoOp
 from jobrunner.core.draft import BY_STAGE, BY_TIMER, Case, Draft
 from jobrunner.core.failures import fail
 from jobrunner.core.features.answers.giving import Give, Pose, awaited_in, may_give
@@ -20,6 +20,7 @@ from jobrunner.core.features.answers.posed import MARK, Posed, answer_key
 from jobrunner.core.job import STAGE, Failure
 from jobrunner.core.messages import Ended
 from jobrunner.core.replies import Verdict, begin, forbidden
+from jobrunner.core.units import AuditRecord
 from jobrunner.errors import Refused
 
 QUESTIONS_MAX = 16

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from jobrunner.core.decision import Grant
+from jobrunner.core.units import Grant
 from jobrunner.errors import Refused
 from jobrunner.http.frame import inputs
 from jobrunner.http.frame.endpoint import ADMINS, Body, Endpoint, HttpCall, HttpReply, View

@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from jobrunner.core.features.schedules import Firing, How, MomentDone, Outcome, Overlap
+from jobrunner.core.features.schedules.schedules import Firing, How, MomentDone, Outcome, Overlap
 from jobrunner.core.instants import instant_of, text_of, text_or_none
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.endpoint import (

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from jobrunner.actors.features.limits import LimitNow
+from jobrunner.actors.features.turns.limits import LimitNow
 from jobrunner.http.frame.endpoint import ADMINS, Body, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import Prose
 from jobrunner.http.frame.views import reply, view_of

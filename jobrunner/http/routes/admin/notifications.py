@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from jobrunner.core.decision import EnableEndpoint, Redeliver
 from jobrunner.core.features.notifications import DeliveryFilter, DeliveryRow, EndpointRow, lane_of
 from jobrunner.core.instants import text_or_none
+from jobrunner.core.units import EnableEndpoint, Redeliver
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import ADMINS, OWNERS, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import NoFields, PageQuery, cursor_of, key_of, visible_job

@@ -5,9 +5,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 from msgspec.structs import asdict
 
-from jobrunner.actors.features.timekeeping import StandingSchedule
+from jobrunner.actors.features.schedules.timekeeping import StandingSchedule
 from jobrunner.core.declaration.happenings import NAMES, Happening
-from jobrunner.core.features.schedules import (
+from jobrunner.core.features.schedules.schedules import (
     CatchUp,
     Overlap,
     Owner,
@@ -17,7 +17,7 @@ from jobrunner.core.features.schedules import (
     fires_at,
     misfits,
 )
-from jobrunner.core.features.timetable import shown_in
+from jobrunner.core.features.schedules.timetable import shown_in
 from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.endpoint import (

@@ -5,11 +5,11 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Meta, UnsetType
 
-from jobrunner.core.decision import Grant, NewToken, RevokeToken
 from jobrunner.core.declaration.states import TokenRole
 from jobrunner.core.features.tokens import replaced
 from jobrunner.core.instants import instant_of
 from jobrunner.core.questions import Token
+from jobrunner.core.units import Grant, NewToken, RevokeToken
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import ADMINS, Body, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import Instant, Name, UserId, not_both

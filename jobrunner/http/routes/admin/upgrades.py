@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from jobrunner.core.features.upgrades import Turn, Upgrade
+from jobrunner.core.features.upgrades.upgrades import Turn, Upgrade
 from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.http.frame import inputs
 from jobrunner.http.frame.addresses import link

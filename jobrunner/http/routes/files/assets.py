@@ -4,10 +4,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from jobrunner.core.decision import Unshelve
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.questions import AssetRow, JobFilter
+from jobrunner.core.units import Unshelve
 from jobrunner.errors import Refused
 from jobrunner.http.frame import inputs
 from jobrunner.http.frame.endpoint import OWNERS, Endpoint, HttpCall, HttpReply, Query, View

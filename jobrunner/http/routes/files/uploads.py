@@ -17,12 +17,12 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from jobrunner.actors import Answer
-from jobrunner.core.decision import Shelve
 from jobrunner.core.declaration.workflow import Definition, Upload
 from jobrunner.core.features.sent_files import sendable
 from jobrunner.core.features.uploads import admitted, safe_name
 from jobrunner.core.job import Asset, Snapshot
 from jobrunner.core.messages import Arrived, Arriving, Sending
+from jobrunner.core.units import Shelve
 from jobrunner.errors import OutcomeUnknown, PluginFault, Refused
 from jobrunner.files.incoming import PartFile, Placed
 from jobrunner.http.frame.addresses import link

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from jobrunner.core.decision import Decision, KeyRow
 from jobrunner.core.facts import Facts
 from jobrunner.core.features.redaction import Redaction
-from jobrunner.core.features.replays import recorded
+from jobrunner.core.features.upgrades.replays import recorded
 from jobrunner.core.messages import Message, Moment, Submit, Supersede
 from jobrunner.core.replies import Verdict
 

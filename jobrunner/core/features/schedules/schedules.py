@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from jobrunner.core.declaration.spelling import USER
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.timetable import (
+from jobrunner.core.features.schedules.timetable import (
     EVERY_MIN_S,
     Timetable,
     counted,

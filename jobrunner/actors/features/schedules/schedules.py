@@ -9,11 +9,11 @@ from collections.abc import Iterable
 import anyio
 from msgspec.structs import replace
 
-from jobrunner.actors.features.firings import Firings, NotNow
-from jobrunner.actors.features.timekeeping import StandingSchedule, Timekeeper
+from jobrunner.actors.features.schedules.firings import Firings, NotNow
+from jobrunner.actors.features.schedules.timekeeping import StandingSchedule, Timekeeper
 from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
-from jobrunner.core.features.schedules import (
+from jobrunner.core.features.schedules.schedules import (
     DropSchedule,
     HoldSchedule,
     KeepSchedule,

@@ -9,12 +9,12 @@ from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.file import OPERATOR, commit, file_or_none
 from jobrunner.cli.frame.options import Asking, Listing, not_negative, seconds
 from jobrunner.cli.frame.system import clock, ids
-from jobrunner.core.decision import Grant, NewToken, RevokeToken
 from jobrunner.core.declaration.spelling import USER
 from jobrunner.core.declaration.states import TokenRole
 from jobrunner.core.features.tokens import replaced
 from jobrunner.core.instants import text_or_none
 from jobrunner.core.questions import Token
+from jobrunner.core.units import Grant, NewToken, RevokeToken
 from jobrunner.errors import Refused
 from jobrunner.ports import digest
 

@@ -12,8 +12,9 @@ from jobrunner.cli.frame.options import Asking, Listing, positive
 from jobrunner.cli.frame.paging import Limit, Since, extent, paged
 from jobrunner.cli.frame.system import clock, ids
 from jobrunner.core.credits import granted_otherwise
-from jobrunner.core.decision import Clash, Grant
+from jobrunner.core.decision import Clash
 from jobrunner.core.instants import text_or_none
+from jobrunner.core.units import Grant
 from jobrunner.errors import Refused
 
 if TYPE_CHECKING:

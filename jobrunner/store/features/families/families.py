@@ -17,7 +17,7 @@ from jobrunner.core.features.families.relatives import (
 )
 from jobrunner.core.job import Snapshot
 from jobrunner.store.askable import asks
-from jobrunner.store.features.batches import STANDS, member_rows
+from jobrunner.store.features.families.batches import STANDS, member_rows
 from jobrunner.store.jobs import LAST, Db, job
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Row, Statement

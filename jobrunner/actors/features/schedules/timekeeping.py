@@ -13,12 +13,12 @@ import anyio
 from msgspec.structs import replace
 
 from jobrunner.actors.commits import ours
-from jobrunner.actors.features.firings import DETAIL_MAX, Firings, NotNow
+from jobrunner.actors.features.schedules.firings import DETAIL_MAX, Firings, NotNow
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.decision import Clash, Unit
-from jobrunner.core.features.schedules import (
+from jobrunner.core.features.schedules.schedules import (
     MissedMoments,
     MomentDone,
     Reached,
@@ -28,7 +28,7 @@ from jobrunner.core.features.schedules import (
     missed_mark,
     plan,
 )
-from jobrunner.core.features.timetable import LAST_MS
+from jobrunner.core.features.schedules.timetable import LAST_MS
 from jobrunner.errors import JobrunnerError, bug_told
 
 SLEEP_MAX_S = 60.0

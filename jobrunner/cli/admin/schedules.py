@@ -12,7 +12,7 @@ from jobrunner.cli.frame.options import Listing, moment, pairs, parameters, posi
 from jobrunner.cli.frame.paging import Limit, Since, paged
 from jobrunner.cli.frame.service import part, service
 from jobrunner.cli.frame.system import clock
-from jobrunner.core.features.schedules import CatchUp, Overlap
+from jobrunner.core.features.schedules.schedules import CatchUp, Overlap
 
 app = App(name="schedule", help="Jobs on a timetable, in the running service; for admins.")
 

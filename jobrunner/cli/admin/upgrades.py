@@ -6,9 +6,9 @@ from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.options import Listing
 from jobrunner.cli.frame.service import part, service
 from jobrunner.config.settings import Config
-from jobrunner.core.features.forecasts import Forecast
-from jobrunner.core.features.upgrades import SHORT
-from jobrunner.store.features.upgrades import stored_places
+from jobrunner.core.features.upgrades.forecasts import Forecast
+from jobrunner.core.features.upgrades.upgrades import SHORT
+from jobrunner.store.features.upgrades.upgrades import stored_places
 
 if TYPE_CHECKING:
     from jobrunner.stages import Registry

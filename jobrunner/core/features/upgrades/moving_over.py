@@ -18,7 +18,7 @@ from jobrunner.core.declaration.params import Stale, params_of
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition, State
 from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.features.rebinding import begun, bring
-from jobrunner.core.features.upgrades import SHORT, Repinned, formerly
+from jobrunner.core.features.upgrades.upgrades import SHORT, Repinned, formerly
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Migrate
 from jobrunner.core.replies import Verdict

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from jobrunner.core.decision import AuditRecord, Decision
-from jobrunner.core.features.upgrades import (
+from jobrunner.core.decision import Decision
+from jobrunner.core.features.upgrades.upgrades import (
     ForgetDeclarations,
     NewUpgrade,
     Older,
@@ -21,6 +21,7 @@ from jobrunner.core.features.upgrades import (
     UpgradeUnit,
 )
 from jobrunner.core.job import Snapshot
+from jobrunner.core.units import AuditRecord
 from jobrunner.errors import Misconfigured
 from jobrunner.store.columns import Columns
 from jobrunner.store.features import statements as beside

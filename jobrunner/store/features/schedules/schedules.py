@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import structs
 
-from jobrunner.core.decision import AuditRecord
 from jobrunner.core.features.bulk import Tick
-from jobrunner.core.features.schedules import (
+from jobrunner.core.features.schedules.schedules import (
     DropSchedule,
     Firing,
     HoldSchedule,
@@ -20,10 +19,11 @@ from jobrunner.core.features.schedules import (
     StoredSchedule,
 )
 from jobrunner.core.job import Paused, Snapshot
+from jobrunner.core.units import AuditRecord
 from jobrunner.store.columns import Columns
-from jobrunner.store.features import schedule_statements as sql
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.features.bulk import tick_row
+from jobrunner.store.features.schedules import schedule_statements as sql
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Row
 

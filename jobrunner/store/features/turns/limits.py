@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from msgspec import json
 
-from jobrunner.core.decision import AuditRecord
 from jobrunner.core.features.turns.limits import LimitRow, SetLimit
 from jobrunner.core.job import Paused
+from jobrunner.core.units import AuditRecord
 from jobrunner.store.columns import Columns
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.features.pauses import pauses

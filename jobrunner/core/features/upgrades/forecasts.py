@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from jobrunner.core.declaration.missing import Brought, lacking
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.upgrades import UnderWay
+from jobrunner.core.features.upgrades.upgrades import UnderWay
 from jobrunner.core.job import Snapshot
 
 Fate = Literal["today", "older", "stuck"]

@@ -19,7 +19,7 @@ from jobrunner.actors.supervisor import Supervisor
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.decision import Clash, Decision, NoOp
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.upgrades import (
+from jobrunner.core.features.upgrades.upgrades import (
     SHORT,
     ForgetDeclarations,
     NewUpgrade,

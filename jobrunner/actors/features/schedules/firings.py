@@ -16,7 +16,7 @@ from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.features.submissions import Submissions
 from jobrunner.actors.shared import World
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.schedules import (
+from jobrunner.core.features.schedules.schedules import (
     REPLACES,
     MomentDone,
     Overlap,

@@ -1,0 +1,1 @@
+"""Who waits in line for a reason of its own: rates, keys, and limits that change meanwhile."""

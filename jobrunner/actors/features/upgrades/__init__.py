@@ -1,0 +1,1 @@
+"""Jobs that move to the declaration of today, and decisions that are kept on record."""

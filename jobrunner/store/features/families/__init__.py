@@ -1,0 +1,1 @@
+"""The rows of children and of batches."""

@@ -1,0 +1,1 @@
+"""The rows of schedules and of their firings."""

@@ -1,0 +1,1 @@
+"""The rows of upgrades and of decisions on record."""
