@@ -1,5 +1,5 @@
 // Small parts that all views are made of.
-import { html, useEffect, useRef, useState } from "./preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
 import { now } from "./asking.js";
 import { useKept } from "./keeping.js";
 import { exactly, roughly } from "./words.js";
@@ -50,13 +50,14 @@ export function Empty({ children }) {
 /** A window over the page; Escape closes it, and what had the focus has it again. */
 export function Dialog({ title, onClose, wide, children }) {
   const at = useRef(null);
-  useEffect(() => {
+  // At once, so that a key that is pressed as soon as it is there means this window.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     at.current.showModal();
     return () => before?.focus?.();
   }, []);
   return html`<dialog ref=${at} class=${wide ? "wide" : ""} aria-label=${title}
-      onCancel=${(event) => { event.preventDefault(); onClose(); }}
+      onCancel=${(event) => { event.preventDefault(); onClose(); }} onClose=${onClose}
       onClick=${(event) => { if (event.target === at.current) onClose(); }}>
     <header><h2>${title}</h2><button class="plain" aria-label="Close" onClick=${onClose}>✕</button></header>
     <div class="inside">${children}</div>
