@@ -22,7 +22,7 @@ def serve(*, reload: Flag = False, where: Where = Where()) -> int | None:
         the folder of plugins, has changed and everything loads.
     """
     if reload:
-        from jobrunner.cli.reload import serve_anew
+        from jobrunner.cli.frame.reload import serve_anew
 
         words = ("--config", str(where.config)) if where.config else ()
         return anyio.run(serve_anew, where.load(), words)

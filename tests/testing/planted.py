@@ -210,13 +210,13 @@ async def global_state(ctx: Context[Any]) -> Done:
 
 async def wall_clock(ctx: Context[Any]) -> Done:
     if time.time_ns() // 1000 % 2:
-        await ctx.progress(50, "an odd moment")
+        raise PermanentFailure("ODD", "an odd moment")
     return Done()
 
 
 async def chance(ctx: Context[Any]) -> Done:
     if random.random() < 0.5:
-        await ctx.progress(50, "heads")
+        raise PermanentFailure("HEADS", "not today")
     return Done()
 
 

@@ -23,7 +23,7 @@ from jobrunner.testing.kit.attempt import at_once
 from jobrunner.testing.simulation.effects import Effect, EffectLedger
 from jobrunner.testing.simulation.fences import HeldUp, aside, left_behind, lent_folder
 from jobrunner.testing.simulation.loop import LIFE, RealWorld
-from jobrunner.testing.simulation.measured import as_decided, without_measures
+from jobrunner.testing.simulation.measured import as_decided
 from jobrunner.testing.simulation.passes import AT_WORK, Pass
 from jobrunner.testing.simulation.process import Life
 from jobrunner.testing.simulation.scripted import SCENE, TAKES_S, Scene
@@ -286,7 +286,6 @@ class OverlookedHost:
         self.room, self.monotonic = host.room, host.monotonic
 
     async def progress(self, percent: int | None, message: str | None) -> None:
-        self._pass.acted(f"progress {percent} {without_measures(message)}")
         await ours(self._host.progress(percent, message))
 
     async def keep(self, name: str, value: Any) -> None:
@@ -340,7 +339,6 @@ class Later:
         self.room, self.monotonic = host.room, host.monotonic
 
     async def progress(self, percent: int | None, message: str | None) -> None:
-        self._pass.acted(f"progress {percent} {without_measures(message)}")
         self.said.append(lambda: self._host.progress(percent, message))
 
     async def keep(self, name: str, value: Any) -> None:
