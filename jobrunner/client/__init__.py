@@ -57,9 +57,12 @@ from jobrunner.client.refusing import (
     Unanswered,
 )
 from jobrunner.client.talk import RetryLimits, WireAnswer
+from jobrunner.client.talks.answers import AnswerGiven, AnswerRecord
 from jobrunner.client.talks.asking import PagedList
 
 __all__ = [
+    "AnswerGiven",
+    "AnswerRecord",
     "ArtifactRecord",
     "AsyncClient",
     "AttemptRecord",

@@ -28,6 +28,7 @@ from jobrunner.client.talk import (
     WireRequest,
     patient,
 )
+from jobrunner.client.talks import answers as telling
 from jobrunner.client.talks import asking, carrying, hearing, remote, scheduling
 from jobrunner.client.talks import batches as together
 from jobrunner.client.talks.carrying import Fetching
@@ -294,6 +295,8 @@ class Client:
     explain = _said(asking.explain)
     history = _listed(asking.history)
     attempts = _listed(asking.attempts)
+    answers = _listed(telling.answers)
+    give_answer = _said(telling.give_answer)
     artifact = _said(asking.artifact)
     edit_artifact = _said(asking.edit_artifact)
     file = _said(asking.file)

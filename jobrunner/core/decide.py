@@ -18,7 +18,7 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Case
 from jobrunner.core.facts import Facts
 from jobrunner.core.features import claims, pauses, remote, sent_files, uploads, webhooks
-from jobrunner.core.features.answers import answering
+from jobrunner.core.features.answers import settling
 from jobrunner.core.features.answers.giving import Give, Pose
 from jobrunner.core.features.families.awaiting import jobs_ended
 from jobrunner.core.features.upgrades import moving_over
@@ -101,8 +101,8 @@ DECIDERS: dict[type, Decider] = {
     ),
     Answered: Decider(waits.answered),
     Told: Decider(webhooks.told, webhook=webhooks.told_by),
-    Pose: Decider(answering.pose),
-    Give: Decider(answering.give),
+    Pose: Decider(settling.pose),
+    Give: Decider(settling.give),
     JobsEnded: Decider(jobs_ended),
     Fired: Decider(timers.fired, credits="engine", files=True),
     Recovered: Decider(engine_events.recovered, credits="engine", files=True),

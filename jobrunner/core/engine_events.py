@@ -25,7 +25,7 @@ from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.draft import BY_ENGINE, BY_STAGE, Case, Cause, Draft
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import fail
-from jobrunner.core.features.answers.answering import await_answer, awaits_answer
+from jobrunner.core.features.answers.settling import await_answer, awaits_answer
 from jobrunner.core.features.families.awaiting import await_jobs
 from jobrunner.core.features.pauses import halted_by
 from jobrunner.core.features.rebinding import bring

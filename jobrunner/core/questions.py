@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from jobrunner.core.facts import Known, WebhookFacts
-from jobrunner.core.features.answers.giving import AnswerFilter, PendingAnswer
+from jobrunner.core.features.answers.giving import AnswersReader
 from jobrunner.core.features.bindings import Binding, Resting, Spot
 from jobrunner.core.features.bulk import Bulk, BulkItem
 from jobrunner.core.features.families.batches import BatchReader
@@ -229,6 +229,7 @@ class Gauges(Struct, frozen=True):
     file_bytes: int
     wal_bytes: int
     unused_bytes: int
+    questions: int = 0
 
 
 class StoredDecision(Struct, frozen=True):
@@ -240,6 +241,7 @@ class StoredDecision(Struct, frozen=True):
 
 
 class Reader(
+    AnswersReader,
     OutboxReader,
     OverviewReader,
     FamilyReader,
@@ -309,12 +311,6 @@ class Reader(
     async def old_webhooks(self, kept_before: int, before: int | None) -> bool:
         """Say whether there is anything to forget."""
         ...
-
-    async def question_of(self, digest: str) -> PendingAnswer | None: ...
-
-    async def question_named(self, job_id: str, name: str) -> PendingAnswer | None: ...
-
-    async def pending_answers(self, which: AnswerFilter) -> tuple[PendingAnswer, ...]: ...
 
     async def door(self, question: DoorQuestion) -> DoorFacts: ...
 

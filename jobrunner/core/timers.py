@@ -12,7 +12,7 @@ from jobrunner.core.draft import BY_TIMER, Case, Cause, Draft
 from jobrunner.core.engine_events import aside
 from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import fail
-from jobrunner.core.features.answers.answering import default_taken
+from jobrunner.core.features.answers.settling import default_taken
 from jobrunner.core.features.pauses import rests_until_resumed
 from jobrunner.core.features.remote import unheard
 from jobrunner.core.job import TIMER, Failure, Run

@@ -41,6 +41,7 @@ def gauges(db: Db) -> Gauges:
         int(_one(db, "SELECT count(*) FROM endpoints WHERE failing_since IS NOT NULL")),
         int(_one(db, "SELECT count(*) FROM endpoints WHERE disabled_at IS NOT NULL")),
         *_sizes(db),
+        int(_one(db, "SELECT count(*) FROM questions WHERE standing = 'open'")),
     )
 
 

@@ -33,6 +33,7 @@ GAUGES = (
     ("attempts_running", "Attempts that somebody works on, in-process or outside", "running"),
     ("attempts_in_line", "Jobs in line for a slot", "in_line"),
     ("attempts_parked", "Attempts that await a callback", "parked"),
+    ("questions_open", "Questions of stages that nobody has answered", "questions"),
     ("queue_oldest_seconds", "How long the job waits that waits longest", "oldest_in_line_s"),
     ("timer_overdue_seconds", "How long the earliest timer has been due", "overdue_timers_s"),
     ("actors", "Jobs that are told something just now", "actors"),

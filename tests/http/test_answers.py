@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from jobrunner.client import AsyncClient
 from tests.http.serving import Caller
 from tests.stages import asking
 from tests.whole.living import Living, living
@@ -123,6 +124,7 @@ async def test_the_owner_answers_by_name_and_others_do_not(press: Living) -> Non
 async def test_open_questions_are_listed_for_those_whom_they_concern(press: Living) -> None:
     job_id, path = await asked(press, by=["workflow"])
     for caller, may in ((press.ada, False), (press.admin, True), (press.worker, True)):
+        assert (await press.service.store.reader.gauges()).questions == 1
         (one,) = (await caller.get("/answers")).json["answers"]
         assert (one["job_id"], one["name"], one["may_give"]) == (job_id, "approval", may)
         assert path.rpartition("/")[2] not in str(one)
@@ -190,3 +192,14 @@ async def test_a_callback_of_no_source_has_a_route(press: Living) -> None:
     assert (await press.ada.post(where, {"ok": 1})).code == "FORBIDDEN"
     assert (await press.worker.post(where, {"ok": 1})).status == 200
     assert (await press.at(job_id, "done"))["result"] == {"answer": {"ok": 1}}
+
+
+async def test_a_program_answers_by_the_client(press: Living) -> None:
+    job_id, _ = await asked(press)
+    async with AsyncClient(press.ada.url, press.ada.token) as client:
+        (wanted,) = [one async for one in client.answers(job_id)]
+        assert (wanted.name, wanted.may_give, wanted.expires_at) == ("approval", True, None)
+        for replayed in (False, True):
+            given = await client.give_answer(job_id, wanted.name, YES)
+            assert (given.name, given.replayed) == ("approval", replayed)
+    assert (await press.at(job_id, "done"))["result"]["answer"] == YES

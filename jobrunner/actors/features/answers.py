@@ -11,7 +11,6 @@ from typing import Any
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.shared import World
 from jobrunner.actors.supervisor import Supervisor
-from jobrunner.core.features.answers.answering import answered_otherwise
 from jobrunner.core.features.answers.giving import (
     Give,
     PendingAnswer,
@@ -21,6 +20,7 @@ from jobrunner.core.features.answers.giving import (
     token_of,
 )
 from jobrunner.core.features.answers.posed import Posed
+from jobrunner.core.features.answers.settling import answered_otherwise
 from jobrunner.core.job import Actor
 from jobrunner.errors import PermanentFailure, Refused, RetryableFailure, StorageError
 from jobrunner.ports import Files, Ids

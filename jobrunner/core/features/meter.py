@@ -120,6 +120,7 @@ class Readings(Struct, frozen=True, kw_only=True):
     running: int = 0
     in_line: int = 0
     parked: int = 0
+    questions: int = 0
     oldest_in_line_s: float = 0
     overdue_timers_s: float = 0
     actors: int = 0

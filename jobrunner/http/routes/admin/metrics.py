@@ -30,6 +30,7 @@ async def readings(door: HttpDoor) -> Readings:
         running=found.running,
         in_line=found.in_line,
         parked=found.parked,
+        questions=found.questions,
         oldest_in_line_s=_age_s(found.line_at, now),
         overdue_timers_s=_age_s(found.due_at, now),
         actors=stats["actors"],
