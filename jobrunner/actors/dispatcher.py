@@ -22,7 +22,7 @@ from jobrunner.actors.slots import InLine, Slots
 from jobrunner.actors.suspects import Suspects
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.turns.line import Waiting
+from jobrunner.core.features.turns.in_line import Waiting
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Message, Start
 from jobrunner.stages import Stage

@@ -13,7 +13,7 @@ from operator import itemgetter
 from msgspec import Struct
 
 from jobrunner.actors.features.turns.rates import Rates
-from jobrunner.core.features.turns.line import Waiting
+from jobrunner.core.features.turns.in_line import Waiting
 from jobrunner.core.job import Snapshot
 from jobrunner.stages import Stage
 

@@ -6,7 +6,7 @@ cleared by its end, or by a minute of life.
 
 from collections.abc import Container, Sequence
 
-from jobrunner.core.features.turns.line import Waiting
+from jobrunner.core.features.turns.in_line import Waiting
 from jobrunner.core.questions import LastLife, OpenAttempt
 from jobrunner.ports import Clock
 

@@ -18,8 +18,8 @@ from jobrunner.core.features.notifications import OutboxReader
 from jobrunner.core.features.overview import OverviewReader
 from jobrunner.core.features.schedules.schedules import ScheduleReader
 from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
+from jobrunner.core.features.turns.in_line import LineReader
 from jobrunner.core.features.turns.limits import LimitReader
-from jobrunner.core.features.turns.line import LineReader
 from jobrunner.core.features.turns.rates import RateReader
 from jobrunner.core.features.upgrades.upgrades import UpgradeReader
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jobrunner.core.features.pauses import OF_HELD_WORK
-from jobrunner.core.features.turns.line import Waiting
+from jobrunner.core.features.turns.in_line import Waiting
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.questions import (
     PAGE,

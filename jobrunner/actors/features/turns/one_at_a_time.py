@@ -8,7 +8,7 @@ that is deaf to being stopped keeps it with its slot.
 from collections.abc import Callable, Iterable
 
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.turns.line import Waiting
+from jobrunner.core.features.turns.in_line import Waiting
 from jobrunner.core.features.turns.one_at_a_time import most_of, shown_key
 from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import Reader

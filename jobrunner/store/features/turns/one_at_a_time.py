@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 
-from jobrunner.core.features.turns.line import Waiting
+from jobrunner.core.features.turns.in_line import Waiting
 from jobrunner.core.job import Snapshot
 from jobrunner.store.columns import Columns
 from jobrunner.store.features.statements import TURN, TURN_OVER
