@@ -114,18 +114,7 @@ def _assembled(
     attempts = RunningAttempts(world, crew, stages, supervisor, dispatcher, bearing)
     deliveries = Deliveries(world, world.surroundings.outlets.tell, terms.seals)
     families = Families(world, supervisor, deliveries.note)
-    listeners = Listeners(
-        kept=supervisor.keep,
-        start=attempts.start,
-        stop=attempts.stop,
-        abandoned=attempts.abandon,
-        sent_files=attempts.clear_away,
-        line=dispatcher.line_changed,
-        timer=timers.note,
-        outbox=deliveries.note,
-        family=families.note,
-        reread=supervisor.reread,
-    )
+    listeners = _listeners(supervisor, attempts, dispatcher, timers, deliveries, families)
     consequences = Consequences(world, listeners)
     supervisor.begin(crew, consequences, dispatcher.lend)
     submissions = Submissions(world, consequences, dispatcher)
@@ -152,6 +141,29 @@ def _assembled(
         overview=Overview(world.watchers, world.clock),
         pausing=Pausing(world.pauses, world.clock, world.write, resumed),
         drain=Drain(world, supervisor, attempts, deliveries, terms.drain_s),
+    )
+
+
+def _listeners(
+    supervisor: Supervisor,
+    attempts: RunningAttempts,
+    dispatcher: Dispatcher,
+    timers: Timers,
+    deliveries: Deliveries,
+    families: Families,
+) -> Listeners:
+    """Name who hears of what follows a commit."""
+    return Listeners(
+        kept=supervisor.keep,
+        start=attempts.start,
+        stop=attempts.stop,
+        abandoned=attempts.abandon,
+        sent_files=attempts.clear_away,
+        line=dispatcher.line_changed,
+        timer=timers.note,
+        outbox=deliveries.note,
+        family=families.note,
+        reread=supervisor.reread,
     )
 
 

@@ -21,6 +21,7 @@ from jobrunner.core.features.notifications import notifications
 from jobrunner.core.features.turns.one_at_a_time import with_turn
 from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot, Timer
 from jobrunner.core.messages import Moment, Report
+from jobrunner.core.units import AuditRecord
 
 M = TypeVar("M")
 
@@ -82,7 +83,7 @@ class Draft:
         self.event: decision.EventRow | None = None
         self.hops: list[decision.EdgeTaken] = []
         self.ledger: list[decision.CreditEntry] = []
-        self.audits: list[decision.AuditRecord] = []
+        self.audits: list[AuditRecord] = []
         self.dead_letters: list[decision.DeadLetter] = []
         self.attempts: dict[int, Attempt] = {}
         self.artifacts: list[Artifact] = []

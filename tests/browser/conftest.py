@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
@@ -21,7 +22,8 @@ class Shop:
 
     @property
     def url(self) -> str:
-        return self.service.url
+        url: str = self.service.url
+        return url
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +37,9 @@ def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with serving(tmp_path_factory.mktemp("shop")) as service:
         found = Shop(service, {"admin": service.token})
         for name, role in (("user", "user"), ("reader", "reader"), ("workflow", "workflow")):
-            order = {"name": name, "role": role}
-            found.tokens[role] = ask(service, service.token, "POST", "/admin/tokens", order)[
-                "token"
-            ]
+            order: dict[str, Any] = {"name": name, "role": role}
+            made = ask(service, service.token, "POST", "/admin/tokens", order)
+            found.tokens[role] = made["token"]
         hello = {"workflow": "hello", "params": {"name": "Ann"}, "labels": {"of": "tests"}}
         found.done = ask(service, found.tokens["user"], "POST", "/jobs?wait=60", hello)["id"]
         order = {"workflow": "howera", "labels": {"of": "tests"}}

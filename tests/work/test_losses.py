@@ -3,6 +3,7 @@ file is there twice, nothing goes on that nobody wants, and nobody pays for the 
 
 import os
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,14 @@ async def kept_in(house: House, job_id: str) -> bool:
     return job is not None and job.attempt is not None and bool(job.attempt.kept)
 
 
+def has_lines(notes: Path, number: int) -> bool:
+    return notes.exists() and len(notes.read_text().splitlines()) >= number
+
+
+def is_over(pid: int) -> bool:
+    return not is_alive(pid)
+
+
 def is_alive(pid: int) -> bool:
     """Whether there is still such a process, and not only what nobody has asked after yet."""
     try:
@@ -76,16 +85,12 @@ async def test_a_worker_that_is_killed_costs_nothing(
             job = await house.ada.submit("far", params=params)
             work = tmp_path / "work"
             with work_process(work, house.service.url, token) as process:
-                await until(
-                    lambda notes=notes, diary=diary: (
-                        notes.exists() and len(notes.read_text().splitlines()) >= diary
-                    )
-                )
+                await until(partial(has_lines, notes, diary))
                 while does == "keep_file" and not await kept_in(house, job["id"]):
                     await anyio.sleep(0.01)
                 process.kill()
             pid = int(notes.read_text().splitlines()[-1].split()[2])
-            await until(lambda pid=pid: not is_alive(pid))
+            await until(partial(is_over, pid))
             left = list((work / "work.d").iterdir())
             assert left, "a process that is killed cleans nothing"
             await lease_over(house, clock, job["id"])

@@ -7,6 +7,7 @@ much to do, a full disk) leaves the batch open, so that sending it again goes on
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from jobrunner.actors.features.submissions import Submissions
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import Clash
+from jobrunner.core.declaration.states import TokenRole
 from jobrunner.core.features.bulk import Orders
 from jobrunner.core.features.families.batches import (
     Batch,
@@ -118,7 +120,8 @@ class Batches:
         await self.close(batch)
         job_ids = [one async for one in self._jobs(batch, OPEN)]
         if job_ids:
-            orders = Orders(CANCEL, reason=f"batch {batch.id} was canceled", role=actor.role)
+            role = cast(TokenRole, actor.role)  # nobody else comes by HTTP
+            orders = Orders(CANCEL, reason=f"batch {batch.id} was canceled", role=role)
             await self._bulks.order(orders, job_ids, actor)
 
     async def rerun(
