@@ -174,6 +174,9 @@ class FarHost:
                 gone = f"the job has no artifact {name!r} in version {version}"
                 record = await self._read(talk, "ARTIFACT_NOT_FOUND", gone)
                 return Recalled(record.value)
+            case _:
+                text = "a stage that runs elsewhere asks nobody, and submits no jobs; bind it here"
+                raise PermanentFailure("NOT_FROM_ELSEWHERE", text)
 
     async def _find(self, asset_id: str) -> Held:
         gone = f"the job's owner has no file {asset_id[:80]!r}"
