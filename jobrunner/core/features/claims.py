@@ -30,7 +30,9 @@ def claim(case: Case[Claim]) -> replies.Verdict:
             return refused
     attempt = draft.job.attempt
     runs = stage_for(message.runs, draft.job)
-    led_on = draft.decided and bool(message.runs) and not (runs and _free(draft))
+    behind = case.definition.onward_of(job.status, job.job_type)
+    led_on = bool(message.runs) and job.kind == "queued" and draft.job.status != behind
+    led_on = led_on and draft.decided and not (runs and _free(draft))
     if draft.diverted or led_on:
         return replies.answered(draft)
     if attempt is None or not _free(draft):
