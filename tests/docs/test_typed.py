@@ -79,7 +79,7 @@ def test_a_worker_elsewhere_delivers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", IN_ORDER)
 def test_what_a_page_shows_is_typed_in_its_order(page: str, tmp_path: Path) -> None:
-    with serving(tmp_path) as served:
+    with serving(tmp_path, JOBRUNNER_WORKFLOWS__HELLO__RECORD="decisions") as served:
         typed(tmp_path, served, "\n".join(shell(page)))
         assert served.stop() == 0
 
