@@ -232,14 +232,6 @@ class Gauges(Struct, frozen=True):
     questions: int = 0
 
 
-class StoredDecision(Struct, frozen=True):
-    """The record of a decision, as JSON, with its place in the life of its job."""
-
-    version: int
-    beat: int
-    data: bytes
-
-
 class Reader(
     AnswersReader,
     OutboxReader,
@@ -355,14 +347,6 @@ class Reader(
     async def last_life(self, epoch: int) -> LastLife | None: ...
 
     async def declarations(self) -> tuple[tuple[str, str, bytes], ...]: ...
-
-    async def decisions(
-        self, job_id: str, limit: int, after: tuple[int, int] = (0, 0)
-    ) -> tuple[StoredDecision, ...]:
-        """Oldest first, from behind this version and beat."""
-        ...
-
-    async def declarations_of(self, job_id: str) -> tuple[tuple[str, str, bytes], ...]: ...
 
     async def bindings(self) -> tuple[Binding, ...]: ...
 

@@ -281,9 +281,8 @@ def _queue(draft: Draft) -> None:
 
 def calls_for_slot(draft: Draft) -> bool:
     """A stage of ours works behind this queue, and the time for it has come."""
-    behind = draft.definition.onward_of(draft.job.status, draft.job.job_type)
-    in_house = bool(behind) and draft.definition.in_house(behind, draft.job.job_type)
-    return in_house and not postponed(draft)
+    job, behind = draft.job, draft.definition.onward_of(draft.job.status, draft.job.job_type)
+    return bool(behind) and draft.definition.in_house(behind, job.job_type) and not postponed(draft)
 
 
 def postponed(draft: Draft) -> bool:

@@ -147,3 +147,8 @@ def _place(distribution: Distribution) -> tuple[str, bool]:
     except (OSError, ValueError, KeyError, AttributeError):
         return lies, False
     return lies, False
+
+
+def sorted_entries(group: str, enabled: tuple[str, ...]) -> list[EntryPoint]:
+    """List them in an order that is the same at every start."""
+    return sorted(entries(group, enabled), key=lambda entry: (entry.name, entry.value))

@@ -1,8 +1,14 @@
-"""Says why a stage cannot run, whatever it does: by what it is, and by what this machine has."""
+"""Says what is wrong with what a plugin brings: a stage that cannot run here whatever it does, a
+value of another type, a declaration that does not pass the check."""
 
 from collections.abc import Mapping
 
-from jobrunner.core.declaration.spelling import NAME
+from msgspec import Struct
+
+from jobrunner.check.checking import check
+from jobrunner.check.types import slips
+from jobrunner.core.declaration.spelling import NAME, shown
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.turns.rates import RATE_ALLOWED, rate_of
 from jobrunner.stages.answers import asked_twice
 from jobrunner.stages.api import Stage, is_async
@@ -49,3 +55,19 @@ def _misrated(stage: Stage) -> str:
         if rate_of(text) is None:
             return f"says {text!r} of rate {name!r}; it must be {RATE_ALLOWED}"
     return ""
+
+
+def known_as(name: object, called: str) -> str:
+    """Choose the name of a refusal: the thing's own if that is one, else its entry point's."""
+    good = isinstance(name, str) and NAME.fullmatch(name)
+    return str(name) if good else called or shown(name)
+
+
+def wrong(brought: Struct, kind: type[Struct]) -> str:
+    """Every value in it that is not what its type says."""
+    return "; ".join(str(slip) for slip in slips(brought, kind, ""))
+
+
+def checked(definition: Definition, taken: frozenset[tuple[str, str]]) -> tuple[str, ...]:
+    faults = check(definition, taken)
+    return tuple(f"{fault.text} ({'; '.join(fault.trace)})" for fault in faults)

@@ -11,19 +11,15 @@ plugin.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import EntryPoint
 from typing import TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner.check.adjustments import misset
-from jobrunner.check.checking import check
 from jobrunner.check.credits import standings
-from jobrunner.check.types import illformed, slips
+from jobrunner.check.types import illformed
 from jobrunner.core.declaration.missing import absent, lacking
 from jobrunner.core.declaration.old_declarations import leniently, rebound, with_former
-from jobrunner.core.declaration.spelling import NAME, shown
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Workflow
 from jobrunner.core.features.turns.rates import RateLimit, rate_of
 from jobrunner.core.features.upgrades.forecasts import Forecast, forecast
@@ -32,8 +28,8 @@ from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Message, Migrate
 from jobrunner.stages.api import Stage
 from jobrunner.stages.companions import Companion
-from jobrunner.stages.distributions import PREFIX, Kind, entries
-from jobrunner.stages.fitting import misfit
+from jobrunner.stages.distributions import PREFIX, Kind, sorted_entries
+from jobrunner.stages.fitting import checked, known_as, misfit, wrong
 from jobrunner.stages.hooks import Hook, unfit_hook
 from jobrunner.stages.importing import imported
 from jobrunner.stages.outcomes import said
@@ -85,7 +81,7 @@ class Registry:
         """Take in everything that installed distributions offer."""
         may = tuple(enabled)
         for kind, led_to in LED_TO.items():
-            for entry in _sorted(PREFIX + kind, may):
+            for entry in sorted_entries(PREFIX + kind, may):
                 found = imported(entry, led_to)
                 if isinstance(found, str):
                     self._refuse(kind, entry.name, found)
@@ -251,7 +247,7 @@ class Registry:
 
     def _add_workflow(self, declared: Definition, called: str, by: str) -> None:
         """Refuse one that would be faulty as it would run here; of two, the first one stays."""
-        name = _known_as(getattr(declared.workflow, "name", None), called)
+        name = known_as(getattr(declared.workflow, "name", None), called)
         effective, faults = self._examined(declared)
         if name in self._current:
             faults += (f"{name} {self._twice('workflows', name, by)}",)
@@ -267,8 +263,8 @@ class Registry:
         """Refuse one that two plugins bring: nobody knows which one was meant.
 
         A refused stage stays known: its ``abandon`` may have to end what it once began."""
-        if fault := _wrong(stage, Stage):
-            self._refuse("stages", _known_as(stage.name, called), fault)
+        if fault := wrong(stage, Stage):
+            self._refuse("stages", known_as(stage.name, called), fault)
             return
         if stage.name in self.stages:
             self._refuse("stages", stage.name, self._twice("stages", stage.name, by))
@@ -296,8 +292,8 @@ class Registry:
 
     def _add_source(self, source: Source, called: str, by: str) -> None:
         """Of two that have one name, neither is heard."""
-        if fault := _wrong(source, Source):
-            self._refuse("sources", _known_as(source.name, called), fault)
+        if fault := wrong(source, Source):
+            self._refuse("sources", known_as(source.name, called), fault)
         elif not SOURCE.fullmatch(source.name):
             reason = f"is no name for a source; {SOURCE.pattern} is"
             self._refuse("sources", source.name, reason)
@@ -306,15 +302,15 @@ class Registry:
 
     def _add_companion(self, companion: Companion, called: str, by: str) -> None:
         """Of two for one workflow, open none: whose settings would hold?"""
-        if fault := _wrong(companion, Companion):
-            self._refuse("companions", _known_as(companion.workflow, called), fault)
+        if fault := wrong(companion, Companion):
+            self._refuse("companions", known_as(companion.workflow, called), fault)
         else:
             self._keep_one("companions", self.companions, companion.workflow, companion, by)
 
     def _add_hook(self, hook: Hook, called: str, by: str) -> None:
         """Of two that have one name, neither is called."""
-        if fault := _wrong(hook, Hook) or unfit_hook(hook):
-            self._refuse("hooks", _known_as(hook.name, called), fault)
+        if fault := wrong(hook, Hook) or unfit_hook(hook):
+            self._refuse("hooks", known_as(hook.name, called), fault)
         else:
             self._keep_one("hooks", self.hooks, hook.name, hook, by)
 
@@ -355,7 +351,7 @@ class Registry:
                 return declared, faults
             effective, faults = self._fit(declared)
             faults += tuple(misset(effective, declared))
-            return effective, faults + _checked(effective, self._taken) + self._unbound(effective)
+            return effective, faults + checked(effective, self._taken) + self._unbound(effective)
         except Exception as stumbled:
             text = f"{type(stumbled).__name__}: {said(stumbled)}"
             return declared, (f"cannot be examined ({text}); ask its author to mend it",)
@@ -395,23 +391,3 @@ class Registry:
             return f"{state}: stage {stage!r} {'; '.join(reasons)}"
         cure = f'install one that does, or bind {section} {state} = "external"'
         return f"{state}: no plugin brings stage {stage!r}; {cure}"
-
-
-def _known_as(name: object, called: str) -> str:
-    """Choose the name of a refusal: the thing's own if that is one, else its entry point's."""
-    good = isinstance(name, str) and NAME.fullmatch(name)
-    return str(name) if good else called or shown(name)
-
-
-def _wrong(brought: Struct, kind: type[Struct]) -> str:
-    """Every value in it that is not what its type says."""
-    return "; ".join(str(slip) for slip in slips(brought, kind, ""))
-
-
-def _sorted(group: str, enabled: tuple[str, ...]) -> list[EntryPoint]:
-    return sorted(entries(group, enabled), key=lambda entry: (entry.name, entry.value))
-
-
-def _checked(definition: Definition, taken: frozenset[tuple[str, str]]) -> tuple[str, ...]:
-    faults = check(definition, taken)
-    return tuple(f"{fault.text} ({'; '.join(fault.trace)})" for fault in faults)

@@ -19,7 +19,7 @@ from jobrunner.stages import Registry
 from jobrunner.testing import Faults
 from jobrunner.testing.simulation.loop import SimLoop, simulated
 from jobrunner.testing.simulation.process import Gone, Process
-from jobrunner.testing.simulation.world import Fate, empty_database, folder
+from jobrunner.testing.simulation.world import Fate, SimClock, empty_database, folder
 from tests.actors.test_slots import Stand
 from tests.driving import varied
 from tests.stages.house import until
@@ -154,10 +154,10 @@ async def _race(loop: SimLoop, place: Path, seed: int, wish: Singleton) -> int:
         lambda *_, **__: None,
     )  # fmt: skip
     process.on_end = lambda: counts.append(_standing(place, wish.mode))
-    draw = Random(seed)
+    draw, clock = Random(seed), SimClock(loop)
 
     async def submit(number: int) -> None:
-        await anyio.sleep(draw.random())
+        await clock.sleep(draw.random())
         order = Submit(ADA, "plain", "any", {}, f"job-{number}", singleton=wish)
         for _ in range(TRIES):
             await process.up.wait()

@@ -28,6 +28,7 @@ class Relay:
         self.upstream = (parts.hostname or "", parts.port or 0)
         self.cuts: deque[Cut] = deque()
         self.connections = 0
+        self.refused = 0
         self._open: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -53,6 +54,7 @@ class Relay:
                 try:
                     service = socket.create_connection(self.upstream)
                 except OSError:
+                    self.refused += 1
                     _shut(client)
                     continue
                 self._open += [client, service]

@@ -128,8 +128,9 @@ async def _lost(home: Place, relay: Relay, what: str) -> None:
         await home.start()
     else:
         relay.upstream = ("127.0.0.1", 1)
+        before = relay.refused
         relay.break_all()
-        await anyio.sleep(0.5)
+        await until(lambda: relay.refused > before)
     host, _, port = home.url.removeprefix("http://").partition(":")
     relay.upstream = (host, int(port))
 

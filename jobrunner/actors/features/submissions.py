@@ -96,14 +96,14 @@ async def _decided(world: World, definition: Definition, submission: Submit) -> 
     keys = keys_of(parts, submission, _hex)
     facts = await _facts(world, definition, submission, keys, moment.now)
     kept = tuple(key for key in keys if key is not None)
-    if submission.singleton is None:
-        verdict = born(definition, submission, facts, moment, kept)
-        return world.recorder.kept(verdict, submission, facts, moment, kept)
-    held = SingletonKey(singleton_digest(submission, _hex) or "", facts.singleton)
 
     def made(wanted: Submit, known: Facts) -> Verdict:
         return born(definition, wanted, known, moment, kept)
 
+    if submission.singleton is None:
+        verdict = made(submission, facts)
+        return world.recorder.kept(verdict, submission, facts, moment, kept)
+    held = SingletonKey(singleton_digest(submission, _hex) or "", facts.singleton)
     return alone(definition, submission, facts, moment, held, made)
 
 

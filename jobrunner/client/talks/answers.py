@@ -1,4 +1,4 @@
-"""What stages wait to be told, and telling it."""
+"""Questions of stages that wait for an answer, and answering them."""
 
 from datetime import datetime
 from typing import Any

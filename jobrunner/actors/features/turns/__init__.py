@@ -1,1 +1,1 @@
-"""Who waits in line for a reason of its own: rates, keys, and limits that change meanwhile."""
+"""Reasons of its own to wait in line: rates, keys, and limits that change meanwhile."""

@@ -65,7 +65,7 @@ class AnswerFilter(Struct, frozen=True):
 
 
 class AnswersReader(Protocol):
-    """What may be asked of the store about questions of stages."""
+    """The store, as it is asked about questions of stages."""
 
     async def question_of(self, digest: str) -> PendingAnswer | None: ...
 

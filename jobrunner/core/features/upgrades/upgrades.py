@@ -106,7 +106,23 @@ class Older(Struct, frozen=True):
     job_id: str
 
 
+class StoredDecision(Struct, frozen=True):
+    """The record of a decision, as JSON, with its place in the life of its job."""
+
+    version: int
+    beat: int
+    data: bytes
+
+
 class UpgradeReader(Protocol):
+    async def decisions(
+        self, job_id: str, limit: int, after: tuple[int, int] = (0, 0)
+    ) -> tuple[StoredDecision, ...]:
+        """Oldest first, from behind this version and beat."""
+        ...
+
+    async def declarations_of(self, job_id: str) -> tuple[tuple[str, str, bytes], ...]: ...
+
     async def under_way(self) -> tuple[UnderWay, ...]:
         """Jobs that have not ended, counted by place."""
         ...

@@ -4,8 +4,8 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 
+from jobrunner.core.features.upgrades.upgrades import StoredDecision
 from jobrunner.core.job import Snapshot
-from jobrunner.core.questions import StoredDecision
 from jobrunner.store.features import statements as beside
 from jobrunner.store.statements import Row
 
