@@ -87,7 +87,8 @@ async def test_jobs_move_where_they_fit_and_others_say_why_not(tmp_path: Path) -
         assert [one["moved"] for one in listed] == [0, 1, 1]
         audit = (await house.admin.get("/admin/audit")).json["audit"]
         assert [one["event"] for one in audit if one["event"].startswith("upgrade.")] == [
-            "upgrade.done"
+            "upgrade.done",
+            "upgrade.ordered",
         ] * 3
         assert (await house.admin.post("/admin/db/check")).json == {"ok": True, "faults": []}
 

@@ -78,7 +78,7 @@ class Upgrades:
             reason=reason,
             dry=dry,
         )
-        await self._world.write(NewUpgrade(upgrade))
+        await self._world.write(asked(NewUpgrade(upgrade)))
         self._begin()
         return upgrade
 

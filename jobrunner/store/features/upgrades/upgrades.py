@@ -69,6 +69,8 @@ def upgrade_rows(unit: UpgradeUnit) -> Iterator[Row]:
             yield beside.UPGRADES_OLD.row(before=upgrade.at - KEPT_MS)
             said = structs.asdict(upgrade) | {"stays": text(upgrade.stays)}
             yield beside.UPGRADE.row(uid=said.pop("id"), **said)
+            about = {"upgrade": upgrade.id, "workflow": upgrade.workflow, "dry": upgrade.dry}
+            yield audit_row(AuditRecord("upgrade.ordered", upgrade.actor, about), upgrade.at)
         case UpgradeLooked(stays=stays):
             yield beside.UPGRADE_LOOKED.row(**structs.asdict(unit) | {"stays": text(stays)})
         case UpgradeTurned(id=id_, status=status, actor=actor, at=at):
