@@ -659,5 +659,7 @@ def test_every_field_of_a_state_that_names_one_is_looked_at() -> None:
         "onward_if",
         "one_at_a_time",
         "at_a_time",
+        "was",
+        "remote",
     }
     assert {field.name for field in fields(State)} == looked_at | of_no_state

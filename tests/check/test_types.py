@@ -14,6 +14,7 @@ from jobrunner.check.checking import check
 from jobrunner.config import overrides
 from jobrunner.config.settings import WorkflowSettings
 from jobrunner.core.declaration import workflow as declarations
+from jobrunner.core.declaration.offspring import ChildWorkflow
 from jobrunner.core.declaration.workflow import (
     Audit,
     Birth,
@@ -67,6 +68,7 @@ FULL = replace(
     SAMPLE,
     birth=Birth((Guard(Call("allowed", {"limit": 1}), on=("user",)),), money="hold"),
     quota=Quota(5, 5, 5),
+    children=(ChildWorkflow("other", "wait"),),
     uploads=(
         Upload(
             "picture",

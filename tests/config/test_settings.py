@@ -110,7 +110,7 @@ def test_all_faults_are_told_at_once_with_key_value_and_what_is_allowed() -> Non
 
 
 def test_a_key_nothing_resembles_is_answered_with_all_of_them() -> None:
-    assert faults("[auth]\nzzz = 1\n") == ("auth.zzz: no such key; known: mode, oidc",)
+    assert faults("[auth]\nzzz = 1\n") == ("auth.zzz: no such key; known: mode, oidc, session",)
 
 
 @pytest.mark.parametrize("section", list(get_type_hints(Config)))
@@ -145,8 +145,11 @@ KEYS: list[tuple[str, str, Any]] = [
     ("auth.oidc.role_claim", '"a.b"', "a.b"),
     ("auth.oidc.leeway", '"5s"', 5),
     ("auth.oidc.refresh", '"10m"', 600),
+    ("auth.session", "0", 0),
     ("auth.oidc.audience", '"jobs"', "jobs"),
     ("auth.oidc.keys", '"/etc/keys.json"', "/etc/keys.json"),
+    ("limits.children_per_job", "1", 1),
+    ("limits.child_generations", "1", 1),
     ("limits.active_jobs", "1", 1),
     ("limits.queued_jobs", "2", 2),
     ("limits.bulk_per_second", "50", 50),
@@ -202,6 +205,7 @@ KEYS: list[tuple[str, str, Any]] = [
     ("workflows.w.quota.per_day", "3", 3),
     ("workflows.w.prices.tts", "4", 4),
     ("workflows.w.lease", '"30m"', 1800),
+    ("workflows.w.record", '"decisions"', "decisions"),
     ("workflows.w.notify.url", '"https://ops.example/"', "https://ops.example/"),
     ("workflows.w.notify.on", '["ended", "stuck"]', ("ended", "stuck")),
     ("workflows.w.notify.secret_env", '"OPS"', "OPS"),

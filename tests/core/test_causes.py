@@ -101,6 +101,7 @@ def test_facts_are_named_for_each_message(kind: type) -> None:
     """A message whose decider walks edges on the engine's behalf reads the balance where an edge
     of the engine's takes credits; a bare sign of life reads nothing at all."""
     signs = {"Beat", "Sending", "Keep", "Answered", "Told", "Pause", "SetAside"}
+    signs |= {"Pose", "Give", "JobsEnded"}
     assert (DECIDERS[kind].credits == "") == (kind.__name__ in signs)
     assert not DECIDERS[kind].files or DECIDERS[kind].credits
 

@@ -18,6 +18,10 @@ BODIES: dict[str, Any] = {
     "reportStatus": {"event_id": "e", "status": "X", "occurred_at": "2026-01-01T00:00:00Z"},
     "editArtifact": {"value": "mine"},
     "commandJob": {},
+    "giveAnswer": {"yes": True},
+    "reportOutcome": {"id": "o", "claim": 1, "outcome": "done"},
+    "reportCheckpoint": {"id": "o", "claim": 1},
+    "keepValue": {"claim": 1, "name": "n", "value": 1},
 }
 ON_A_JOB = [
     endpoint

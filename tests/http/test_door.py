@@ -21,7 +21,8 @@ GUARDED = [endpoint for endpoint in CORE if endpoint.roles is not None]
 # As a proxy on this machine says that somebody elsewhere asks.
 FROM_AFAR = {"X-Forwarded-For": "203.0.113.7"}
 FILLED = {"id": MISSING, "part": "docs.css", "name": "thing", "user": "ada", "command": "cancel",
-          "delivery": "d", "source": "s"}  # fmt: skip
+          "delivery": "d", "source": "s", "key": "active_jobs",
+          "token": "t", "build": "b"}  # fmt: skip
 
 TUS = {"Tus-Resumable": "1.0.0"}
 
@@ -65,6 +66,11 @@ async def test_ids_of_any_shape_are_not_found(house: House, endpoint: object) ->
             "event_id": "e", "status": "x", "occurred_at": "2026-01-01T00:00:00Z",
         },
         "/jobs/{id}/artifacts/{name}": {"value": 1},
+        "/jobs/{id}/answers/{name}": {"yes": True},
+        "/batches/{id}/jobs": {"jobs": [{"workflow": "howera"}]},
+        "/internal/jobs/{id}/outcome": {"id": "o", "claim": 1, "outcome": "done"},
+        "/internal/jobs/{id}/checkpoint": {"id": "o", "claim": 1},
+        "/internal/jobs/{id}/kept": {"claim": 1, "name": "n", "value": 1},
     }  # fmt: skip
     body = bodies.get(path) if endpoint.method != "GET" else None  # type: ignore[attr-defined]
     for job_id in (MISSING, "0", "..%2f..", "%00", "a" * 3000, MISSING.upper(), "%F0%9F%98%80"):

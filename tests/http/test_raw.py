@@ -113,7 +113,7 @@ async def test_two_readings_of_one_request_are_none(house: House, name: str) -> 
 NOT_HTTP = {
     "a TLS greeting": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 64 + b"\r\n\r\n",
     "noise": b"\xff" * 200 + b"\r\n\r\n",
-    "no version": b"GET /\r\n\r\n",
+    "no version": b"GET /nowhere\r\n\r\n",
     "a version to come": b"GET / HTTP/9.9\r\nHost: here\r\n\r\n",
     "the preface of HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "a line of 20 kB": b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: here\r\n\r\n",

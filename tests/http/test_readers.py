@@ -74,6 +74,7 @@ async def fill(house: House) -> dict[str, str]:
     assert (await house.worker.post(path, event)).status == 204
     tokens = (await house.admin.get("/admin/tokens")).json["tokens"]
     found = {"name": "video_uri", "command": "cancel", "user": "ada", "source": "replicate"}
+    found |= {"key": "active_jobs"}
     return found | {
         "id": job["id"],
         "delivery": job["id"],
