@@ -26,6 +26,7 @@ LESS = CHECKS.replace(",negative_data_rejection", "")
 WAITING = (
     "followJob",
     "followJobs",
+    "followOverview",
     "claimWork",
     "getJob",
     "createJob",

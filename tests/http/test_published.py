@@ -20,7 +20,7 @@ BEFALLS = (
     '"413", "415", "416", "429", "460", "503"'
 )
 # These hold their answer back: a stream until somebody hangs up, an order of copy until it is done.
-WAITING = ("followJob", "followJobs", "claimWork", "apiGenerateCopy")
+WAITING = ("followJob", "followJobs", "followOverview", "claimWork", "apiGenerateCopy")
 SAID_IN_WORDS = """
 import schemathesis
 
