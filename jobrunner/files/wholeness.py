@@ -173,30 +173,67 @@ def _ogg(file: BinaryIO, size: int) -> None:
 
 
 def _flac(file: BinaryIO, size: int) -> None:
-    """Check that the last frame is one, up to its checksum at the end of the file."""
+    """Check that the last frame is one, up to its checksum at the end of the file, and the last one
+    of the recording: a file that was cut between two frames ends with a whole one, too."""
     _take(file, 4)
-    last = False
-    while not last:
-        head = _take(file, 4)
-        last = bool(head[0] & 0x80)
-        _skip(file, int.from_bytes(head[1:]), size)
+    samples = _samples(file, size)
     file.seek(max(file.tell(), size - FLAC_FRAME_MAX))
     tail = file.read()
     at = len(tail)
     while (at := tail.rfind(b"\xff", 0, at)) >= 0:
-        if tail[at : at + 2] in (b"\xff\xf8", b"\xff\xf9") and _is_head(tail[at : at + 16]):
-            if _crc16(tail[at:]) == 0:
+        head = tail[at : at + 16]
+        if head[:2] in (b"\xff\xf8", b"\xff\xf9") and (length := _head_length(head)):
+            if _crc16(tail[at:]) == 0 and _reaches(head[:length], *samples):
                 return
             break
     raise Short
 
 
-def _is_head(data: bytes) -> bool:
-    """By the checksum that a frame's head ends with, whose place its first bytes tell."""
+def _samples(file: BinaryIO, size: int) -> tuple[int, int]:
+    """Read the recording's own description: how many samples a block has and there are in all, 0
+    where it was written before that was known. Leaves the file at the first frame."""
+    described = (0, 0)
+    last = False
+    while not last:
+        head = _take(file, 4)
+        last = bool(head[0] & 0x80)
+        length = int.from_bytes(head[1:])
+        if head[0] & 0x7F == 0 and length >= 18:
+            told = _take(file, 18)
+            described = int.from_bytes(told[:2]), int.from_bytes(told[13:18]) & (1 << 36) - 1
+            length -= 18
+        _skip(file, length, size)
+    return described
+
+
+def _head_length(data: bytes) -> int:
+    """Without its checksum, whose place its first bytes tell; 0 where that does not fit."""
     block, rate = data[2] >> 4, data[2] & 15
-    length = 4 + max(1, 8 - (data[4] ^ 0xFF).bit_length() if data[4] & 0x80 else 1)
+    length = 4 + _coded(data)
     length += {6: 1, 7: 2}.get(block, 0) + {12: 1, 13: 2, 14: 2}.get(rate, 0)
-    return length < len(data) and _crc8(data[:length]) == data[length]
+    return length if length < len(data) and _crc8(data[:length]) == data[length] else 0
+
+
+def _coded(head: bytes) -> int:
+    """In how many bytes the number of a frame, or of its first sample, is written."""
+    return max(1, 8 - (head[4] ^ 0xFF).bit_length() if head[4] & 0x80 else 1)
+
+
+def _reaches(head: bytes, block: int, samples: int) -> bool:
+    """A frame tells its number where all have one size, else that of its first sample."""
+    coded = _coded(head)
+    number = head[4] if coded == 1 else head[4] & (0x7F >> coded)
+    for one in head[5 : 4 + coded]:
+        number = number << 6 | one & 0x3F
+    first = number if head[1] & 1 else number * block
+    return not samples or first + _block(head[2] >> 4, head[4 + coded :]) >= samples
+
+
+def _block(code: int, told: bytes) -> int:
+    """How many samples a frame has: by a code, or told after its number."""
+    if code in (6, 7):
+        return int.from_bytes(told[: code - 5]) + 1
+    return 192 if code == 1 else 576 << code - 2 if code < 6 else 256 << code - 8
 
 
 def _crc8(data: bytes) -> int:

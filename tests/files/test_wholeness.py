@@ -9,8 +9,9 @@ from imageio_ffmpeg import get_ffmpeg_exe
 from PIL import Image
 
 from jobrunner import cut_short
+from jobrunner.files.wholeness import _head_length
 
-SOUND = ("-f", "lavfi", "-i", "anoisesrc=r=22050:d=4:a=0.2")
+SOUND = ("-f", "lavfi", "-i", "anoisesrc=r=22050:d=4:a=0.2:seed=7")
 FILM = ("-f", "lavfi", "-i", "testsrc=size=160x120:rate=10:duration=3", *SOUND, "-shortest")
 PICTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "png": ("image/png", {}),
@@ -40,9 +41,13 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         options = PICTURES[request.param][1]
         noise.save(path, **options)
     else:
-        quiet = (get_ffmpeg_exe(), "-nostdin", "-loglevel", "error")
-        subprocess.run((*quiet, *RECORDINGS[request.param][1], "-y", str(path)), check=True)
+        _recorded(path, *RECORDINGS[request.param][1])
     return path
+
+
+def _recorded(path: Path, *how: str) -> None:
+    quiet = (get_ffmpeg_exe(), "-nostdin", "-loglevel", "error")
+    subprocess.run((*quiet, *how, "-y", str(path)), check=True)
 
 
 def kind_of(path: Path) -> str:
@@ -60,6 +65,26 @@ def test_what_is_cut_anywhere_is_not(made: Path) -> None:
     places = {len(data) * part // 100 for part in range(100)} | {len(data) - 1, len(data) - 7}
     whole = [at for at in sorted(places) if not cut_short(data[:at], kind)]
     assert whole == []
+
+
+VARIED = ("-c:a", "flac", "-compression_level", "5", "-frame_size")
+FRAMED = {"blocks of the usual size": (), "blocks of their own": (*VARIED, "1000")}
+
+
+@pytest.mark.parametrize("how", FRAMED)
+def test_a_recording_cut_between_two_frames_is_not_whole(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "cut.flac"
+    _recorded(path, *SOUND, *FRAMED[how])
+    data = path.read_bytes()
+    starts = [at for at in range(len(data) - 1) if _begins_frame(data, at)]
+    assert len(starts) > 10
+    assert not cut_short(data, "audio/flac")
+    assert [at for at in starts if not cut_short(data[:at], "audio/flac")] == []
+
+
+def _begins_frame(data: bytes, at: int) -> bool:
+    """As whoever plays it looks for one: by its first bits and the checksum of its head."""
+    return data[at] == 0xFF and data[at + 1] & 0xFE == 0xF8 and _head_length(data[at : at + 16]) > 0
 
 
 def test_zeros_instead_of_the_rest_are_noticed_where_a_format_can(made: Path) -> None:
