@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
 
 from tests.served import Served
 
@@ -88,9 +89,18 @@ def looking(
     _complaining(looker, refusals)
     page.goto(f"{url}/")
     sign_in(page, token)
-    yield looker
-    context.close()
+    try:
+        yield looker
+    except (PlaywrightError, AssertionError) as error:
+        error.add_note(f"complaints: {looker.complaints}\nthe page says:\n{_words(page)}")
+        raise
+    finally:
+        context.close()
     assert looker.complaints == []
+
+
+def _words(page: Page) -> str:
+    return page.locator("body").inner_text() if not page.is_closed() else "nothing: it is closed"
 
 
 def sign_in(page: Page, token: str) -> None:

@@ -162,6 +162,22 @@ def test_many_are_chosen_seen_through_and_done(browser: Browser, shop: Shop) -> 
         assert [one is not None for one in paused] == [False, True, True]
 
 
+HASTY = """
+new MutationObserver((_, observer) => {
+  if (!document.querySelector("nav.side")) return;
+  observer.disconnect();
+  location.hash = "#/jobs";
+}).observe(document, { childList: true, subtree: true });
+"""
+
+
+def test_who_goes_elsewhere_while_a_view_is_drawn_gets_there(browser: Browser, shop: Shop) -> None:
+    with looking(browser, shop.url, shop.tokens["user"]) as looker:
+        looker.page.add_init_script(HASTY)
+        looker.page.reload()
+        expect(looker.page.get_by_role("heading", level=1)).to_have_text("Jobs")
+
+
 def test_filters_stand_in_the_address(browser: Browser, shop: Shop) -> None:
     with looking(browser, shop.url, shop.tokens["admin"]) as looker:
         page = looker.page

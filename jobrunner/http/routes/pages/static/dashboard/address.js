@@ -33,6 +33,7 @@ export function useAddress() {
   useEffect(() => {
     const hear = () => change(here());
     addEventListener(CHANGED, hear);
+    hear();  // What changed between the first drawing and this was heard by nobody.
     return () => removeEventListener(CHANGED, hear);
   }, []);
   return address;
