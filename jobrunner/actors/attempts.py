@@ -212,7 +212,7 @@ class RunningAttempts:
         definition = self._world.registry.of(job)
         if stage is None or definition is None:
             return failed("STAGE_UNAVAILABLE", f"stage {attempt.stage!r} is not installed")
-        if (refused := await self._hooks.before(job, attempt)) is not None:
+        if self._world.registry.hooks and (refused := await self._hooks.before(job, attempt)):
             return refused
         brief = await given(self._world, job, attempt, definition, stage)
         try:

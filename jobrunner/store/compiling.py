@@ -56,7 +56,7 @@ from jobrunner.store.features.tokens import token_rows
 from jobrunner.store.features.turns.limits import limit_rows
 from jobrunner.store.features.turns.one_at_a_time import turn_rows
 from jobrunner.store.features.turns.rates import rate_rows
-from jobrunner.store.features.upgrades.replays import record_rows
+from jobrunner.store.features.upgrades.replays import record_row
 from jobrunner.store.features.upgrades.upgrades import repinned_rows, upgrade_rows
 from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
 from jobrunner.store.keeping.backups import backup_rows
@@ -147,12 +147,14 @@ def _placed(decision: Decision, fresh_rows: Iterator[int]) -> Snapshot:
 def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Iterator[Row]:
     yield from repinned_rows(decision, after) if decision.repinned else (_job(decision, after),)
     yield from _tallied(decision.before, after)
-    yield from _keys(decision, after)
+    if decision.keys:
+        yield from _keys(decision, after)
     if decision.event:
         yield sql.EVENT.row(job=after.row, **structs.asdict(decision.event))
     yield from heard_rows(decision, after)
     yield from answer_rows(decision, after)
-    yield from record_rows(decision.record, after)
+    if decision.record is not None:
+        yield record_row(decision.record, after)
     for entry in decision.ledger:
         yield from _money(entry, after, initial_credits)
     for number, hop in enumerate(decision.hops, 1):
@@ -162,16 +164,22 @@ def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Itera
             run_id=hop.run_id, event_id=hop.event_id, at=after.updated_at,
         )  # fmt: skip
     yield from notifications.notified(decision, after)
-    yield from family_rows(decision, after)
+    if decision.kin is not None:
+        yield from family_rows(decision, decision.kin, after)
     yield from _payload(decision.before, after)
     yield from _locks(decision.before, after)
     yield from _timers(decision.before, after)
-    yield from (_attempt(attempt, after.row) for attempt in decision.attempts)
+    for attempt in decision.attempts:
+        yield _attempt(attempt, after.row)
     yield from _artifacts(decision, after)
-    yield from (_asset(asset, after.row, after.user_id) for asset in decision.assets)
-    yield from (audit_row(record, after.updated_at, after.id) for record in decision.audits)
-    yield from (_dead_letter(letter, after) for letter in decision.dead_letters)
-    yield from rate_rows(decision)
+    for asset in decision.assets:
+        yield _asset(asset, after.row, after.user_id)
+    for record in decision.audits:
+        yield audit_row(record, after.updated_at, after.id)
+    for letter in decision.dead_letters:
+        yield _dead_letter(letter, after)
+    if decision.rates:
+        yield from rate_rows(decision)
     yield from turn_rows(decision.before, after)
 
 

@@ -40,6 +40,8 @@ class Hooks:
 
     def over(self, job: Snapshot, attempt: Attempt, ended: Ended, seconds: float) -> None:
         """Tell of an attempt that has ended, when that is on the disk."""
+        if not self._world.registry.hooks:
+            return
         kind = ENDS.get(ended.outcome, "")
         for hook in self._wanting(attempt) if kind else ():
             told: Hooking | None = getattr(hook, kind)
@@ -50,8 +52,7 @@ class Hooks:
                 self._crew.start_soon(self._tell, hook, told, call)
 
     def _wanting(self, attempt: Attempt) -> list[Hook]:
-        hooks = self._world.registry.hooks
-        return [one for one in hooks.values() if one.wants(attempt.stage)] if hooks else []
+        return [one for one in self._world.registry.hooks.values() if one.wants(attempt.stage)]
 
     async def _tell(self, hook: Hook, told: Hooking, call: HookCall) -> None:
         if (fault := await _called(hook, told, call)) is not None:

@@ -283,6 +283,10 @@ class Definition:
         return {state.name: state for state in self.workflow.states}
 
     @cached_property
+    def takes_turns(self) -> bool:
+        return any(state.one_at_a_time is not None for state in self.workflow.states)
+
+    @cached_property
     def commands(self) -> dict[str, Command]:
         return {command.name: command for command in self.workflow.commands}
 

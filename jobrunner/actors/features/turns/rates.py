@@ -160,7 +160,8 @@ class Rates:
 
     def give_back(self, job_id: str) -> None:
         """Nothing began."""
-        self._undo(self._promised.pop(job_id, ()))
+        if job_id in self._promised:
+            self._undo(self._promised.pop(job_id))
 
     def next_at(self) -> float | None:
         """Say when the next rate that has no room now has some."""

@@ -22,6 +22,8 @@ SEPARATOR = ":"
 
 def with_turn(definition: Definition, before: Snapshot | None, job: Snapshot, now: int) -> Snapshot:
     """The job with the key that it waits or works under, where its state asks for one."""
+    if not definition.takes_turns and not job.turn_key:
+        return job
     state = _state_of_work(definition, job)
     if state is None or state.one_at_a_time is None:
         return replace(job, turn_key="", has_turn=False) if job.turn_key else job

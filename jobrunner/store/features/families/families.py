@@ -63,11 +63,8 @@ FAMILY_IN_ORDER = (CHILD, CHILD_TURNED, WAIT_NEARER, UNMARKED, MARKED, WAIT, WAI
                    PARTED)  # fmt: skip
 
 
-def family_rows(decision: Decision, after: Snapshot) -> Iterator[Row]:
+def family_rows(decision: Decision, kin: Kin, after: Snapshot) -> Iterator[Row]:
     """Make the rows of what a decision means to parent and children."""
-    kin = decision.kin
-    if kin is None:
-        return
     yield from member_rows(decision, after, kin)
     if after.parent is not None and decision.before is None:
         yield _born(after, kin)

@@ -2,7 +2,6 @@
 
 import sqlite3
 import zlib
-from collections.abc import Iterator
 
 from jobrunner.core.features.upgrades.upgrades import StoredDecision
 from jobrunner.core.job import Snapshot
@@ -12,10 +11,9 @@ from jobrunner.store.statements import Row
 Db = sqlite3.Connection
 
 
-def record_rows(record: bytes | None, after: Snapshot) -> Iterator[Row]:
-    if record is not None:
-        place = {"job": after.row, "version": after.version, "beat": after.beat}
-        yield beside.DECISION.row(**place, digest=after.digest, data=zlib.compress(record))
+def record_row(record: bytes, after: Snapshot) -> Row:
+    place = {"job": after.row, "version": after.version, "beat": after.beat}
+    return beside.DECISION.row(**place, digest=after.digest, data=zlib.compress(record))
 
 
 def decisions(
