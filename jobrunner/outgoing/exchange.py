@@ -56,7 +56,7 @@ class OutgoingRequest(Struct, frozen=True):
 
 
 class OutgoingGate:
-    """The one way out. One for the service; ``open_gate`` makes it."""
+    """The one way out. One for the service, until ``aclose``."""
 
     def __init__(self, connector: Connector, rules: Rules) -> None:
         self._rules = rules
@@ -103,16 +103,6 @@ class OutgoingGate:
 
     def _meet_named(self, address: str, port: int) -> None:
         _refuse(judge_named(address))
-
-
-@asynccontextmanager
-async def open_gate(connector: Connector, rules: Rules) -> AsyncIterator[OutgoingGate]:
-    gate = OutgoingGate(connector, rules)
-    try:
-        yield gate
-    finally:
-        with anyio.CancelScope(shield=True):
-            await gate.aclose()
 
 
 class OutgoingClient:

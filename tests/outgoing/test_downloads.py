@@ -6,6 +6,7 @@ import io
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +19,7 @@ from jobrunner.files.kinds import HEAD_SIZE, sniff
 from jobrunner.files.space import Room
 from jobrunner.outgoing.calls import Patience
 from jobrunner.outgoing.downloads import Downloaded, Downloader
-from jobrunner.outgoing.exchange import OutgoingClient, OutgoingGate, open_gate
+from jobrunner.outgoing.exchange import OutgoingClient, OutgoingGate
 from jobrunner.outgoing.rules import Rules, origins_of, rules_of
 from jobrunner.ports import SystemChildren, SystemFiles
 from jobrunner.providers.responses import retry_after_s
@@ -60,7 +61,9 @@ async def connector() -> Watched:
 @pytest.fixture
 async def gate(server: Server, connector: Watched) -> AsyncIterator[OutgoingGate]:
     """Opens the server's address, and that alone."""
-    async with open_gate(connector, rules_of((), [f"127.0.0.1:{server.port}"])) as opened:
+    async with aclosing(
+        OutgoingGate(connector, rules_of((), [f"127.0.0.1:{server.port}"]))
+    ) as opened:
         yield opened
 
 
@@ -261,7 +264,9 @@ async def test_nobody_there_may_be_asked_again(gate: OutgoingGate, server: Serve
     free.bind(("127.0.0.1", 0))
     port = free.getsockname()[1]
     free.close()
-    async with open_gate(Watched(Loopback), rules_of((), [f"127.0.0.1:{port}"])) as other:
+    async with aclosing(
+        OutgoingGate(Watched(Loopback), rules_of((), [f"127.0.0.1:{port}"]))
+    ) as other:
         fault = await refused(
             RetryableFailure, OutgoingClient(other).get(f"http://127.0.0.1:{port}/")
         )
@@ -494,7 +499,7 @@ async def test_an_answer_has_a_cap(server: Server, gate: OutgoingGate) -> None:
 async def test_an_origin_that_opens_while_the_plugin_runs_is_its_own(server: Server) -> None:
     """A provider inside the plugin takes a free port and says so."""
     url = server.says("/v1", b"{}")
-    async with open_gate(Watched(Loopback), Rules()) as gate:
+    async with aclosing(OutgoingGate(Watched(Loopback), Rules())) as gate:
         client = OutgoingClient(gate)
         await refused(PermanentFailure, client.get(url))
         client.origins |= origins_of([server.url])

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import pytest
 
 from jobrunner.core.features.notifications import Post, TryAnswer
 from jobrunner.outgoing.calls import Patience
-from jobrunner.outgoing.exchange import OutgoingGate, open_gate
+from jobrunner.outgoing.exchange import OutgoingGate
 from jobrunner.outgoing.posts import BODY_READ, EXCERPT_MAX, PATIENCE, misfit_url, tell
 from jobrunner.outgoing.rules import rules_of
 from tests.outgoing.outlets import INSIDE_4, INSIDE_6, Lies, Loopback, Watched, notations
@@ -29,7 +30,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 @pytest.fixture
 async def gate(receiver: Receiver) -> AsyncIterator[OutgoingGate]:
     rules = rules_of((), [receiver.place])
-    async with open_gate(Watched(Loopback), rules) as found:
+    async with aclosing(OutgoingGate(Watched(Loopback), rules)) as found:
         yield found
 
 
@@ -142,7 +143,7 @@ async def test_nobody_there(gate: OutgoingGate, receiver: Receiver) -> None:
     async with receiving() as other:
         place = other.url()
     rules = rules_of((), [place.removeprefix("http://").partition("/")[0]])
-    async with open_gate(Watched(Loopback), rules) as open_there:
+    async with aclosing(OutgoingGate(Watched(Loopback), rules)) as open_there:
         heard = await told(open_there, place)
     assert (heard.status, heard.hopeless) == (None, False)
 
@@ -154,7 +155,7 @@ async def test_nobody_there(gate: OutgoingGate, receiver: Receiver) -> None:
 async def test_a_name_that_leads_inside_is_met_by_the_guard(address: str) -> None:
     """R9: no socket is made, and the delivery is given up at once: it was an attack or a slip."""
     connector = Watched(resolver=Lies([address]))
-    async with open_gate(connector, OPEN) as gate:
+    async with aclosing(OutgoingGate(connector, OPEN)) as gate:
         heard = await told(gate, "https://hooks.example.com/x?key=secret")
     assert heard.hopeless
     assert connector.sockets == 0
@@ -164,7 +165,7 @@ async def test_a_name_that_leads_inside_is_met_by_the_guard(address: str) -> Non
 async def test_the_operators_own_url_may_lead_inside_and_a_users_may_not(
     receiver: Receiver,
 ) -> None:
-    async with open_gate(Watched(Loopback), OPEN) as gate:
+    async with aclosing(OutgoingGate(Watched(Loopback), OPEN)) as gate:
         assert (await told(gate, receiver.url(), trusted=True)).well
         assert (await told(gate, receiver.url())).hopeless
     assert len(receiver.sent) == 1
@@ -172,7 +173,7 @@ async def test_the_operators_own_url_may_lead_inside_and_a_users_may_not(
 
 async def test_the_operators_url_never_leads_to_the_link_itself() -> None:
     connector = Watched(resolver=Lies(["169.254.169.254"]))
-    async with open_gate(connector, OPEN) as gate:
+    async with aclosing(OutgoingGate(connector, OPEN)) as gate:
         assert (await told(gate, "http://meta.example.com/", trusted=True)).hopeless
     assert connector.sockets == 0
 
@@ -219,7 +220,7 @@ async def test_an_address_inside_is_refused_however_it_is_written(address: str) 
     assert misfit_url(f"https://{address}/", OPEN)
     assert misfit_url(f"https://[::ffff:{address}]/", OPEN)
     connector = Watched(resolver=Lies([address]))
-    async with open_gate(connector, OPEN) as gate:
+    async with aclosing(OutgoingGate(connector, OPEN)) as gate:
         for host in notations(address):
             url = f"https://{host}/"
             assert misfit_url(url, OPEN) or (await told(gate, url)).hopeless, url

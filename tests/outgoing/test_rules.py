@@ -4,6 +4,7 @@ import io
 import ipaddress
 import os
 import re
+from contextlib import aclosing
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from yarl import URL
 
 from jobrunner.errors import PermanentFailure, RetryableFailure, StageFault
 from jobrunner.outgoing.downloads import Downloader
-from jobrunner.outgoing.exchange import OutgoingClient, OutgoingGate, open_gate
+from jobrunner.outgoing.exchange import OutgoingClient, OutgoingGate
 from jobrunner.outgoing.rules import (
     Rules,
     is_public,
@@ -218,7 +219,7 @@ async def test_no_hostile_url_makes_a_connection() -> None:
     127.0.0.1 to every name: each is refused for good, and no socket is asked for."""
     assert len(set(HOSTILE)) >= 200
     connector = Watched()
-    async with open_gate(connector, OPEN) as gate:
+    async with aclosing(OutgoingGate(connector, OPEN)) as gate:
         let_through = []
         for url in HOSTILE:
             fault = await verdict(gate, url)
@@ -232,7 +233,7 @@ async def test_no_hostile_url_makes_a_connection() -> None:
 async def test_the_counter_counts() -> None:
     """The check above could fail: a public address gets as far as its socket."""
     connector = Watched()
-    async with open_gate(connector, OPEN) as gate:
+    async with aclosing(OutgoingGate(connector, OPEN)) as gate:
         for url in (f"http://{PUBLIC}/", "https://[2606:4700::1111]/"):
             assert isinstance(await verdict(gate, url), RetryableFailure)
     assert connector.passed == [(PUBLIC, 80), ("2606:4700::1111", 443)]
@@ -242,7 +243,7 @@ async def test_the_counter_counts() -> None:
 @pytest.mark.parametrize("address", [*INSIDE_4, *INSIDE_6])
 async def test_a_name_that_leads_inside_is_refused_by_its_address(address: str) -> None:
     connector = Watched(resolver=Lies([address]))
-    async with open_gate(connector, OPEN) as gate:
+    async with aclosing(OutgoingGate(connector, OPEN)) as gate:
         fault = await verdict(gate, "https://harmless.example/picture.png")
     assert fault.code == "DOWNLOAD_REFUSED"
     assert connector.sockets == 0
@@ -254,7 +255,7 @@ async def test_a_resolver_that_changes_its_mind_changes_nothing() -> None:
     turns: list[list[str]] = [[PUBLIC], ["127.0.0.1"]]
     for answers in (*([answer] for answer in mixed), turns):
         connector = Watched(resolver=Lies(*answers))
-        async with open_gate(connector, OPEN) as gate:
+        async with aclosing(OutgoingGate(connector, OPEN)) as gate:
             for number in range(3):
                 await verdict(gate, f"http://name{number}.example/")
         assert {address for address, _ in connector.passed} <= {PUBLIC}
@@ -265,7 +266,7 @@ async def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.Monkey
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setitem(os.environ, name, "http://127.0.0.1:3128")
     connector = Watched()
-    async with open_gate(connector, OPEN) as gate:
+    async with aclosing(OutgoingGate(connector, OPEN)) as gate:
         await verdict(gate, f"http://{PUBLIC}/")
         await verdict(gate, f"https://{PUBLIC}/")
     assert connector.passed == [(PUBLIC, 80), (PUBLIC, 443)]
@@ -274,7 +275,7 @@ async def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.Monkey
 async def test_a_refused_connection_leaves_its_place_to_the_next() -> None:
     """More refusals than the pool has places, then one that is let pass."""
     connector = Watched()
-    async with open_gate(connector, OPEN) as gate:
+    async with aclosing(OutgoingGate(connector, OPEN)) as gate:
         for number in range(300):
             await verdict(gate, f"http://name{number}.example/")
         await verdict(gate, f"http://{PUBLIC}/")
@@ -284,7 +285,7 @@ async def test_a_refused_connection_leaves_its_place_to_the_next() -> None:
 async def test_an_origin_is_open_to_its_plugin_alone() -> None:
     connector = Watched(resolver=Lies(["10.0.0.5"]))
     origins = origins_of({"base_url": "http://model.lan:11434/v1"})
-    async with open_gate(connector, OPEN) as gate:
+    async with aclosing(OutgoingGate(connector, OPEN)) as gate:
         owner, stranger = OutgoingClient(gate, origins), OutgoingClient(gate)
         for url in ("http://model.lan:11434/a", "http://MODEL.lan.:11434/b"):
             with pytest.raises(RetryableFailure):
@@ -304,7 +305,7 @@ async def test_an_origin_is_open_to_its_plugin_alone() -> None:
 
 async def test_a_plugins_own_name_does_not_lead_to_the_machines_keys() -> None:
     connector = Watched(resolver=Lies(["169.254.169.254"]))
-    async with open_gate(connector, OPEN) as gate:
+    async with aclosing(OutgoingGate(connector, OPEN)) as gate:
         client = OutgoingClient(gate, origins_of(["http://model.lan"]))
         with pytest.raises(PermanentFailure, match="no address of a host"):
             await client.get("http://model.lan/latest/meta-data")
@@ -314,7 +315,7 @@ async def test_a_plugins_own_name_does_not_lead_to_the_machines_keys() -> None:
 async def test_the_list_of_hosts_is_asked_before_any_name_is_looked_up() -> None:
     connector = Watched(resolver=Lies([PUBLIC]))
     rules = rules_of(["cdn.example"], [])
-    async with open_gate(connector, rules) as gate:
+    async with aclosing(OutgoingGate(connector, rules)) as gate:
         downloader = Downloader(gate, SystemChildren(), 100)
         with pytest.raises(PermanentFailure, match="allow_hosts"):
             await downloader.fetch("https://evil.example/", io.BytesIO())
@@ -325,7 +326,7 @@ async def test_the_list_of_hosts_is_asked_before_any_name_is_looked_up() -> None
 
 async def test_no_text_of_a_failure_shows_what_the_url_carried() -> None:
     connector = Watched(resolver=Lies([PUBLIC]))
-    async with open_gate(connector, OPEN) as gate:
+    async with aclosing(OutgoingGate(connector, OPEN)) as gate:
         for url in (
             "https://a.example/hook/S3CRET?sig=S3CRET", "http://u:S3CRET@a.example/",
             "http://a.example:22/S3CRET", "ftp://a.example/S3CRET", "http://[::1/S3CRET",

@@ -4,7 +4,7 @@ import hmac
 import json
 from base64 import b64decode
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -15,7 +15,7 @@ from yarl import URL
 
 from jobrunner.errors import PermanentFailure, RetryableFailure
 from jobrunner.outgoing.calls import Patience
-from jobrunner.outgoing.exchange import OutgoingClient, open_gate
+from jobrunner.outgoing.exchange import OutgoingClient, OutgoingGate
 from jobrunner.outgoing.rules import Rules, origin_of
 from jobrunner.ports import SystemConnector
 from jobrunner.testing.providers import (
@@ -50,7 +50,7 @@ PATIENCE = Patience(connect_s=1, idle_s=0.3, total_s=0.5)
 @asynccontextmanager
 async def calling(provider: Provider) -> AsyncIterator[OutgoingClient]:
     """As a stage calls it whose settings name the provider."""
-    async with open_gate(SystemConnector(), Rules()) as gate:
+    async with aclosing(OutgoingGate(SystemConnector(), Rules())) as gate:
         yield OutgoingClient(gate, [origin_of(URL(provider.url))])
 
 
