@@ -10,7 +10,6 @@ import json
 import math
 import os
 import re
-from collections import Counter
 from typing import Annotated
 
 import msgspec
@@ -19,50 +18,10 @@ from msgspec import Meta, Struct
 from jobrunner import Done, PermanentFailure, PlainContext, openai_like, stage
 from jobrunner_howera import film, slides
 from jobrunner_howera.audio import video_of
+from jobrunner_howera.outline import STEPS_MAX, Segment, Step, extracted, titled
 from jobrunner_howera.transcribing import account
 
 MIB = 1024 * 1024
-STEP_S = 15.0
-STEPS_MAX = 60
-TITLE_WORDS, TITLE_MAX = 9, 90
-LATER = 0.7
-PAUSE_S = 1.2
-TURNS = re.compile(
-    r"^(first|then|next|now|after|finally|second|third|step|once|when|let's|to start|in short)\b",
-    re.IGNORECASE,
-)
-OPENING = re.compile(
-    r"^(?:(?:so|okay|ok|well|now|then|and|but|um+|uh+|alright|right|first of all|you know)"
-    r"\b[, ]*)+",
-    re.IGNORECASE,
-)
-COMMON = frozenset(
-    "a about after again all also an and any are as at be because been before being but by can "
-    "could did do does doing down during each few for from further had has have having he her "
-    "here hers him his how i if in into is it its itself just like me more most my no nor not now "
-    "of off on once only or other our out over own really said same she so some such than that "
-    "the their them then there these they this those through to too under until up us very was "
-    "we were what when where which while who whom why will with would you your going got".split()
-)
-
-
-class Step(Struct):
-    """A step of the instruction; ``image`` is the address of its picture, ``images`` are those of
-    what the film shows further on in it."""
-
-    id: str
-    title: str
-    text: str
-    start_s: float
-    end_s: float
-    image: str = ""
-    images: list[str] = []
-
-
-class Segment(Struct, frozen=True):
-    start_s: float
-    end_s: float
-    text: str
 
 
 class Written(Struct):
@@ -102,102 +61,6 @@ def segments_of(ctx: PlainContext) -> list[Segment]:
     except msgspec.DecodeError as error:
         text = "the transcript is not in this stage's format"
         raise PermanentFailure("CORRUPT_INPUT", text, excerpt=str(error)) from error
-
-
-def extracted(segments: list[Segment]) -> list[Step]:
-    """The same transcript always gives the same steps. Nothing of it is left out: what is long gets
-    longer steps, not more than a person would follow."""
-    step_s = STEP_S
-    while len(groups := _grouped(segments, step_s)) > STEPS_MAX:
-        step_s *= 1.5
-    weights = _weights(segments)
-    return [_step(number, group, weights) for number, group in enumerate(groups, 1)]
-
-
-def _grouped(segments: list[Segment], step_s: float) -> list[list[Segment]]:
-    groups: list[list[Segment]] = []
-    for segment in segments:
-        if not groups or _turns(groups[-1], segment, step_s):
-            groups.append([])
-        groups[-1].append(segment)
-    return groups
-
-
-def titled(segments: list[Segment]) -> str:
-    """By the words that it comes back to most."""
-    words = Counter(word for one in segments for word in _words(one.text))
-    often = [word for word, count in words.most_common(3) if count > 1] or list(words)[:3]
-    return f"How to: {', '.join(often)}" if often else "Instruction"
-
-
-def _turns(group: list[Segment], segment: Segment, step_s: float) -> bool:
-    """A new step begins after a pause, at a word that announces one, or when it gets long; never
-    before the step before has something to say."""
-    length = segment.start_s - group[0].start_s
-    if length < step_s / 5:
-        return False
-    pause = segment.start_s - group[-1].end_s >= PAUSE_S
-    whole = group[-1].text.rstrip().endswith((".", "!", "?"))
-    long = (length >= step_s and whole) or length >= 2 * step_s
-    return long or pause or bool(TURNS.match(segment.text))
-
-
-def _weights(segments: list[Segment]) -> dict[str, float]:
-    """Words that few segments share tell more."""
-    seen = Counter(word for one in segments for word in set(_words(one.text)))
-    return {word: math.log(1 + len(segments) / count) for word, count in seen.items()}
-
-
-def _step(number: int, group: list[Segment], weights: dict[str, float]) -> Step:
-    text = prose([one.text for one in group])
-    return Step(
-        id=f"step-{number}",
-        title=_title(text, weights),
-        text=text,
-        start_s=round(group[0].start_s, 2),
-        end_s=round(max(one.end_s for one in group), 2),
-    )
-
-
-def prose(pieces: list[str]) -> str:
-    """Sentences out of what a recogniser heard in pieces, each of which it began with a capital."""
-    text = ""
-    for piece in pieces:
-        first = re.match(r"[^\W\d_]+", piece)
-        small = bool(first) and first is not None and first[0].lower() in COMMON - {"i"}
-        if text and small and not text.endswith((".", "!", "?")):
-            text += " " + piece[:1].lower() + piece[1:]
-        else:
-            text += (" " if text else "") + piece
-    return re.sub(r"(^|[.!?]\s+)(\w)", lambda found: found[1] + found[2].upper(), text)
-
-
-def _title(text: str, weights: dict[str, float]) -> str:
-    """The clause of the step that weighs most and is short enough; else how its best one begins."""
-    clauses = [
-        bare
-        for one in re.split(r"[.!?;:,]\s+|[.!?。！？]\s*", text)
-        if (bare := OPENING.sub("", one.strip()).strip(".,;:!?。 "))
-    ]
-    if not clauses:
-        return "…"
-    short = [one for one in clauses if 3 <= len(one.split()) <= TITLE_WORDS]
-    fitting = short or clauses
-    later = dict.fromkeys(fitting[1:], LATER)  # what is to be done is mostly said first
-    best = max(fitting, key=lambda one: _weight(one, weights) * later.get(one, 1))
-    words = best.split()
-    title = " ".join(words[:TITLE_WORDS])[:TITLE_MAX]
-    return title[:1].upper() + title[1:] + ("…" if title != " ".join(words) else "")
-
-
-def _weight(sentence: str, weights: dict[str, float]) -> float:
-    words = _words(sentence)
-    return sum(weights.get(word, 0) for word in words) / (4 + len(words)) if words else 0
-
-
-def _words(text: str) -> list[str]:
-    """Those that mean something, in whatever script."""
-    return [word for word in re.findall(r"[^\W\d_]{3,}", text.lower()) if word not in COMMON]
 
 
 def _illustrate(ctx: PlainContext, steps: list[Step]) -> None:

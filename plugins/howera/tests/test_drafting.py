@@ -6,15 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from jobrunner_howera.drafting import (
-    STEPS_MAX,
-    Segment,
-    draft,
-    extracted,
-    prose,
-    read_written,
-    titled,
-)
+from jobrunner_howera.drafting import draft, read_written
+from jobrunner_howera.outline import STEPS_MAX, Segment, extracted, prose, titled
 
 from jobrunner import PermanentFailure
 from jobrunner.testing import run_stage
