@@ -17,8 +17,9 @@ from typing import Literal
 import anyio
 
 from jobrunner.actors.commits import Answer
+from jobrunner.actors.features.turns.known_line import InLine
 from jobrunner.actors.shared import World
-from jobrunner.actors.slots import InLine, Slots
+from jobrunner.actors.slots import Slots
 from jobrunner.actors.suspects import Suspects
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.declaration.workflow import Definition

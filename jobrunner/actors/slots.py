@@ -1,6 +1,6 @@
 """Counts what is scarce, and which job holds it: slots of this service, a user's share of them,
-turns at a stage, named resources; and who waits for them. A slot is free again when the stage's
-task has ended, not sooner: a stage that is deaf to being stopped keeps it.
+turns at a stage, named resources. A slot is free again when the stage's task has ended, not sooner:
+a stage that is deaf to being stopped keeps it.
 
 A job may keep its slot for its next attempt. Before that is decided, nobody knows which stage it
 will need, so a turn and the resources of each that it may be are promised to it until it is known.
@@ -8,16 +8,11 @@ will need, so a turn and the resources of each that it may be are promised to it
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from operator import itemgetter
 
 from msgspec import Struct
 
 from jobrunner.actors.features.turns.rates import Rates
-from jobrunner.core.features.turns.in_line import Waiting
-from jobrunner.core.job import Snapshot
 from jobrunner.stages import Stage
-
-KNOWN_MAX = 256
 
 
 class WorkLimits(Struct, frozen=True):
@@ -32,63 +27,6 @@ class WorkLimits(Struct, frozen=True):
 class Slot(Struct, frozen=True):
     user_id: str
     stage: Stage | None
-
-
-class InLine:
-    """How many jobs wait for a slot, by priority and user; and who they are, as far as they came
-    while few waited. A short line is known whole, and nobody needs to ask the table for it."""
-
-    def __init__(self, counted: Iterable[tuple[int, str, int]] = ()) -> None:
-        self._users: dict[int, Counter[str]] = {}
-        self._known: dict[str, tuple[tuple[int, ...], Waiting]] = {}
-        self.count = 0
-        for priority, user_id, count in counted:
-            self._change(count, priority, user_id)
-
-    def came(self, job: Snapshot) -> None:
-        assert job.line_at is not None, f"job {job.id} does not wait for a slot"
-        self._change(1, job.priority, job.user_id)
-        if len(self._known) < KNOWN_MAX:
-            self._known[job.id] = (-job.priority, job.line_at, job.row), Waiting(
-                job.id, job.user_id, job.workflow, job.status, job.job_type, job.priority,
-                job.line_at, job.turn_key,
-            )  # fmt: skip
-
-    def left(self, job: Snapshot) -> None:
-        self._change(-1, job.priority, job.user_id)
-        self._known.pop(job.id, None)
-
-    def doubt(self, job_id: str) -> None:
-        """It was called and did not come: the table knows better."""
-        self._known.pop(job_id, None)
-
-    def whole(self) -> list[Waiting] | None:
-        """The line, if it is known whole, as the table has it: highest priority first, then who
-        waits longest."""
-        if len(self._known) < self.count:
-            return None
-        return [one for _, one in sorted(self._known.values(), key=itemgetter(0))]
-
-    def _change(self, change: int, priority: int, user_id: str) -> None:
-        self.count += change
-        users = self._users.setdefault(priority, Counter())
-        users[user_id] += change
-        if users[user_id] <= 0:
-            del users[user_id]
-        if not users:
-            del self._users[priority]
-
-    def users(self) -> set[str]:
-        return {user_id for users in self._users.values() for user_id in users}
-
-    def somebody_before(self, priority: int, user_id: str, running: Mapping[str, int]) -> bool:
-        """Somebody has a better claim to a slot than this user's running job of this priority: by
-        priority, or as a user of whom fewer run."""
-        if self._users and max(self._users) > priority:
-            return True
-        most = running.get(user_id, 0)
-        peers = self._users.get(priority, ())
-        return any(running.get(peer, 0) < most for peer in peers if peer != user_id)
 
 
 class Slots:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.actors import slots
-from jobrunner.actors.slots import InLine
+from jobrunner.actors.features.turns import known_line
+from jobrunner.actors.features.turns.known_line import InLine
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Pause, Resume
 from tests.actors.test_slots import standing, waiting
@@ -41,7 +41,7 @@ def test_of_a_line_that_was_there_before_only_the_table_knows() -> None:
 
 
 def test_of_a_long_line_only_the_table_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "KNOWN_MAX", 2)
+    monkeypatch.setattr(known_line, "KNOWN_MAX", 2)
     line, jobs = InLine(), [waiting("ada", name) for name in "abc"]
     for job in jobs:
         line.came(job)

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner import Call, Context, Definition, Done, RetryableFailure, Stage, app
-from jobrunner.actors import slots as slots_module
+from jobrunner.actors.features.turns import known_line
 from jobrunner.config.settings import Config, ServerSection, StoreSection
 from jobrunner.core.messages import Answered
 from jobrunner.stages import Registry
@@ -36,10 +36,10 @@ def keyed(name: str, call: Call, at_a_time: int = 1, tries: int = 3) -> Definiti
     return varied(definition, states=states)
 
 
-@pytest.fixture(params=[slots_module.KNOWN_MAX, 0], ids=["memory", "table"], autouse=True)
+@pytest.fixture(params=[known_line.KNOWN_MAX, 0], ids=["memory", "table"], autouse=True)
 def known_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits is known by heart, or the table is asked for it: nobody sees a difference."""
-    monkeypatch.setattr(slots_module, "KNOWN_MAX", request.param)
+    monkeypatch.setattr(known_line, "KNOWN_MAX", request.param)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from jobrunner import Context, Definition, Done, RetryableFailure, Stage, app
-from jobrunner.actors import slots as slots_module
+from jobrunner.actors.features.turns import known_line
 from jobrunner.config.settings import Config, RateSettings, ServerSection, StoreSection
 from jobrunner.core.features.turns.rates import (
     RateLimit,
@@ -171,10 +171,10 @@ def impatient(seed: int) -> Provider:
     return provider
 
 
-@pytest.fixture(params=[slots_module.KNOWN_MAX, 0], ids=["memory", "table"])
+@pytest.fixture(params=[known_line.KNOWN_MAX, 0], ids=["memory", "table"])
 def known_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits is known by heart, or the table is asked for it: nobody sees a difference."""
-    monkeypatch.setattr(slots_module, "KNOWN_MAX", request.param)
+    monkeypatch.setattr(known_line, "KNOWN_MAX", request.param)
 
 
 @asynccontextmanager

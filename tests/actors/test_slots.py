@@ -23,9 +23,10 @@ from jobrunner import (
     Workflow,
     app,
 )
-from jobrunner.actors import slots as slots_module
+from jobrunner.actors.features.turns import known_line
+from jobrunner.actors.features.turns.known_line import InLine
 from jobrunner.actors.features.turns.rates import Rates
-from jobrunner.actors.slots import InLine, Slots, WorkLimits
+from jobrunner.actors.slots import Slots, WorkLimits
 from jobrunner.config.settings import Config, ServerSection, StoreSection
 from jobrunner.config.settings import LimitsSection as LimitSettings
 from jobrunner.core.job import Actor, Snapshot
@@ -84,10 +85,10 @@ def relay() -> Definition:
     )
 
 
-@pytest.fixture(autouse=True, params=[slots_module.KNOWN_MAX, 0], ids=["memory", "table"])
+@pytest.fixture(autouse=True, params=[known_line.KNOWN_MAX, 0], ids=["memory", "table"])
 def known_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits is known by heart, or the table is asked for it: nobody sees a difference."""
-    monkeypatch.setattr(slots_module, "KNOWN_MAX", request.param)
+    monkeypatch.setattr(known_line, "KNOWN_MAX", request.param)
 
 
 class Stand:
