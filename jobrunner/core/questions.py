@@ -23,7 +23,7 @@ from jobrunner.core.features.turns.limits import LimitReader
 from jobrunner.core.features.turns.rates import RateReader
 from jobrunner.core.features.upgrades.upgrades import UpgradeReader
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
-from jobrunner.core.keeping.backups import LastBackup, Restoration, Uncertain
+from jobrunner.core.keeping.backups import BackupReader
 from jobrunner.core.keeping.retention import RetentionReader
 
 PAGE = 1_000
@@ -238,6 +238,7 @@ class Reader(
     OverviewReader,
     FamilyReader,
     BatchReader,
+    BackupReader,
     RetentionReader,
     RateReader,
     LineReader,
@@ -357,16 +358,6 @@ class Reader(
     async def pauses(self) -> tuple[tuple[str, str, Paused], ...]:
         """Scope (``workflow`` or ``stage``), name, and who paused it."""
         ...
-
-    async def backups(self) -> tuple[LastBackup, ...]:
-        """The last one of each folder."""
-        ...
-
-    async def restoration(self) -> Restoration | None:
-        """The one that no start has told of yet."""
-        ...
-
-    async def uncertain(self, limit: int) -> Uncertain: ...
 
     async def bulk(self, bulk_id: str) -> Bulk | None: ...
 

@@ -20,7 +20,6 @@ from jobrunner.core.features.schedules.schedules import SCHEDULE_UNITS
 from jobrunner.core.features.turns.limits import SetLimit
 from jobrunner.core.features.upgrades.upgrades import UPGRADE_UNITS
 from jobrunner.core.job import Asset, Attempt, Snapshot
-from jobrunner.core.keeping.backups import NOTES
 from jobrunner.core.units import (
     Cleared,
     EnableEndpoint,
@@ -59,8 +58,8 @@ from jobrunner.store.features.turns.rates import rate_rows
 from jobrunner.store.features.upgrades.replays import record_row
 from jobrunner.store.features.upgrades.upgrades import repinned_rows, upgrade_rows
 from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
-from jobrunner.store.keeping.backups import backup_rows
-from jobrunner.store.keeping.retention import UNITS, forgotten, retention_rows
+from jobrunner.store.keeping.desk import KEEPING
+from jobrunner.store.keeping.retention import forgotten
 from jobrunner.store.rows import fixed_of, moving_of, payload_row, place_of, stands, text
 from jobrunner.store.statements import Row
 
@@ -352,12 +351,11 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     Bind: lambda unit: Work(list(binding_rows(unit)), alone=True),
     **dict.fromkeys(BATCH_UNITS, lambda unit: Work(list(batch_rows(unit)), alone=True)),
     Parted: lambda unit: Work([PARTED.row(job=unit.job, last=unit.last)]),
-    **dict.fromkeys(NOTES, lambda unit: Work(list(backup_rows(unit)), alone=True)),
     **dict.fromkeys(UPGRADE_UNITS, lambda unit: Work(list(upgrade_rows(unit)), alone=True)),
     **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),
     **dict.fromkeys((Halt, Unhalt), _paused),
     SetLimit: lambda unit: Work(list(limit_rows(unit)), alone=True),
     **dict.fromkeys(SCHEDULE_UNITS, lambda unit: Work(list(schedule_rows(unit)), alone=True)),
-    **dict.fromkeys(UNITS, lambda unit: Work(list(retention_rows(unit)), alone=True)),
+    **dict.fromkeys(KEEPING, lambda unit: Work(list(KEEPING[type(unit)](unit)), alone=True)),
     **dict.fromkeys((NewBulk, MoreItems, BulkTurned, Ticked), _of_bulk),
 }

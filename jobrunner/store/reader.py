@@ -33,8 +33,8 @@ from jobrunner.store.features.turns import limits as bounds
 from jobrunner.store.features.turns import one_at_a_time as keyed
 from jobrunner.store.features.turns import rates as paces
 from jobrunner.store.features.upgrades import replays, upgrades
-from jobrunner.store.keeping import backups as saved
-from jobrunner.store.keeping import health, retention
+from jobrunner.store.keeping import health
+from jobrunner.store.keeping.desk import KeepingAnswers
 from jobrunner.store.rounds import Rounds
 
 ROUND_QUESTIONS = 64
@@ -81,7 +81,7 @@ def _answer(
         return error
 
 
-class StoreReader(FamilyAnswers, BatchAnswers):
+class StoreReader(FamilyAnswers, BatchAnswers, KeepingAnswers):
     def __init__(self, hop: StoreThread, initial_credits: int) -> None:
         self._hop = hop
         self._initial_credits = initial_credits
@@ -174,9 +174,6 @@ class StoreReader(FamilyAnswers, BatchAnswers):
     rates = asks(paces.rates)
     in_line_by = asks(paces.in_line_by)
     ahead_at = asks(paces.ahead_at)
-    backups = asks(saved.backups)
-    restoration = asks(saved.restoration)
-    uncertain = asks(saved.uncertain)
     bulk = asks(bulks.bulk)
     open_bulks = asks(bulks.open_bulks)
     bulk_ahead = asks(bulks.bulk_ahead)
@@ -190,14 +187,6 @@ class StoreReader(FamilyAnswers, BatchAnswers):
     tally_of = asks(overview.tally_of)
     retrying = asks(overview.retrying)
     lately = asks(overview.lately)
-    ended_counts = asks(retention.ended_counts)
-    due_lots = asks(retention.due_lots)
-    counted = asks(retention.counted)
-    ripe_jobs = asks(retention.ripe_jobs)
-    overdue = asks(retention.overdue)
-    idle_files = asks(retention.idle_files)
-    idle_count = asks(retention.idle_count)
-    naming = asks(retention.naming)
     due_deliveries = asks(notifications.due_deliveries)
     next_delivery = asks(notifications.next_delivery)
     deliveries = asks(notifications.deliveries)

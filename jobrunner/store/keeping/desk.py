@@ -1,0 +1,31 @@
+"""The questions and the rows of the care of the file, for the reader and the compiler of units."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jobrunner.core.keeping.backups import NOTES
+from jobrunner.store.askable import asks
+from jobrunner.store.keeping import backups as saved
+from jobrunner.store.keeping import retention
+from jobrunner.store.statements import Row
+
+KEEPING: dict[type, Callable[[Any], Iterator[Row]]] = {
+    **dict.fromkeys(NOTES, saved.backup_rows),
+    **dict.fromkeys(retention.UNITS, retention.retention_rows),
+}
+
+
+class KeepingAnswers:
+    """The part of the reader that answers these."""
+
+    backups = asks(saved.backups)
+    restoration = asks(saved.restoration)
+    uncertain = asks(saved.uncertain)
+    ended_counts = asks(retention.ended_counts)
+    due_lots = asks(retention.due_lots)
+    counted = asks(retention.counted)
+    ripe_jobs = asks(retention.ripe_jobs)
+    overdue = asks(retention.overdue)
+    idle_files = asks(retention.idle_files)
+    idle_count = asks(retention.idle_count)
+    naming = asks(retention.naming)
