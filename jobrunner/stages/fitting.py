@@ -1,14 +1,14 @@
 """Says what is wrong with what a plugin brings: a stage that cannot run here whatever it does, a
 value of another type, a declaration that does not pass the check."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
 from jobrunner.check.checking import check
 from jobrunner.check.types import slips
 from jobrunner.core.declaration.spelling import NAME, shown
-from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.features.turns.rates import RATE_ALLOWED, rate_of
 from jobrunner.stages.answers import asked_twice
 from jobrunner.stages.api import Stage, is_async
@@ -71,3 +71,27 @@ def wrong(brought: Struct, kind: type[Struct]) -> str:
 def checked(definition: Definition, taken: frozenset[tuple[str, str]]) -> tuple[str, ...]:
     faults = check(definition, taken)
     return tuple(f"{fault.text} ({'; '.join(fault.trace)})" for fault in faults)
+
+
+def unbound(
+    definition: Definition, brings: Callable[[str], bool], refused: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...]:
+    """List the states that bind a stage which nobody brings, each with the likely cure."""
+    bound = {
+        (state.name, stage)
+        for state in definition.workflow.states
+        for stage in (*state.stage.values(), state.on_demand)
+    }
+    section = f"[workflows.{definition.workflow.name}.stages]"
+    return tuple(
+        _why_unbound(state, stage, section, refused.get(stage, ()))
+        for state, stage in sorted(bound)
+        if stage and stage != EXTERNAL and not brings(stage)
+    )
+
+
+def _why_unbound(state: str, stage: str, section: str, reasons: tuple[str, ...]) -> str:
+    if reasons:
+        return f"{state}: stage {stage!r} {'; '.join(reasons)}"
+    cure = f'install one that does, or bind {section} {state} = "external"'
+    return f"{state}: no plugin brings stage {stage!r}; {cure}"

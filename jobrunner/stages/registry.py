@@ -20,7 +20,7 @@ from jobrunner.check.credits import standings
 from jobrunner.check.types import illformed
 from jobrunner.core.declaration.missing import absent, lacking
 from jobrunner.core.declaration.old_declarations import leniently, rebound, with_former
-from jobrunner.core.declaration.workflow import EXTERNAL, Definition, Workflow
+from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.core.features.turns.rates import RateLimit, rate_of
 from jobrunner.core.features.upgrades.forecasts import Forecast, forecast
 from jobrunner.core.features.upgrades.upgrades import UnderWay
@@ -29,7 +29,7 @@ from jobrunner.core.messages import Message, Migrate
 from jobrunner.stages.api import Stage
 from jobrunner.stages.companions import Companion
 from jobrunner.stages.distributions import PREFIX, Kind, sorted_entries
-from jobrunner.stages.fitting import checked, known_as, misfit, wrong
+from jobrunner.stages.fitting import checked, known_as, misfit, unbound, wrong
 from jobrunner.stages.hooks import Hook, unfit_hook
 from jobrunner.stages.importing import imported
 from jobrunner.stages.outcomes import said
@@ -374,20 +374,4 @@ class Registry:
         return fitted, faults
 
     def _unbound(self, definition: Definition) -> tuple[str, ...]:
-        bound = {
-            (state.name, stage)
-            for state in definition.workflow.states
-            for stage in (*state.stage.values(), state.on_demand)
-        }
-        section = f"[workflows.{definition.workflow.name}.stages]"
-        return tuple(
-            self._why_unbound(state, stage, section)
-            for state, stage in sorted(bound)
-            if stage and stage != EXTERNAL and not self.brings(stage)
-        )
-
-    def _why_unbound(self, state: str, stage: str, section: str) -> str:
-        if reasons := self.refused["stages"].get(stage):
-            return f"{state}: stage {stage!r} {'; '.join(reasons)}"
-        cure = f'install one that does, or bind {section} {state} = "external"'
-        return f"{state}: no plugin brings stage {stage!r}; {cure}"
+        return unbound(definition, self.brings, self.refused["stages"])
