@@ -60,6 +60,9 @@ def introduce(
         log("hook.refused", level="error", hook=name, reason="; ".join(reasons))
     for name, reasons in refused["workflows"].items():
         log("workflow.refused", level="error", workflow=name, reasons=list(reasons))
+    for name in registry.names():
+        for text in registry.absent_children(name):
+            log("children.unavailable", level="warning", workflow=name, detail=text)
     unknown = overrides.unknown_plugins(config, offered())
     unknown += overrides.idle_rates(config, registry.rates())
     for fault in unknown + overrides.unknown_workflows(config, registry.known()):

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from jobrunner.check.artifacts import unlistable
 from jobrunner.check.credits import unsettled
 from jobrunner.check.endings import stranded
+from jobrunner.check.families import uncovered
 from jobrunner.check.faults import Fault
 from jobrunner.check.fields import misshapen
 from jobrunner.check.locks import mislocked
@@ -36,18 +37,22 @@ TRIGGERS = {
 FAILURES = ("failed", "rejected", "canceled", "expired")
 
 
-def check(definition: Definition, taken: Taken = frozenset()) -> tuple[Fault, ...]:
+def check(
+    definition: Definition, taken: Taken = frozenset(), declared: Definition | None = None
+) -> tuple[Fault, ...]:
     """Everything that is wrong. ``taken`` are the (method, path) patterns of the service itself,
-    which a workflow's own routes must not shadow."""
+    which a workflow's own routes must not shadow; ``declared`` is the same without what the
+    operator has set: a price may be set to 0 by whoever asks for none."""
     return (
         _once(illformed(definition))
         or _once(misnamed(definition))
-        or _once(_faults(Chart(definition), taken))
+        or _once(_faults(Chart(definition), taken, declared or definition))
     )
 
 
-def _faults(chart: Chart, taken: Taken) -> Iterator[Fault]:
+def _faults(chart: Chart, taken: Taken, declared: Definition) -> Iterator[Fault]:
     yield from unresolved(chart.definition, taken)
+    yield from uncovered(declared.workflow)
     yield from misshapen(chart)
     yield from unlistable(chart)
     yield from without_turns(chart)

@@ -95,6 +95,7 @@ def _twice(workflow: Workflow) -> Iterator[Fault]:
         "job type": [job_type.name for job_type in workflow.job_types],
         "edge": [f"{edge.source} -> {edge.target}" for edge in workflow.edges],
         "lock scope": [lock.scope for lock in workflow.locks],
+        "child workflow": [child.workflow for child in workflow.children],
     }
     for noun, names in lists.items():
         for name, count in Counter(names).items():

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from jobrunner.check.checking import check as faults_of
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.installed import installed
@@ -59,7 +58,7 @@ def check(
         Compare with the jobs under way: how many go on, how many under the declaration that they
         were born under, and how many would be stuck with the next start, for want of what.
     """
-    from jobrunner.cli.admin.upgrades import forecasts, of_one_version
+    from jobrunner.cli.admin.upgrades import forecasts
     from jobrunner.cli.bindings import rebound
 
     config = shown.load()
@@ -68,7 +67,7 @@ def check(
     lines = rebound(config, registry)
     known = {*registry.known(), *ahead}
     found = [
-        _checked(registry, one, lines.get(one, []) + of_one_version(registry, one), ahead.get(one))
+        _checked(registry, one, lines.get(one, []), ahead.get(one))
         for one in ([name] if name else sorted(known))
     ]
     if shown.output == "table":
@@ -151,14 +150,13 @@ def _checked(
     registry: "Registry", name: str, notes: list[str], ahead: "Forecast | None"
 ) -> dict[str, Any]:
     """``notes`` are no faults; jobs that would be stuck are."""
+    from jobrunner.cli.admin.upgrades import of_one_version
+
     definition = registry.current(name)
     if definition is None and name not in registry.known() and ahead is None:
         raise _unknown(registry, name)
     faults = [*registry.refused["workflows"].get(name, ())]
-    faults += [
-        "\n      ".join([f"{fault.rule}: {fault.text}", *fault.trace])
-        for fault in (faults_of(definition) if definition else ())
-    ]
+    notes = notes + of_one_version(registry, name) + registry.absent_children(name)
     jobs = _jobs(ahead) if ahead else {}
     ok = not faults and not jobs.get("stuck")
     return {"name": name, "ok": ok, "faults": faults, "notes": notes, **jobs}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from jobrunner.check.checking import check
+from jobrunner.check.faults import Fault
 from jobrunner.check.types import slips
 from jobrunner.core.declaration.spelling import NAME, shown
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
@@ -68,9 +69,15 @@ def wrong(brought: Struct, kind: type[Struct]) -> str:
     return "; ".join(str(slip) for slip in slips(brought, kind, ""))
 
 
-def checked(definition: Definition, taken: frozenset[tuple[str, str]]) -> tuple[str, ...]:
-    faults = check(definition, taken)
-    return tuple(f"{fault.text} ({'; '.join(fault.trace)})" for fault in faults)
+def checked(
+    definition: Definition, taken: frozenset[tuple[str, str]], declared: Definition
+) -> tuple[str, ...]:
+    return tuple(told(fault) for fault in check(definition, taken, declared))
+
+
+def told(fault: Fault) -> str:
+    """Put a fault with its counter-example into one line."""
+    return f"{fault.text} ({'; '.join(fault.trace)})"
 
 
 def unbound(

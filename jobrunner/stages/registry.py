@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from jobrunner.check.adjustments import misset
 from jobrunner.check.credits import standings
+from jobrunner.check.families import absent_children, uncancelable
 from jobrunner.check.types import illformed
 from jobrunner.core.declaration.missing import absent, lacking
 from jobrunner.core.declaration.old_declarations import leniently, rebound, with_former
@@ -29,7 +30,7 @@ from jobrunner.core.messages import Message, Migrate
 from jobrunner.stages.api import Stage
 from jobrunner.stages.companions import Companion
 from jobrunner.stages.distributions import PREFIX, Kind, sorted_entries
-from jobrunner.stages.fitting import checked, known_as, misfit, unbound, wrong
+from jobrunner.stages.fitting import checked, known_as, misfit, told, unbound, wrong
 from jobrunner.stages.hooks import Hook, unfit_hook
 from jobrunner.stages.importing import imported
 from jobrunner.stages.outcomes import said
@@ -138,6 +139,11 @@ class Registry:
     def loaded(self) -> list[Workflow]:
         """List the declarations of today, the operator's settings applied."""
         return [definition.workflow for definition in self._current.values()]
+
+    def absent_children(self, name: str) -> list[str]:
+        """Say which declared children of this workflow no job can be made of for now."""
+        found = self._current.get(name)
+        return [*absent_children(found.workflow, self._current, self.known())] if found else []
 
     def declared(self) -> list[Definition]:
         """List every declaration that jobs may be under, of today and of before."""
@@ -258,6 +264,9 @@ class Registry:
         self._current[name] = effective
         self._stages_of.clear()
         self._pinned[effective.digest] = effective
+        for parent, unfit in uncancelable(name, self._current).items():
+            self._refuse("workflows", parent, *map(told, unfit))
+            self._pinned.pop(self._current.pop(parent).digest, None)
 
     def _add_stage(self, stage: Stage, called: str, by: str) -> None:
         """Refuse one that two plugins bring: nobody knows which one was meant.
@@ -351,7 +360,9 @@ class Registry:
                 return declared, faults
             effective, faults = self._fit(declared)
             faults += tuple(misset(effective, declared))
-            return effective, faults + checked(effective, self._taken) + self._unbound(effective)
+            faults += checked(effective, self._taken, declared)
+            unbound_here = unbound(effective, self.brings, self.refused["stages"])
+            return effective, faults + unbound_here
         except Exception as stumbled:
             text = f"{type(stumbled).__name__}: {said(stumbled)}"
             return declared, (f"cannot be examined ({text}); ask its author to mend it",)
@@ -372,6 +383,3 @@ class Registry:
             declared.was,
         )
         return fitted, faults
-
-    def _unbound(self, definition: Definition) -> tuple[str, ...]:
-        return unbound(definition, self.brings, self.refused["stages"])

@@ -1,6 +1,7 @@
 """Commands that need no service: settings, declarations, and the file while nobody holds it."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from jobrunner.config.settings import Config
 from jobrunner.store.migrations import latest
 from tests.cli.conftest import Command
 from tests.served import clean, serving
+
+CLAN = Path(__file__).parents[1] / "whole" / "clan"
 
 
 def test_help_and_version(command: Command) -> None:
@@ -151,6 +154,17 @@ def test_a_refused_workflow_says_why_everywhere(command: Command) -> None:
     assert "nobody.brings" in out
     assert "refused" in command("workflow", "list")[1]
     assert command("workflow", "show", "cutx")[0] == 4
+
+
+def test_children_that_are_not_there_are_a_note_and_no_fault(tmp_path: Path) -> None:
+    """In a process of its own: what a folder of plugins brings stays in the one that loads it."""
+    shutil.copytree(CLAN, folder := tmp_path / "plugins.d")
+    module = folder / "jobrunner_clan.py"
+    module.write_text(module.read_text().replace('ChildWorkflow("clan")', 'ChildWorkflow("clna")'))
+    words = (sys.executable, "-m", "jobrunner", "workflow", "check", "clan")
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "clan: ok")
+    assert "clan declares children of clna, not loaded here; did you mean 'clan'?" in done.stdout
 
 
 def test_tokens_that_end_and_tokens_that_are_replaced(command: Command) -> None:

@@ -204,6 +204,8 @@ async def test_a_child_that_was_deleted_is_not_made_again(tmp_path: Path) -> Non
 
 async def test_what_is_not_declared_is_no_child(tmp_path: Path) -> None:
     async with clan(tmp_path, ChildWorkflow("other")) as here:
+        (told,) = here.lines(event="children.unavailable")
+        assert "clan declares children of other, not loaded here" in told["detail"]
         parent = await here.at(await submitted(here, "fan"), "failed")
         assert parent["failure_code"] == "CHILD_NOT_DECLARED"
         assert "'clan'" in parent["failure_message"]

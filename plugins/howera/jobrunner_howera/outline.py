@@ -1,5 +1,5 @@
-"""Steps out of a transcript, by rules: cut where the speaker pauses or turns to something new, titled
-with the words that carry most.
+"""Steps out of a transcript, by rules: cut where the speaker pauses or turns to something new, and
+titled with the words that carry most.
 """
 
 import math
