@@ -246,6 +246,10 @@ class Registry:
             if faults := self._pin(now, digest, data):
                 self.outdated[name, digest] = faults
 
+    def tried(self, name: str, digest: str, data: bytes) -> tuple[Definition, tuple[str, ...]]:
+        """Read a declaration as it would run here, with what is wrong with it; keep nothing."""
+        return self._examined(self._older(self._current[name], digest, data))
+
     def forget(self, digests: Iterable[str]) -> None:
         """Forget declarations that no job is under."""
         for digest in digests:
@@ -344,13 +348,15 @@ class Registry:
         """It passed the check of its day. What is absent today strands what needs it, and that
         alone; what it has no binding for is worked outside."""
         try:
-            workflow = rebound(leniently(data), self._renamed())
-            functions, structs = with_former(now.functions, now), with_former(now.structs, now)
-            older = Definition(workflow, functions, structs, digest, now.settings)
-            self._pinned[digest], _ = self._fit(older)
+            self._pinned[digest], _ = self._fit(self._older(now, digest, data))
         except Exception as stumbled:
             return (f"the stored declaration is not understood any more: {said(stumbled)}",)
         return absent(self._pinned[digest], self.brings)
+
+    def _older(self, now: Definition, digest: str, data: bytes) -> Definition:
+        workflow = rebound(leniently(data), self._renamed())
+        functions, structs = with_former(now.functions, now), with_former(now.structs, now)
+        return Definition(workflow, functions, structs, digest, now.settings)
 
     def _examined(self, declared: Definition) -> tuple[Definition, tuple[str, ...]]:
         """The workflow as it would run here, with everything that is wrong with it. What the rules
@@ -374,12 +380,5 @@ class Registry:
 
     def _fit(self, declared: Definition) -> tuple[Definition, tuple[str, ...]]:
         workflow, faults = self._overlay(declared.workflow)
-        fitted = Definition(
-            workflow,
-            declared.functions,
-            declared.structs,
-            declared.digest,
-            declared.settings,
-            declared.was,
-        )
-        return fitted, faults
+        kept = (declared.functions, declared.structs, declared.digest, declared.settings)
+        return Definition(workflow, *kept, declared.was), faults

@@ -10,6 +10,8 @@ from playwright.sync_api import Browser
 from tests.browser.looking import ask, browsing
 from tests.served import Served, serving
 
+SETTINGS = {"JOBRUNNER_WORKFLOWS__HELLO__RECORD": "decisions"}
+
 
 @dataclass
 class Shop:
@@ -34,7 +36,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    with serving(tmp_path_factory.mktemp("shop")) as service:
+    with serving(tmp_path_factory.mktemp("shop"), **SETTINGS) as service:
         found = Shop(service, {"admin": service.token})
         for name, role in (("user", "user"), ("reader", "reader"), ("workflow", "workflow")):
             order: dict[str, Any] = {"name": name, "role": role}

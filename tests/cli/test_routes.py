@@ -109,6 +109,8 @@ WITHOUT = {
     "POST /callbacks/{token}": "for whoever was sent the address, without a token",
     "GET /": PAGES,
     "GET /page/{build}/{part}": PAGES,
+    "POST /jobs/{id}/decisions/replay": "job replay makes them again where it is typed",
+    "GET /jobs/{id}/workflow": PAGES,
     "GET /overview": PAGES,
     "GET /overview/events": PAGES,
     "GET /session": PAGES,

@@ -91,6 +91,49 @@ async def test_another_declaration_shows_where_it_would_have_gone(
         assert "4 decisions, 3 would come out otherwise" in out
 
 
+async def test_the_service_decides_again_and_changes_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path, registry=fickle(), workflows=ON_RECORD) as house:
+        job = await lived(house)
+        before = (await house.ada.get(f"/jobs/{job}")).raw
+        path = f"/jobs/{job}/decisions/replay"
+        said = (await house.ada.post(path)).json
+        assert [one["message"] for one in said["steps"]] == ["Submit", "Do", "Start", "Ended"]
+        assert [one["differs"] for one in said["steps"]] == [[]] * 4
+        assert said["under"] is None
+        assert said["whole"]
+        own = (await house.ada.get(f"/jobs/{job}/workflow")).json
+        assert own["digest"] == DEFINITION.digest
+        same = (await house.ada.post(path, {"digest": DEFINITION.digest})).json
+        assert same["under"] == own
+        assert (await house.ada.post(path, {"digest": "0" * 64})).status == 404
+        assert (await house.eve.post(path)).status == 404
+        assert (await house.worker.post(path)).status == 403
+        assert (await house.ada.get(f"/jobs/{job}")).raw == before
+
+
+async def test_an_admin_tries_a_declaration_of_its_own(tmp_path: Path) -> None:
+    told = msgspec.json.decode(DEFINITION.encoded)
+    for command in told["commands"]:
+        if command["name"] == "go":
+            command["walks"] = {"draft": ["canceled"]}
+    async with opened(tmp_path, registry=fickle(), workflows=ON_RECORD) as house:
+        job = await lived(house)
+        path = f"/jobs/{job}/decisions/replay"
+        said = (await house.admin.post(path, {"declaration": told})).json
+        assert said["steps"][1]["now"]["status"] == "canceled"
+        assert said["steps"][2]["now"] is None
+        assert (await house.ada.post(path, {"declaration": told})).code == "FORBIDDEN"
+        odd: tuple[Any, ...] = ({}, {"name": 3}, {**told, "states": 7}, {**told, "name": "other"})
+        for one in (*odd, {**told, "states": told["states"][:1]}):
+            refused = await house.admin.post(path, {"declaration": one})
+            assert (refused.status, refused.code) == (400, "VALIDATION_ERROR"), one
+            assert refused.json["errors"]
+        both = await house.admin.post(path, {"declaration": told, "digest": "0" * 64})
+        assert both.status == 400
+        tried = said["under"]["digest"]
+        assert (await house.admin.post(path, {"digest": tried})).status == 404, "nothing is kept"
+
+
 async def test_a_record_is_carried_elsewhere_and_hides_what_it_should(
     tmp_path: Path, typed: Typed
 ) -> None:

@@ -168,10 +168,10 @@ def schema_of(kind: type[Struct]) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _published(definition: Definition) -> bytes:
-    return encode(_view(definition))
+    return encode(published(definition))
 
 
-def _view(definition: Definition) -> WorkflowView:
+def published(definition: Definition) -> WorkflowView:
     workflow = definition.workflow
     job_types = {
         job_type.name: JobTypeView(

@@ -1,14 +1,24 @@
-"""Decisions about a job, as they are on record: with what each was decided."""
+"""Decisions about a job, as they are on record: with what each was decided, and made again."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-from jobrunner.http.frame.endpoint import OWNERS, Endpoint, HttpCall, HttpReply, View
-from jobrunner.http.frame.inputs import RowsQuery, cursor_of, key_of, visible_job
+from jobrunner.actors.features.upgrades import retelling
+from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.features.upgrades.replays import Led, Recorded, Retold
+from jobrunner.core.instants import text_of
+from jobrunner.core.job import Snapshot
+from jobrunner.errors import Refused
+from jobrunner.http.frame.endpoint import OWNERS, Body, Endpoint, HttpCall, HttpReply, View
+from jobrunner.http.frame.inputs import RowsQuery, cursor_of, governed_job, key_of, visible_job
+from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.views import reply
+from jobrunner.http.routes.admin.workflows import WorkflowView, published
 
 BEATS = 1 << 20
+STEPS_MAX = 1000
 
 
 class DecisionList(View, frozen=True, kw_only=True):
@@ -37,4 +47,126 @@ async def get_decisions(call: HttpCall) -> HttpReply:
             declarations={digest: msgspec.json.decode(data) for _, digest, data in made_by},
             next_cursor=cursor_of(following),
         )
+    )
+
+
+class ReplayOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``digest`` names a declaration that the service knows, ``declaration`` is one as
+    `jobrunner workflow show` prints it, for admins. With neither each decision is made by the
+    declaration of its day."""
+
+    digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}(?!\n)$")] | None = None
+    declaration: dict[str, Any] | None = None
+
+
+class LedView(View, frozen=True, kw_only=True):
+    """The result of a decision. ``timers`` are moments, by purpose."""
+
+    status: str
+    path: list[str]
+    credits: list[tuple[str, int]]
+    attempt: tuple[str, str, str] | None
+    timers: dict[str, str]
+    stuck: str | None
+    failure_code: str | None
+
+
+class ReplayStep(View, frozen=True, kw_only=True):
+    """A decision as it was made ``then``, and as it comes out ``now``; null where it would not
+    have been made, for the reason ``why``. ``differs`` names what is not the same."""
+
+    version: int
+    beat: int
+    at: str
+    message: str
+    before: str | None
+    then: LedView
+    now: LedView | None
+    differs: list[str]
+    why: str | None
+
+
+class ReplayView(View, frozen=True, kw_only=True):
+    """``under`` is the other declaration. Of more than 1,000 decisions the first are made again,
+    and ``whole`` is false."""
+
+    workflow: str
+    under: WorkflowView | None
+    steps: list[ReplayStep]
+    whole: bool
+
+
+@Endpoint(
+    "POST",
+    "/jobs/{id}/decisions/replay",
+    {200: ReplayView},
+    OWNERS,
+    body=ReplayOrder,
+    empty=True,
+    codes=("WORKFLOW_UNAVAILABLE",),
+)
+async def replay_decisions(call: HttpCall) -> HttpReply:
+    """Make the decisions about a job again, under another declaration if one likes.
+
+    Nothing changes."""
+    job, _ = await governed_job(call)
+    under = await _under(call, job)
+    found = await retelling.retold(call.door.facade.world, job, under, STEPS_MAX)
+    return reply(
+        ReplayView(
+            workflow=job.workflow,
+            under=published(under) if under else None,
+            steps=[_step(*one) for one in found.steps],
+            whole=found.whole,
+        )
+    )
+
+
+@Endpoint("GET", "/jobs/{id}/workflow", {200: WorkflowView}, codes=("WORKFLOW_UNAVAILABLE",))
+async def get_declaration(call: HttpCall) -> HttpReply:
+    """Show the declaration that a job is under, which may not be that of today."""
+    _, definition = await governed_job(call)
+    return reply(published(definition))
+
+
+async def _under(call: HttpCall, job: Snapshot) -> Definition | None:
+    """Raises: Refused."""
+    order: ReplayOrder = call.body or ReplayOrder()
+    world = call.door.facade.world
+    if order.digest is not None and order.declaration is not None:
+        detail = "send a digest or a declaration"
+        raise invalid(detail, ("$.declaration", detail))
+    if order.digest is not None:
+        return retelling.known(world, job.workflow, order.digest)
+    if order.declaration is None:
+        return None
+    if call.actor.role != "admin":
+        raise Refused("FORBIDDEN", "a declaration of one's own is for admins to try")
+    data = msgspec.json.encode(order.declaration)
+    return await retelling.thought_of(world, job.workflow, data)
+
+
+def _step(record: Recorded, told: Retold) -> ReplayStep:
+    return ReplayStep(
+        version=record.version,
+        beat=record.beat,
+        at=text_of(record.moment.now),
+        message=told.message,
+        before=told.before or None,
+        then=_led(told.then),
+        now=_led(told.now) if told.now else None,
+        differs=list(told.differs),
+        why=told.why or None,
+    )
+
+
+def _led(led: Led) -> LedView:
+    return LedView(
+        status=led.status,
+        path=list(led.path),
+        credits=list(led.credits),
+        attempt=led.attempt,
+        timers={purpose: text_of(at) for purpose, at in led.timers.items()},
+        stuck=led.stuck,
+        failure_code=led.failure_code,
     )

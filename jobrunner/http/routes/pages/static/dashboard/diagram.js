@@ -7,9 +7,10 @@ import { duration } from "./words.js";
 const LETTER = 7.4, HEIGHT = 40, MARGIN = 12;
 const CROWD_MIN = 4;
 
-/** `way` is what `walked` made of a job's history; `now` the state it is in. */
-export function Diagram({ workflow, way = nowhere, now = "", mood = "", counts = {}, onState }) {
-  const drawn = useMemo(() => laidOut(workflow, way.taken), [workflow, [...way.taken.keys()].join()]);
+/** `way` is what `walked` made of a job's history; `now` the state it is in. What is drawn for a way
+ *  that grows stands where it stands for the `whole` of it. */
+export function Diagram({ workflow, way = nowhere, whole = way, now = "", mood = "", counts = {}, onState }) {
+  const drawn = useMemo(() => laidOut(workflow, whole.taken), [workflow, [...whole.taken.keys()].join()]);
   const at = useRef(null);
   useEffect(() => {
     const state = drawn.states.find((one) => one.name === now);

@@ -10,9 +10,10 @@ import { useLive } from "./live.js";
 import { Notifications } from "./notifications.js";
 import { Badge, Copy, Fault, Json, Link, Time, mood } from "./parts.js";
 import { Timeline } from "./timeline.js";
+import { Travel } from "./travel.js";
 import { duration, many, shortly } from "./words.js";
 
-const TABS = { made: "What it made", history: "History", notifications: "Notifications", raw: "JSON" };
+const TABS = { made: "What it made", history: "History", decisions: "Decisions", notifications: "Notifications", raw: "JSON" };
 const AGAIN_MS = 400;
 
 export function Job({ session, address }) {
@@ -20,7 +21,7 @@ export function Job({ session, address }) {
   const [job, change] = useState(null);
   const [fault, fail] = useState(null);
   const about = useAsked(() => around(id), [id]);
-  const { told: workflow } = useAsked(() => (job ? get(`workflows/${job.workflow}`).catch(() => null) : Promise.resolve(undefined)), [job?.workflow]);
+  const { told: workflow } = useAsked(() => (job ? declaration(job) : Promise.resolve(undefined)), [job?.id, job?.workflow_version]);
   const due = useRef(0);
   const load = () => get(`jobs/${id}`).then((told) => { change(told); fail(null); }, fail);
   const again = () => { due.current ||= setTimeout(() => { due.current = 0; load(); about.again(); }, AGAIN_MS); };
@@ -50,17 +51,21 @@ export function Job({ session, address }) {
         <${Facts} job=${job} />
       </div>
     </div>
-    <div class="tabs" role="tablist">${Object.entries(TABS).map(([name, words]) => html`
+    <div class="tabs" role="tablist">${Object.entries(TABS).filter(([name]) => name !== "decisions" || ["user", "admin"].includes(session.role)).map(([name, words]) => html`
       <button role="tab" id=${`tab-${name}`} aria-controls="told" aria-selected=${tab === name ? "true" : "false"} onClick=${() => become(to(["jobs", id], { tab: name }))}>${words}</button>`)}</div>
     <section class="card" id="told" role="tabpanel" aria-labelledby=${`tab-${tab}`}>
       ${tab === "made" && html`<${Made} job=${job} session=${session} files=${about.told?.files || []} onChanged=${load} />`}
       ${tab === "history" && html`<${History} rows=${history} />`}
+      ${tab === "decisions" && html`<${Travel} job=${job} workflow=${workflow} session=${session} address=${address} />`}
       ${tab === "notifications" && html`<${Notifications} path=${`jobs/${id}/deliveries`} session=${session} />`}
       ${tab === "raw" && html`<${Json} value=${job} />`}
     </section>`;
 }
 
 const over = (job) => job.kind === "final" || job.kind === "settled";
+
+/** The one that the job is under, which may not be that of today. */
+const declaration = (job) => get(`jobs/${job.id}/workflow`).catch(() => get(`workflows/${job.workflow}`)).catch(() => null);
 
 async function around(id) {
   const [history, attempts, why, files] = await Promise.all([

@@ -1,0 +1,86 @@
+"""Decisions on record, made again in the running service: by the declarations of their day, by
+another one that the service knows, or by one that somebody thinks of. Nothing comes of it but an
+answer: no job, no file and no declaration is touched.
+"""
+
+from functools import partial
+
+import anyio.lowlevel
+import msgspec
+from msgspec import Struct
+
+from jobrunner.actors.shared import World
+from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.features.upgrades.replays import Recorded, Retold, replayed
+from jobrunner.core.job import Snapshot
+from jobrunner.errors import Refused
+from jobrunner.ports import digest
+
+PAGE = 100
+
+
+class Retelling(Struct, frozen=True):
+    """``whole``: these are all the decisions on record. ``under`` is the other declaration."""
+
+    steps: tuple[tuple[Recorded, Retold], ...]
+    whole: bool
+    under: Definition | None
+
+
+async def retold(world: World, job: Snapshot, under: Definition | None, most: int) -> Retelling:
+    """Make the first ``most`` decisions about a job again; others get their turn in between."""
+    records = await _recorded(world, job.id, most + 1)
+    registry, steps = world.registry, []
+    pinned = {
+        one: found
+        for one in {record.digest for record in records}
+        if (found := registry.pinned(one)) is not None
+    }
+    told = replayed(records[:most], pinned, under)
+    for record in records[:most]:
+        steps.append((record, next(told)))
+        await anyio.lowlevel.checkpoint()
+    return Retelling(tuple(steps), len(records) <= most, under)
+
+
+def known(world: World, workflow: str, named: str) -> Definition:
+    """Raises: Refused NOT_FOUND, for a declaration that no job here is under."""
+    found = world.registry.pinned(named)
+    if found is None or found.workflow.name != workflow:
+        raise Refused("NOT_FOUND", f"no declaration {named} of {workflow} is known here")
+    return found
+
+
+async def thought_of(world: World, workflow: str, data: bytes) -> Definition:
+    """Read and examine a declaration that this service has never seen.
+
+    Raises: Refused, with everything that is wrong with it.
+    """
+    examine = partial(world.registry.tried, workflow, digest(data).hex(), data)
+    try:
+        found, faults = await world.children.in_thread(examine)
+    except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _unfit((f"it is not understood: {error}",)) from error
+    if found.workflow.name != workflow:
+        faults = (f"it is named {found.workflow.name!r}, and the job's is {workflow!r}", *faults)
+    if faults:
+        raise _unfit(faults)
+    return found
+
+
+async def _recorded(world: World, job_id: str, most: int) -> list[Recorded]:
+    found: list[Recorded] = []
+    place = (0, 0)
+    while len(found) < most:
+        page = await world.reader.decisions(job_id, PAGE, place)
+        found += [msgspec.json.decode(one.data, type=Recorded) for one in page]
+        if len(page) < PAGE:
+            break
+        place = (page[-1].version, page[-1].beat)
+    return found[:most]
+
+
+def _unfit(faults: tuple[str, ...]) -> Refused:
+    errors = [{"path": "$.declaration", "message": fault} for fault in faults]
+    text = f"declaration: {faults[0]}"
+    return Refused("VALIDATION_ERROR", text, errors=errors)
