@@ -1,5 +1,5 @@
 """Steps out of a transcript, by rules: cut where the speaker pauses or turns to something new, and
-titled with the words that carry most.
+titled with what is to be done; where nothing is, with the words that carry most.
 """
 
 import math
@@ -8,13 +8,25 @@ from collections import Counter
 
 from msgspec import Struct
 
+from jobrunner_howera import orders
+
 STEP_S = 15.0
 STEPS_MAX = 60
 TITLE_WORDS, TITLE_MAX = 9, 90
 LATER = 0.7
+OPENING_SEGMENTS = 8
+INTRODUCTION = "Introduction"
 PAUSE_S = 1.2
+ORDER_S = 4.0
 TURNS = re.compile(
-    r"^(first|then|next|now|after|finally|second|third|step|once|when|let's|to start|in short)\b",
+    r"^(?:(?:so|okay|ok|alright|all right|well|right|and|but)\b[, ]*)*"
+    r"(first|then|next|now|after|finally|lastly|second|third|step|once|when|let's|to start"
+    r"|to begin|in short|the (?:first|next|second|third|last|final) (?:thing|step))\b",
+    re.IGNORECASE,
+)
+SENTENCES = re.compile(
+    r"(?<=[.!?])\s+|(?<=,)(?<!okay,)(?<!right,)\s+"
+    r"(?=(?:okay|ok|alright|now|next|finally|after that|and then|then)\b)",
     re.IGNORECASE,
 )
 OPENING = re.compile(
@@ -54,11 +66,33 @@ class Segment(Struct, frozen=True):
 def extracted(segments: list[Segment]) -> list[Step]:
     """The same transcript always gives the same steps. Nothing of it is left out: what is long gets
     longer steps, not more than a person would follow."""
-    step_s = STEP_S
-    while len(groups := _grouped(segments, step_s)) > STEPS_MAX:
+    step_s, pieces = STEP_S, [piece for one in segments for piece in _sentences(one)]
+    while len(groups := _grouped(pieces, step_s)) > STEPS_MAX:
         step_s *= 1.5
     weights = _weights(segments)
-    return [_step(number, group, weights) for number, group in enumerate(groups, 1)]
+    steps = [_step(number, group, weights) for number, group in enumerate(groups, 1)]
+    _introduced(steps)
+    return steps
+
+
+def _introduced(steps: list[Step]) -> None:
+    """Say so where the speaker only tells at first what will be shown."""
+    first = steps[0].text
+    if len(steps) > 1 and orders.subject_of(first) and not orders.orders(first):
+        steps[0].title = INTRODUCTION
+
+
+def _sentences(segment: Segment) -> list[Segment]:
+    """A recogniser hears several in one breath; each gets its share of the time, by its length."""
+    texts = [text for text in SENTENCES.split(segment.text) if text.strip()]
+    if len(texts) < 2:
+        return [segment]
+    whole, start_s, pieces = sum(map(len, texts)), segment.start_s, []
+    for text in texts:
+        end_s = start_s + (segment.end_s - segment.start_s) * len(text) / whole
+        pieces.append(Segment(start_s, end_s, text))
+        start_s = end_s
+    return pieces
 
 
 def _grouped(segments: list[Segment], step_s: float) -> list[list[Segment]]:
@@ -71,22 +105,36 @@ def _grouped(segments: list[Segment], step_s: float) -> list[list[Segment]]:
 
 
 def titled(segments: list[Segment]) -> str:
-    """By the words that it comes back to most."""
+    """What the speaker says that it is about; else the words that it comes back to most."""
+    opening = prose([one.text for one in segments[:OPENING_SEGMENTS]])
+    if subject := orders.subject_of(opening):
+        return subject[:TITLE_MAX]
     words = Counter(word for one in segments for word in _words(one.text))
     often = [word for word, count in words.most_common(3) if count > 1] or list(words)[:3]
     return f"How to: {', '.join(often)}" if often else "Instruction"
 
 
 def _turns(group: list[Segment], segment: Segment, step_s: float) -> bool:
-    """A new step begins after a pause, at a word that announces one, or when it gets long; never
-    before the step before has something to say."""
+    """A new step begins after a pause, at a word that announces one, at another order, or when it
+    gets long; never before the step before has something to say."""
     length = segment.start_s - group[0].start_s
     if length < step_s / 5:
         return False
     pause = segment.start_s - group[-1].end_s >= PAUSE_S
     whole = group[-1].text.rstrip().endswith((".", "!", "?"))
     long = (length >= step_s and whole) or length >= 2 * step_s
-    return long or pause or bool(TURNS.match(segment.text))
+    return long or pause or bool(TURNS.match(segment.text)) or _orders_anew(group, segment, step_s)
+
+
+def _orders_anew(group: list[Segment], segment: Segment, step_s: float) -> bool:
+    """Say whether something else is to be done: at once behind words that order nothing, and
+    otherwise where the order before had its time."""
+    goes_on = group[-1].text.endswith(",") or segment.text.lower().startswith("and ")
+    if goes_on or not orders.orders(segment.text):
+        return False
+    ordered = any(orders.orders(one.text) for one in group)
+    length = segment.start_s - group[0].start_s
+    return not ordered or length >= ORDER_S * step_s / STEP_S
 
 
 def _weights(segments: list[Segment]) -> dict[str, float]:
@@ -99,7 +147,7 @@ def _step(number: int, group: list[Segment], weights: dict[str, float]) -> Step:
     text = prose([one.text for one in group])
     return Step(
         id=f"step-{number}",
-        title=_title(text, weights),
+        title=orders.title_of(text)[:TITLE_MAX] or _title(text, weights),
         text=text,
         start_s=round(group[0].start_s, 2),
         end_s=round(max(one.end_s for one in group), 2),
