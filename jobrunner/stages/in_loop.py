@@ -15,6 +15,7 @@ from jobrunner.stages.outcomes import crashed, raised, returned, said
 
 ASKS = 3
 BETWEEN_S = 1.0
+CALLED_OFF = "the attempt is called off"
 SELF = "the stage cancelled itself"
 
 
@@ -60,7 +61,7 @@ async def _stopped(task: asyncio.Task[Ended]) -> None:
     """Asked a few times; then its slot is kept for as long as it goes on. Asking for ever would
     take the loop from everybody else."""
     for _ in range(ASKS):
-        task.cancel()
+        task.cancel(CALLED_OFF)
         await asyncio.wait({task}, timeout=BETWEEN_S)
         if task.done():
             return

@@ -105,7 +105,9 @@ def returned(outcome: object, saved: Saved = ()) -> Ended:
 
 def raised(fault: BaseException) -> Ended:
     """The same for what a stage raised. An unknown exception is permanent, and its traceback stays
-    with the attempt."""
+    with the attempt. Of a group, as task groups raise it, the fault that says most counts."""
+    if isinstance(fault, BaseExceptionGroup):
+        fault = _telling(fault)
     if isinstance(fault, Parked):
         return _parked(fault.key, fault.timeout_s, fault.source, fault.jobs)
     if isinstance(fault, Rejected):
@@ -119,6 +121,18 @@ def raised(fault: BaseException) -> Ended:
         return failed(known, text, retryable=known != "FILE_LIMIT", detail=_trace(fault))
     text = f"the stage raised {type(fault).__name__}; admins find where among the attempts"
     return crashed(text, _trace(fault))
+
+
+def _telling(group: BaseExceptionGroup) -> BaseException:
+    """Find the first that no retry helps, else the first; the group itself where an unknown one is
+    in it: its traceback has them all."""
+    faults = [
+        _telling(one) if isinstance(one, BaseExceptionGroup) else one for one in group.exceptions
+    ]
+    if not all(isinstance(one, StageFault | Parked) for one in faults):
+        return group
+    final = (one for one in faults if not isinstance(one, RetryableFailure | Parked))
+    return next(final, faults[0])
 
 
 def crashed(text: str, detail: str = "") -> Ended:

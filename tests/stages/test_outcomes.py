@@ -157,3 +157,29 @@ def test_what_the_disk_says_is_told_without_the_path() -> None:
 def test_parking_is_no_failure() -> None:
     ended = raised(Parked("ticket-1", 30))
     assert (ended.outcome, ended.awaits, ended.await_s) == ("parked", "ticket-1", 30)
+
+
+LATER, NEVER = RetryableFailure("LATER", "again"), PermanentFailure("NEVER", "so it is")
+GROUPS: list[tuple[list[BaseException], str, str]] = [
+    ([NEVER], "failed", "NEVER"),
+    ([LATER, NEVER], "failed", "NEVER"),
+    ([LATER, ExceptionGroup("inner", [Rejected("NO", "no")])], "rejected", "NO"),
+    ([LATER, LATER], "failed", "LATER"),
+    ([NEVER, ZeroDivisionError("x")], "failed", "STAGE_CRASHED"),
+    ([Parked("k", 1.0)], "parked", ""),
+]
+
+
+@pytest.mark.parametrize(("faults", "status", "code"), GROUPS)
+def test_of_a_group_the_fault_that_says_most_counts(
+    faults: list[BaseException], status: str, code: str
+) -> None:
+    """As a task group raises it in which some of many submissions failed."""
+    ended = raised(BaseExceptionGroup("unhandled errors in a TaskGroup", faults))
+    assert (ended.outcome, ended.failure.code if ended.failure else "") == (status, code)
+    if code == "LATER":
+        assert ended.failure is not None
+        assert ended.failure.retryable
+    if code == "STAGE_CRASHED":
+        assert ended.failure is not None
+        assert "ZeroDivisionError" in ended.failure.detail

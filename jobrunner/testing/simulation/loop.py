@@ -52,6 +52,17 @@ class Buried(BaseException):
     """Unwinds what is left of a task that nobody will run again."""
 
 
+class NumberedTask(asyncio.Task[Any]):
+    """Lies in a set by its number, so that a task group cancels in the same order each time."""
+
+    def __init__(self, number: int, coro: Any, **options: Any) -> None:
+        self._number = number  # before all else: every loop keeps its tasks in a set
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """``steps`` counts what tasks did; ``digest`` is a hash over who did it, and when."""
 
@@ -87,7 +98,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Numbered by birth, so that traces can be compared: a name may be anybody's."""
         self._born += 1
         options["name"] = options.get("name") or getattr(coro, "__qualname__", "task")
-        task: Any = super().create_task(coro, **options)
+        task = NumberedTask(self._born, coro, loop=self, **options)
         self._births[task] = self._born
         work = AT_WORK.get()
         if work is not None:

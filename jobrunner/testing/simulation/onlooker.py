@@ -17,6 +17,7 @@ from jobrunner.stages import Context
 from jobrunner.stages.api import Stage, is_async
 from jobrunner.stages.context import PlainContext, given_of
 from jobrunner.stages.given import Host
+from jobrunner.stages.in_loop import CALLED_OFF
 from jobrunner.stages.outcomes import Parked, raised, returned
 from jobrunner.stages.requests import Answer, Question
 from jobrunner.testing.kit.attempt import at_once
@@ -81,6 +82,7 @@ class OnePass:
         self._ctx = ctx
         self._task = asyncio.current_task()
         self._over = False
+        self._called_off = False
         step = (ctx.job_id, ctx.state, ctx.run_id)
         self.page = scene.ledger.page(step, self.work)
         self.page.begin(ctx.kept, ctx.artifacts)
@@ -143,12 +145,14 @@ class OnePass:
         cancellation back when it is left."""
         return self._task is not None and self._task.cancelling() > 0
 
-    def _told_to_stop(self) -> None:
-        if self._is_cancelled:
+    def _told_to_stop(self, why: asyncio.CancelledError) -> None:
+        """A task group cancels the task that waits for it, and may leave that on its count."""
+        if CALLED_OFF in why.args:
+            self._called_off = True
             asyncio.get_running_loop().call_later(GIVES_UP_S, self._goes_on)
 
     def _goes_on(self) -> None:
-        if not self._over and self._is_cancelled:
+        if not self._over:
             self.work.fault(
                 f"goes on {GIVES_UP_S:.0f} s after it was cancelled: what must be cleaned up may "
                 "not wait for others"
@@ -164,7 +168,7 @@ class OnePass:
     def _ended(self, ended: Ended, fault: BaseException | None) -> None:
         work, failure = self.work, ended.failure
         outcome = failure.code if failure and ended.outcome == "failed" else ended.outcome
-        if self._is_cancelled:
+        if self._called_off:
             work.fault("swallows its cancellation: let CancelledError pass")
         if work.parked_at and not isinstance(fault, Parked):
             text = "swallows what parks it: ctx.await_callback leaves by an exception; let it pass"
@@ -196,9 +200,9 @@ class OnePass:
 
 
 class Stepped:
-    """Runs a coroutine as it is; ``on_cancel`` is told when its task is being cancelled."""
+    """Runs a coroutine as it is; ``on_cancel`` is told why its task is being cancelled."""
 
-    def __init__(self, coro: Any, on_cancel: Callable[[], None]) -> None:
+    def __init__(self, coro: Any, on_cancel: Callable[[asyncio.CancelledError], None]) -> None:
         self._coro = coro
         self._on_cancel = on_cancel
 
@@ -216,7 +220,7 @@ class Stepped:
                 raise
             except BaseException as thrown:  # noqa: BLE001 - it is passed on
                 if isinstance(thrown, asyncio.CancelledError):
-                    self._on_cancel()
+                    self._on_cancel(thrown)
                 step, given = self._coro.throw, thrown
 
 

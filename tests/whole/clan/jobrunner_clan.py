@@ -50,9 +50,12 @@ async def fan(ctx: Context[Params]) -> Done:
     ids: list[str] = []
     for first in range(0, params.leaves, AT_ONCE):
         numbers = range(first, min(first + AT_ONCE, params.leaves))
-        ids += await asyncio.gather(
-            *(ctx.submit("clan", given, key=f"leaf-{one}", job_type=kind) for one in numbers)
-        )
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(ctx.submit("clan", given, key=f"leaf-{one}", job_type=kind))
+                for one in numbers
+            ]
+        ids += [task.result() for task in tasks]
     if not params.awaits:
         return Done(result={"ids": sorted(ids)})
     ended = await ctx.await_jobs(
