@@ -31,6 +31,7 @@ from jobrunner.actors.features.turns.rates import HOLD_MOST_S, HOLD_TIMES
 from jobrunner.actors.features.upgrades.upgrades import Upgrades
 from jobrunner.actors.features.webhooks import forget_webhooks
 from jobrunner.actors.keeping.census import CensusTaker
+from jobrunner.actors.keeping.charts import ChartKeeper
 from jobrunner.actors.keeping.cleaning import clear_scratch, sweep
 from jobrunner.actors.keeping.deletions import Deletions
 from jobrunner.actors.keeping.retention import Retention
@@ -84,6 +85,8 @@ async def working(world: World, terms: Terms) -> AsyncIterator[Facade]:
         crew.keep(partial(facade.deliveries.run, crew))
         crew.keep(partial(forget_webhooks, world, terms.retention.keys_s))
         crew.keep(facade.retention.run)
+        if world.meter.charts is not None:
+            crew.keep(facade.charts.run)
         crew.keep(partial(facade.dispatcher.run, crew))
         await facade.schedules.begin(crew)
         facade.upgrades.resume()
@@ -93,6 +96,7 @@ async def working(world: World, terms: Terms) -> AsyncIterator[Facade]:
             with anyio.CancelScope(shield=True):
                 await facade.drain()
                 await stages.gone()
+                await facade.charts.close()
     finally:
         with anyio.CancelScope(shield=True):
             await crew.close()
@@ -139,6 +143,7 @@ def _assembled(
         schedules=Schedules(world, Firings(world, submissions, supervisor.ask), terms.schedules),
         census=CensusTaker(world, terms.retention),
         overview=Overview(world.watchers, world.clock),
+        charts=ChartKeeper(world),
         pausing=Pausing(world.pauses, world.clock, world.write, resumed),
         drain=Drain(world, supervisor, attempts, deliveries, terms.drain_s),
     )

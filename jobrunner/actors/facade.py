@@ -28,6 +28,7 @@ from jobrunner.actors.features.turns.limits import Limits
 from jobrunner.actors.features.upgrades.upgrades import Upgrades
 from jobrunner.actors.features.webhooks import Hearing, hear
 from jobrunner.actors.keeping.census import CensusTaker
+from jobrunner.actors.keeping.charts import ChartKeeper
 from jobrunner.actors.keeping.deletions import Deletions
 from jobrunner.actors.keeping.retention import Retention
 from jobrunner.actors.keeping.storage_loss import StorageLoss
@@ -67,6 +68,7 @@ class Facade(Struct, frozen=True, kw_only=True):
     upkeep: Upkeep
     census: CensusTaker
     overview: Overview
+    charts: ChartKeeper
     drain: Drain
 
     @property

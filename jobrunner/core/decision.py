@@ -19,8 +19,7 @@ from jobrunner.core.features.turns.limits import SetLimit
 from jobrunner.core.features.turns.rates import RateRow
 from jobrunner.core.features.upgrades.upgrades import Repinned, UpgradeUnit
 from jobrunner.core.job import Artifact, Asset, Attempt, Failure, Snapshot
-from jobrunner.core.keeping.backups import BackupEvent
-from jobrunner.core.keeping.retention import RetentionUnit
+from jobrunner.core.keeping.keeping_units import KeepingUnit
 from jobrunner.core.units import (
     AuditRecord,
     Cleared,
@@ -213,10 +212,9 @@ Unit = (
     | BulkTurned
     | Ticked
     | Bind
-    | RetentionUnit
+    | KeepingUnit
     | SessionUnit
     | SetLimit
-    | BackupEvent
     | ScheduleUnit
     | UpgradeUnit
     | Parted

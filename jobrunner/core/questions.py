@@ -24,6 +24,7 @@ from jobrunner.core.features.turns.rates import RateReader
 from jobrunner.core.features.upgrades.upgrades import UpgradeReader
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
 from jobrunner.core.keeping.backups import BackupReader
+from jobrunner.core.keeping.charts import ChartReader
 from jobrunner.core.keeping.retention import RetentionReader
 
 PAGE = 1_000
@@ -236,6 +237,7 @@ class Reader(
     AnswersReader,
     OutboxReader,
     OverviewReader,
+    ChartReader,
     FamilyReader,
     BatchReader,
     BackupReader,

@@ -34,7 +34,7 @@ from jobrunner.store.features.families.batches import BATCHES_IN_ORDER
 from jobrunner.store.features.families.families import FAMILY_IN_ORDER
 from jobrunner.store.features.quota import exceeded
 from jobrunner.store.features.statements import BESIDE_IN_ORDER
-from jobrunner.store.keeping.retention import LAST_IN_ORDER
+from jobrunner.store.keeping.desk import LAST_IN_ORDER
 from jobrunner.store.statements import IN_ORDER, TALLY, Row, Statement
 
 

@@ -384,4 +384,16 @@ RULES = (
         WHERE f.outcome = 'fired' AND (s.schedule, s.mark) IS NOT (f.schedule, f.mark)
         """,
     ),
+    Rule(
+        "chart of {0!r} at {1} ({2} s): {3} jobs ended, but {4} say how long they took",
+        """
+        SELECT * FROM (SELECT workflow, at, step_s,
+            CASE json_valid(counted) WHEN 1 THEN (SELECT coalesce(sum(value), 0)
+                FROM json_each(counted, '$.ended')) ELSE 'unreadable' END AS ended,
+            CASE json_valid(counted) WHEN 1 THEN (SELECT coalesce(sum(value), 0)
+                FROM json_each(counted, '$.took')) ELSE 'unread' END AS took
+            FROM charts)
+        WHERE ended <> took
+        """,
+    ),
 )

@@ -19,6 +19,7 @@ from jobrunner.core.features.meter import JobTracer, Meter, RateReading, Reading
 from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.keeping.census import RestingJobs
+from jobrunner.core.keeping.charts import Counting
 from jobrunner.core.messages import Ended
 from jobrunner.telemetry.tallies import Spread, Tally, families
 
@@ -62,7 +63,8 @@ GAUGES = (
 
 class Figures(Meter):
     def __init__(self, version: str, tracer: JobTracer | None = None) -> None:
-        super().__init__(tracer)
+        self._counting = Counting()
+        super().__init__(tracer, self._counting)
         self._version = version
         self._readings = Readings()
         self._registry = CollectorRegistry()
@@ -110,9 +112,11 @@ class Figures(Meter):
 
     def submitted(self, job: Snapshot, span: Span) -> None:
         self._jobs.add(job.workflow)
+        self._counting.submitted(job.workflow)
 
-    def ended(self, workflow: str, outcome: str) -> None:
-        self._ended.add(workflow, outcome)
+    def ended(self, job: Snapshot, outcome: str) -> None:
+        self._ended.add(job.workflow, outcome)
+        self._counting.ended(job.workflow, outcome, job.updated_at - job.created_at)
 
     def attempted(self, job: Snapshot, attempt: Attempt, ended: Ended, span: Span) -> None:
         self._stage_s.add(span.seconds, job.workflow, attempt.stage, ended.outcome)

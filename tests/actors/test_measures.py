@@ -22,8 +22,8 @@ class Told(Meter):
         super().__init__()
         self.ends: list[tuple[str, str]] = []
 
-    def ended(self, workflow: str, outcome: str) -> None:
-        self.ends.append((workflow, outcome))
+    def ended(self, job: Snapshot, outcome: str) -> None:
+        self.ends.append((job.workflow, outcome))
 
 
 def told(before: Snapshot | None, job: Snapshot, *, loaded: bool = True) -> list[tuple[str, str]]:

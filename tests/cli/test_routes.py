@@ -113,6 +113,7 @@ WITHOUT = {
     "GET /jobs/{id}/workflow": PAGES,
     "GET /overview": PAGES,
     "GET /overview/events": PAGES,
+    "GET /overview/charts": PAGES,
     "GET /session": PAGES,
     "POST /session": PAGES,
     "DELETE /session": PAGES,

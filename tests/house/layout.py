@@ -71,6 +71,7 @@ FEATURES = frozenset(
         "bindings",
         "bulk",
         "census",
+        "charts",
         "claims",
         "commands",
         "credits",

@@ -8,7 +8,7 @@ from jobrunner.core.job import Snapshot
 def measure(world: World, before: Snapshot | None, job: Snapshot) -> None:
     """Tell of the end of a job once; of waits only if somebody follows them."""
     if job.ended and (before is None or before.status != job.status):
-        world.meter.ended(job.workflow, _outcome(world, job))
+        world.meter.ended(job, _outcome(world, job))
     if (tracer := world.meter.tracer) is not None and before is not None:
         for wait in waits_over(before, job):
             tracer.waited(job, wait)

@@ -15,6 +15,7 @@ from msgspec import Struct
 from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.keeping.census import Census
+from jobrunner.core.keeping.charts import Counting
 from jobrunner.core.messages import Ended
 
 
@@ -43,10 +44,11 @@ class JobTracer(Protocol):
 
 
 class Meter:
-    """Hears everything and makes nothing of it."""
+    """Hears everything and makes nothing of it. ``charts`` counts for them, where somebody does."""
 
-    def __init__(self, tracer: JobTracer | None = None) -> None:
+    def __init__(self, tracer: JobTracer | None = None, charts: Counting | None = None) -> None:
         self.tracer = tracer
+        self.charts = charts
 
     def committed(self, units: int, batch_s: float, commit_s: float) -> None:
         """A batch is on the disk; ``commit_s`` is what its last word alone took."""
@@ -54,7 +56,7 @@ class Meter:
     def submitted(self, job: Snapshot, span: Span) -> None:
         """A job was made, of facts, a decision and a commit."""
 
-    def ended(self, workflow: str, outcome: str) -> None:
+    def ended(self, job: Snapshot, outcome: str) -> None:
         """A job came to its end, or settled. ``outcome`` is what its declaration says of the state:
         ``completed``, ``partial``, ``failed``, ``canceled``, ``rejected``, ``expired``, or
         ``ended`` where it says nothing."""

@@ -4,15 +4,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jobrunner.core.keeping.backups import NOTES
+from jobrunner.core.keeping.charts import Charted
 from jobrunner.store.askable import asks
 from jobrunner.store.keeping import backups as saved
-from jobrunner.store.keeping import retention
+from jobrunner.store.keeping import charts, retention
 from jobrunner.store.statements import Row
 
 KEEPING: dict[type, Callable[[Any], Iterator[Row]]] = {
     **dict.fromkeys(NOTES, saved.backup_rows),
     **dict.fromkeys(retention.UNITS, retention.retention_rows),
+    Charted: charts.chart_rows_of,
 }
+LAST_IN_ORDER = (*retention.RETENTION_IN_ORDER, *charts.CHARTS_IN_ORDER)
 
 
 class KeepingAnswers:
@@ -29,3 +32,5 @@ class KeepingAnswers:
     idle_files = asks(retention.idle_files)
     idle_count = asks(retention.idle_count)
     naming = asks(retention.naming)
+    chart_rows = asks(charts.chart_rows)
+    own_charts = asks(charts.own_charts)

@@ -61,8 +61,8 @@ ASSET_IDLE = Statement(
 AUDIT_FORGOTTEN = Statement(_without_oldest("audit", "at"))
 DEAD_LETTERS_FORGOTTEN = Statement(_without_oldest("dead_letters", "at"))
 # None of them shares a unit with what it would have to come before.
-LAST_IN_ORDER = (KEYS_FORGOTTEN, TOMBSTONES_FORGOTTEN, AUDIT_FORGOTTEN, DEAD_LETTERS_FORGOTTEN,
-                 ASSET_USED, ASSET_IDLE)  # fmt: skip
+RETENTION_IN_ORDER = (KEYS_FORGOTTEN, TOMBSTONES_FORGOTTEN, AUDIT_FORGOTTEN,
+                      DEAD_LETTERS_FORGOTTEN, ASSET_USED, ASSET_IDLE)  # fmt: skip
 
 
 def forgotten(forget: Forget) -> Iterator[Row]:

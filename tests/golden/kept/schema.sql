@@ -168,6 +168,14 @@ CREATE TABLE bulks (
 
 CREATE INDEX bulks_open ON bulks (id) WHERE status IN ('gathering', 'running')
 
+CREATE TABLE charts (
+    step_s   INTEGER NOT NULL CHECK (step_s > 0),
+    at       INTEGER NOT NULL CHECK (at % (step_s * 1000) = 0),
+    workflow TEXT NOT NULL,
+    counted  TEXT NOT NULL CHECK (counted <> ''),
+    PRIMARY KEY (step_s, at, workflow)
+) STRICT, WITHOUT ROWID
+
 CREATE TABLE children (
     id       INTEGER PRIMARY KEY,
     parent   INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
