@@ -22,6 +22,8 @@ KINDS = {".js": SCRIPT, ".css": CSS, ".svg": SVG}
 VENDORED = {
     "dagre.js": ("dagre", "dagre.esm.js"),
     "preact.js": ("preact", "standalone.module.js"),
+    "uplot.css": ("uplot", "uPlot.min.css"),
+    "uplot.js": ("uplot", "uPlot.esm.js"),
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "

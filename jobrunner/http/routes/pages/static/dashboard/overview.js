@@ -2,6 +2,7 @@
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { to } from "./address.js";
 import { get, useAsked } from "./asking.js";
+import { Charts } from "./charts.js";
 import { useLive } from "./live.js";
 import { Badge, Fault, Time, mood } from "./parts.js";
 import { count, duration, many, shortly, size } from "./words.js";
@@ -27,6 +28,7 @@ export function Overview({ session }) {
     <${Fault} fault=${fault} />
     <${Attention} told=${told} counts=${counts} />
     ${told.work && html`<${Work} work=${told.work} />`}
+    <${Charts} />
     <${Counts} counts=${counts} />
     ${told.attention && html`<div class="two even"><${Few} title="Failed last" jobs=${told.attention.failed} none="Nothing has failed." />
       <${Few} title="Will be tried again" jobs=${told.attention.retrying} none="Nothing waits for another try." next /></div>`}
