@@ -43,6 +43,7 @@ from jobrunner.outgoing.calls import Fetched, Patience, Reply
 from jobrunner.providers import openai_like, replicate_like
 from jobrunner.stages import lent_environment
 from jobrunner.stages.api import Stage, stage
+from jobrunner.stages.beside.panels import Panel
 from jobrunner.stages.companions import Companion, Hosting, Opened, companion
 from jobrunner.stages.context import Context, PlainContext
 from jobrunner.stages.hooks import Hook, HookCall
@@ -84,6 +85,7 @@ __all__ = [
     "Listed",
     "Lock",
     "Opened",
+    "Panel",
     "Partial",
     "Patience",
     "PermanentFailure",

@@ -58,6 +58,8 @@ def introduce(
         log("companion.refused", level="error", companion=name, reason="; ".join(reasons))
     for name, reasons in refused["hooks"].items():
         log("hook.refused", level="error", hook=name, reason="; ".join(reasons))
+    for name, reasons in refused["panels"].items():
+        log("panel.refused", level="error", panel=name, reason="; ".join(reasons))
     for name, reasons in refused["workflows"].items():
         log("workflow.refused", level="error", workflow=name, reasons=list(reasons))
     for name in registry.names():

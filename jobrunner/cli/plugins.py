@@ -39,6 +39,12 @@ if TYPE_CHECKING:
     from jobrunner.stages import Registry
 
 NAME_MAX = 40
+# What a panel adds to the templates, by the place where it stands there.
+PANEL = {
+    "panel_import": "    Panel,\n",
+    "panel": '\npanel = Panel("$name", __name__, title="The greeting")\n',
+    "panel_entry": '\n[project.entry-points."jobrunner.panels"]\n$name = "$package:panel"\n',
+}
 COLUMNS = ("name", "version", "api", "from", *KINDS, "faults")
 LOADED, OFF, REFUSED = "loaded", "off", "refused"
 
@@ -121,18 +127,23 @@ def _name(_: Any, name: str) -> None:
         )
 
 
-@app.command(help_epilogue=examples("jobrunner plugin new night-train --into plugins"))
+@app.command(
+    help_epilogue=examples(
+        "jobrunner plugin new night-train --into plugins", "jobrunner plugin new tram --panel"
+    )
+)
 def new(
     name: Annotated[str, Parameter(validator=_name)],
     /,
     *,
     into: Path = Path(),
+    panel: Annotated[bool, Parameter(negative=())] = False,
     where: Where = Where(),
 ) -> None:
     """Write a small plugin that works: a workflow, its stage, tests that pass.
 
     It gets a folder of its own, called like it, in the folder --into. What is there already is
-    left alone.
+    left alone. With --panel it has a page of its own, which the dashboard shows for its jobs.
     """
     config = where.load()
     folder = into / name
@@ -140,7 +151,7 @@ def new(
         raise Refused("ALREADY_EXISTS", f"{name}: {taken}; choose another name")
     if not into.is_dir():
         raise Refused("NOT_FOUND", f"{into}: there is no such folder; make it first")
-    _write(folder, _files(name))
+    _write(folder, _files(name, panel))
     print(folder)
 
 
@@ -154,7 +165,7 @@ def _write(folder: Path, texts: dict[str, str]) -> None:
         raise Misconfigured(f"{folder}: cannot be made: {error.strerror}") from None
     try:
         for path, text in texts.items():
-            (folder / path).parent.mkdir(exist_ok=True)
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
@@ -188,22 +199,28 @@ def _package(name: str) -> str:
     return f"jobrunner_{name.replace('-', '_')}"
 
 
-def _files(name: str) -> dict[str, str]:
+def _files(name: str, panel: bool) -> dict[str, str]:
     package = _package(name)
-    templates = files("jobrunner.cli") / "plugin_template"
     places = {
         "pyproject.toml": "pyproject.toml",
         "README.md": "README.md",
         f"{package}/__init__.py": "package",
         f"tests/test_{name.replace('-', '_')}.py": "tests",
     }
-    written = {
-        path: Template((templates / f"{source}.txt").read_text(encoding="utf-8")).substitute(
-            name=name, package=package
-        )
-        for path, source in places.items()
-    }
+    if panel:
+        places |= {
+            f"{package}/panel/index.html": "panel_page",
+            f"{package}/panel/panel.js": "panel_script",
+        }
+    named = {"name": name, "package": package}
+    added = {at: Template(text if panel else "").substitute(named) for at, text in PANEL.items()}
+    written = {path: _filled(source, named | added) for path, source in places.items()}
     return {**written, f"{package}/py.typed": ""}
+
+
+def _filled(source: str, words: dict[str, str]) -> str:
+    template = files("jobrunner.cli") / "plugin_template" / f"{source}.txt"
+    return Template(template.read_text(encoding="utf-8")).substitute(words)
 
 
 # ---------------------------------------------------------------- what there is

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from jobrunner.check.faults import meant
 
 PREFIX = "jobrunner."
-Kind = Literal["workflows", "stages", "sources", "companions", "hooks"]
+Kind = Literal["workflows", "stages", "sources", "companions", "hooks", "panels"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 BESIDE = ("demos",)  # what nothing that is served depends on
 LISTED = re.compile(r"^\s*\[\s*jobrunner\.", re.MULTILINE)

@@ -23,6 +23,7 @@ CURES = {
     "Definition": "write Definition(Workflow(...), functions={...}, structs={...})",
     "Source": 'write Source("NAME", read)',
     "Hook": 'write Hook("NAME", before=..., after=..., failed=...)',
+    "Panel": 'write Panel("WORKFLOW", __name__)',
 }
 GROUPS = {
     "Stage": "stages",
@@ -30,6 +31,7 @@ GROUPS = {
     "Definition": "workflows",
     "Source": "sources",
     "Hook": "hooks",
+    "Panel": "panels",
 }
 
 

@@ -28,6 +28,7 @@ from jobrunner.core.features.upgrades.upgrades import UnderWay
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Message, Migrate
 from jobrunner.stages.api import Stage
+from jobrunner.stages.beside.panels import Panel, unfit_panel
 from jobrunner.stages.companions import Companion
 from jobrunner.stages.distributions import PREFIX, Kind, sorted_entries
 from jobrunner.stages.fitting import checked, known_as, misfit, told, unbound, wrong
@@ -38,7 +39,7 @@ from jobrunner.stages.process.code import is_stale, remember, unchanged
 from jobrunner.stages.sources import SOURCE, Source
 
 Overlay = Callable[[Workflow], tuple[Workflow, tuple[str, ...]]]
-Offered = Stage | Source | Definition | Companion | Hook
+Offered = Stage | Source | Definition | Companion | Hook | Panel
 T = TypeVar("T")
 # What an entry point of each kind leads to, in the order of loading: a workflow binds stages.
 LED_TO: dict[Kind, type[Offered]] = {
@@ -47,6 +48,7 @@ LED_TO: dict[Kind, type[Offered]] = {
     "workflows": Definition,
     "companions": Companion,
     "hooks": Hook,
+    "panels": Panel,
 }
 
 
@@ -73,6 +75,7 @@ class Registry:
         self.paced: dict[str, RateLimit] = {}
         self.companions: dict[str, Companion] = {}
         self.hooks: dict[str, Hook] = {}
+        self.panels: dict[str, Panel] = {}
         self.sources: dict[str, Source] = {}
         self.refused: dict[Kind, dict[str, tuple[str, ...]]] = {kind: {} for kind in LED_TO}
         self._brought: dict[Kind, dict[str, str]] = {kind: {} for kind in LED_TO}
@@ -102,6 +105,8 @@ class Registry:
             self._add_source(offered, called, by)
         elif isinstance(offered, Hook):
             self._add_hook(offered, called, by)
+        elif isinstance(offered, Panel):
+            self._add_panel(offered, called, by)
         else:
             self._add_companion(offered, called, by)
 
@@ -326,6 +331,13 @@ class Registry:
             self._refuse("hooks", known_as(hook.name, called), fault)
         else:
             self._keep_one("hooks", self.hooks, hook.name, hook, by)
+
+    def _add_panel(self, panel: Panel, called: str, by: str) -> None:
+        """Of two for one workflow, show none: which of them would the job be shown in?"""
+        if fault := wrong(panel, Panel) or unfit_panel(panel):
+            self._refuse("panels", known_as(panel.workflow, called), fault)
+        else:
+            self._keep_one("panels", self.panels, panel.workflow, panel, by)
 
     def _keep_one(self, kind: Kind, kept: dict[str, T], name: str, offered: T, by: str) -> None:
         if name in kept or name in self.refused[kind]:

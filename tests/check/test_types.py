@@ -168,7 +168,7 @@ def show(definition: Definition | None) -> None:
     assert definition is not None
     assert mermaid(definition.workflow)
     assert svg(definition.workflow)
-    msgspec.json.encode(_view(definition))
+    msgspec.json.encode(_view(definition, None))
     list(endpoints_of([definition]))
     read: object = msgspec.json.decode(definition.encoded, type=Workflow, strict=False)
     assert isinstance(read, Workflow)

@@ -102,6 +102,26 @@ def test_a_new_plugin_is_shaped_like_the_smallest_one(made: Path) -> None:
     assert "\ndependencies = []" in (made / "pyproject.toml").read_text()
 
 
+def test_one_with_a_panel_is_tidy_loads_and_is_what_the_guide_shows(tmp_path: Path) -> None:
+    done = run(tmp_path, "-m", "jobrunner", "plugin", "new", "tram", "--panel")
+    assert done.returncode == 0, done.stderr
+    made = tmp_path / "tram"
+    for words in (
+        ("ruff", "check", "--no-cache", "."),
+        ("ruff", "format", "--no-cache", "--check", "."),
+        ("jobrunner", "plugin", "check", "."),
+    ):
+        done = run(made, "-m", *words, PYTHONPATH=str(ROOT))
+        assert done.returncode == 0, (words, done.stdout + done.stderr)
+    assert "1 panels" in done.stdout
+    script = (made / "jobrunner_tram" / "panel" / "panel.js").read_text()
+    assert f"```js\n{script}```" in (ROOT / "PLUGINS.md").read_text()
+    (made / "jobrunner_tram" / "panel" / "index.html").unlink()
+    done = run(made, "-m", "jobrunner", "plugin", "check", ".")
+    assert done.returncode == 1
+    assert "has no index.html in jobrunner_tram/panel" in done.stdout
+
+
 def test_its_stage_has_fifteen_lines(made: Path) -> None:
     tree = ast.parse((made / "jobrunner_night_train" / "__init__.py").read_text())
     (stage,) = (node for node in tree.body if isinstance(node, ast.AsyncFunctionDef))

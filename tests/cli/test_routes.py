@@ -111,6 +111,7 @@ WITHOUT = {
     "GET /page/{build}/{part}": PAGES,
     "POST /jobs/{id}/decisions/replay": "job replay makes them again where it is typed",
     "GET /jobs/{id}/workflow": PAGES,
+    "GET /panels/{name}/{build}/{part}": PAGES,
     "GET /overview": PAGES,
     "GET /overview/events": PAGES,
     "GET /overview/charts": PAGES,

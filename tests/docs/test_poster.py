@@ -37,6 +37,9 @@ def install(folder: Path) -> None:
     for made in (package, info):
         made.mkdir(parents=True)
     (package / "__init__.py").write_text("\n\n".join(shown("python")))
+    (package / "panel").mkdir()
+    (package / "panel" / "index.html").write_text("<!doctype html>")
+    (package / "panel" / "panel.js").write_text("\n\n".join(shown("js")))
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: jobrunner-poster\nVersion: 1.0.0")
     lines = []
     for group, entries in project["entry-points"].items():

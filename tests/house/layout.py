@@ -17,7 +17,8 @@ MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
 MODULES_MAX = 24
 TEST_LINES_MAX = 600
-PAGES = ("jobrunner/http/routes/pages/static", "jobrunner/http/routes/pages/static/dashboard")
+STATIC = "jobrunner/http/routes/pages/static"
+PAGES = (STATIC, f"{STATIC}/dashboard", f"{STATIC}/panel")
 SHIPPED = {
     ".c": ("jobrunner/bench",),
     ".mjs": ("jobrunner/bench",),
@@ -87,6 +88,7 @@ FEATURES = frozenset(
         "one_at_a_time",
         "openai_like",
         "overview",
+        "panels",
         "pauses",
         "plugins",
         "rates",

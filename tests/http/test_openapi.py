@@ -81,6 +81,7 @@ async def test_every_schema_is_one(document: dict[str, Any]) -> None:
 OPEN = {
     ("GET", "/"),
     ("GET", "/page/{build}/{part}"),
+    ("GET", "/panels/{name}/{build}/{part}"),
     ("GET", "/session"),
     ("POST", "/session"),
     ("DELETE", "/session"),

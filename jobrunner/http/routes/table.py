@@ -45,7 +45,7 @@ from jobrunner.http.routes.jobs import (
     streams,
     submissions,
 )
-from jobrunner.http.routes.pages import charts, dashboard, docs, overview, sessions
+from jobrunner.http.routes.pages import charts, dashboard, docs, overview, panels, sessions
 from jobrunner.http.routes.plugins import endpoints_of
 from jobrunner.http.routes.workers import claims, remote, reports, status_moves, webhooks
 
@@ -56,7 +56,7 @@ MODULES = (
     *(claims, remote, status_moves, reports, webhooks, commands, bulk),
     *(workflows, credits, audit, tokens, limits, notifications, retention, upkeep, backups),
     *(upgrades, schedules, firings),
-    *(health, metrics, sessions, overview, charts, docs, dashboard),
+    *(health, metrics, sessions, overview, charts, docs, dashboard, panels),
 )
 
 

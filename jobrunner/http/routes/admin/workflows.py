@@ -13,8 +13,10 @@ from jobrunner.core.declaration.workflow import ANY, Command, Definition, State,
 from jobrunner.drawing.mermaid import mermaid
 from jobrunner.drawing.svg import svg
 from jobrunner.errors import Refused
+from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.views import encode, reply
+from jobrunner.http.routes.pages.panels import page_of
 
 DRAWINGS: dict[str, tuple[Callable[[Workflow], str], str]] = {
     "mermaid": (mermaid, "text/plain; charset=utf-8"),
@@ -87,6 +89,13 @@ class ArtifactKind(View, frozen=True, kw_only=True):
     source: list[str]
 
 
+class PanelView(View, frozen=True, kw_only=True):
+    """A page of the plugin's own that shows a job of this workflow in a sandboxed frame."""
+
+    title: str
+    url: str
+
+
 class WorkflowView(View, frozen=True, kw_only=True):
     name: str
     version: str
@@ -100,6 +109,7 @@ class WorkflowView(View, frozen=True, kw_only=True):
     job_types: dict[str, JobTypeView]
     params_schema: dict[str, Any]
     prices: dict[str, int]
+    panel: PanelView | None
 
 
 class WorkflowEntry(View, frozen=True, kw_only=True):
@@ -156,7 +166,7 @@ async def get_workflow(call: HttpCall) -> HttpReply:
     if definition is None:
         raise Refused("NOT_FOUND", f"there is no workflow {name!r}")
     if query.format == "json":
-        return HttpReply(200, _published(definition))
+        return HttpReply(200, _published(definition, _panel(call, name)))
     draw, content_type = DRAWINGS[query.format]
     return HttpReply(200, draw(definition.workflow).encode(), dict(NO_SCRIPT), content_type)
 
@@ -167,11 +177,16 @@ def schema_of(kind: type[Struct]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _published(definition: Definition) -> bytes:
-    return encode(published(definition))
+def _published(definition: Definition, panel: PanelView | None) -> bytes:
+    return encode(published(definition, panel))
 
 
-def published(definition: Definition) -> WorkflowView:
+def _panel(call: HttpCall, name: str) -> PanelView | None:
+    panel = call.door.facade.definitions.panels.get(name)
+    return PanelView(title=panel.title, url=link(call, page_of(panel))) if panel else None
+
+
+def published(definition: Definition, panel: PanelView | None = None) -> WorkflowView:
     workflow = definition.workflow
     job_types = {
         job_type.name: JobTypeView(
@@ -194,6 +209,7 @@ def published(definition: Definition) -> WorkflowView:
         job_types=job_types,
         params_schema=job_types[workflow.job_types[0].name].params_schema,
         prices={name: view.price for name, view in job_types.items()},
+        panel=panel,
     )
 
 

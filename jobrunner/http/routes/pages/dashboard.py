@@ -27,7 +27,7 @@ VENDORED = {
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "media-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "media-src 'self'; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 FOR_GOOD = "public, max-age=31536000, immutable"
@@ -49,7 +49,7 @@ class PagePart(NamedTuple):
 async def get_dashboard(call: HttpCall) -> HttpReply:
     """Show the dashboard."""
     page = _page(call.door.settings.base_path)
-    return _told(call, page, {"Cache-Control": ASKED_EACH_TIME, "Content-Security-Policy": POLICY})
+    return told(call, page, {"Cache-Control": ASKED_EACH_TIME, "Content-Security-Policy": POLICY})
 
 
 @Endpoint(
@@ -66,7 +66,7 @@ async def get_dashboard_part(call: HttpCall) -> HttpReply:
         raise Refused("NOT_FOUND", "the page has no such part")
     is_current = call.path["build"] == build()
     kept = {"Cache-Control": FOR_GOOD if is_current else ASKED_EACH_TIME}
-    return _told(call, found, kept)
+    return told(call, found, kept)
 
 
 @lru_cache(maxsize=1)
@@ -76,7 +76,7 @@ def parts() -> dict[str, PagePart]:
     del places[PAGE]
     places |= {name: ("vendor", *at) for name, at in VENDORED.items()}
     return {
-        name: _part(shipped(__package__, *places[name]), KINDS[name[name.rfind(".") :]])
+        name: part_of(shipped(__package__, *places[name]), KINDS[name[name.rfind(".") :]])
         for name in sorted(places)
     }
 
@@ -93,15 +93,15 @@ def _page(base_path: str) -> PagePart:
     """The page itself, with the addresses of this build; behind a proxy they carry its path."""
     before = f"{base_path}/" if base_path else ""
     named = f"{before}page/{build()}/".encode()
-    return _part(shipped(__package__, *OURS, PAGE).replace(UNNAMED, named), HTML)
+    return part_of(shipped(__package__, *OURS, PAGE).replace(UNNAMED, named), HTML)
 
 
-def _part(data: bytes, kind: str) -> PagePart:
+def part_of(data: bytes, kind: str) -> PagePart:
     packed = zlib.compress(data, SMALLEST, GZIP)
     return PagePart(data, packed, f'"{digest(data).hex()[:16]}"', kind)
 
 
-def _told(call: HttpCall, part: PagePart, headers: dict[str, str]) -> HttpReply:
+def told(call: HttpCall, part: PagePart, headers: dict[str, str]) -> HttpReply:
     """A tag names bytes, so packed ones have a tag of their own."""
     is_packed = takes(call.headers.get("Accept-Encoding", ""))
     tag = f'{part.tag[:-1]}-z"' if is_packed else part.tag

@@ -8,6 +8,7 @@ import { Commands } from "./commands.js";
 import { Diagram, walked } from "./diagram.js";
 import { useLive } from "./live.js";
 import { Notifications } from "./notifications.js";
+import { Panel } from "./panel.js";
 import { Badge, Copy, Fault, Json, Link, Time, mood } from "./parts.js";
 import { Timeline } from "./timeline.js";
 import { Travel } from "./travel.js";
@@ -44,6 +45,7 @@ export function Job({ session, address }) {
     ${job.kind === "active" && html`<div class="far-on"><progress max="100" value=${job.progress} aria-label="Progress">${job.progress} %</progress> <strong>${job.progress} %</strong> ${job.progress_message || ""}</div>`}
     <${Why} job=${job} why=${about.told?.why} />
     <${Commands} session=${session} job=${job} workflow=${workflow} onActed=${() => { load(); about.again(); }} />
+    ${workflow?.panel && html`<${Panel} job=${job} workflow=${workflow} session=${session} onActed=${() => { load(); about.again(); }} />`}
     <div class="two">
       <section class="card"><h2>Its way</h2>${workflow && html`<${Diagram} workflow=${workflow} way=${way} now=${job.status} mood=${mood(job.kind, job.ended_as, job.stuck)} />`}</section>
       <div>

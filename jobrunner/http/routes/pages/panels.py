@@ -1,0 +1,77 @@
+"""Panels: pages that plugins bring for jobs of their workflows, each in a frame of the dashboard.
+
+The frame is an origin of its own: it has no session, no storage and no network, it cannot leave its
+place, and the page around it is closed to it. It asks that page for the one job that it stands for,
+by messages; the page asks the service, in the session of whoever looks. The parts come without a
+session, for a frame like this sends none, and hold nothing but what the plugin's author wrote.
+"""
+
+from functools import lru_cache
+from types import MappingProxyType
+
+from jobrunner.errors import Refused
+from jobrunner.files.shipped import shipped
+from jobrunner.http.frame.endpoint import SHOWN, Endpoint, HttpCall, HttpReply
+from jobrunner.http.routes.pages.dashboard import (
+    ASKED_EACH_TIME,
+    FOR_GOOD,
+    VENDORED,
+    PagePart,
+    part_of,
+    told,
+)
+from jobrunner.ports import digest
+from jobrunner.stages.beside.panels import KINDS, OURS, PAGE, Panel, files_of, suffix
+
+POLICY = (
+    "sandbox allow-scripts allow-forms; default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' blob: data:; media-src 'self' blob: data:; font-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+LOOK = ("static", "dashboard", "look.css")
+# Its scripts are modules, and a frame without an origin is a stranger to every one of them.
+STRANGERS = {"Access-Control-Allow-Origin": "*", "X-DNS-Prefetch-Control": "off"}
+
+
+@Endpoint(
+    "GET",
+    "/panels/{name}/{build}/{part}",
+    {200: SHOWN, 304: None},
+    roles=None,
+    media=tuple(sorted({kind.partition(";")[0] for kind in KINDS.values()} - {SHOWN})),
+)
+async def get_panel_part(call: HttpCall) -> HttpReply:
+    """Load a part of a plugin's panel, for its frame."""
+    panel = call.door.facade.definitions.panels.get(call.path["name"])
+    found = _parts(panel).get(call.path["part"]) if panel else None
+    if panel is None or found is None:
+        raise Refused("NOT_FOUND", "there is no such part of a panel")
+    is_current = call.path["build"] == _build(panel)
+    kept = {"Cache-Control": FOR_GOOD if is_current else ASKED_EACH_TIME}
+    return told(call, found, kept | STRANGERS | {"Content-Security-Policy": POLICY})
+
+
+def page_of(panel: Panel) -> str:
+    """The address that its frame opens; that of another build is another one."""
+    return f"/panels/{panel.workflow}/{_build(panel)}/{PAGE}"
+
+
+@lru_cache(maxsize=64)
+def _parts(panel: Panel) -> MappingProxyType[str, PagePart]:
+    """Its own files, and those that the service has for all panels."""
+    found = dict(files_of(panel)) | {name: _ours(name) for name in OURS}
+    return MappingProxyType({name: part_of(found[name], KINDS[suffix(name)]) for name in found})
+
+
+def _ours(name: str) -> bytes:
+    """A panel looks like the page around it."""
+    place = ("vendor", *VENDORED[name]) if name in VENDORED else ("static", "panel", name)
+    own = shipped(__package__, *place)
+    return shipped(__package__, *LOOK) + own if name.endswith(".css") else own
+
+
+@lru_cache(maxsize=64)
+def _build(panel: Panel) -> str:
+    whole = b"".join(f"{name}={part.tag};".encode() for name, part in sorted(_parts(panel).items()))
+    return digest(whole).hex()[:16]

@@ -1,0 +1,176 @@
+"""Panels of plugins: the one that ``plugin new --panel`` writes works, and one that is hostile gets
+at nothing: no session, no other job, no page around it, no network."""
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, expect
+
+from tests.browser.looking import PATIENCE_MS, ask, looking, sign_in
+from tests.browser.panelled import BAD, GOOD, install_both
+from tests.served import Served, serving
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+# What stands in the frame is a line and a box with a line.
+AS_HIGH = """() => {
+  const high = document.querySelector(".panel iframe").clientHeight;
+  return 60 < high && high < 300;
+}"""
+
+
+@dataclass
+class Station:
+    """A service with both plugins, a user's token, and one job of each kind."""
+
+    service: Served
+    user: str
+    greeted: str
+    file: str
+
+    def order(self, workflow: str, name: str) -> str:
+        body = {"workflow": workflow, "params": {"name": name}}
+        job: str = ask(self.service, self.user, "POST", "/jobs?wait=60", body)["id"]
+        return job
+
+
+@pytest.fixture(scope="module")
+def station(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]:
+    folder = tmp_path_factory.mktemp("station")
+    install_both(folder)
+    with serving(folder) as service:
+        order = {"name": "ada", "role": "user"}
+        user = ask(service, service.token, "POST", "/admin/tokens", order)["token"]
+        found = Station(service, user, "", "")
+        found.greeted = found.order(GOOD, "Ada")
+        files = ask(service, user, "GET", f"/jobs/{found.greeted}/assets")
+        found.file = files["assets"][0]["id"]
+        yield found
+
+
+def test_the_panel_of_a_new_plugin_shows_its_job(browser: Browser, station: Station) -> None:
+    sent: list[Request] = []
+    with looking(browser, station.service.url, station.user) as looker:
+        looker.page.on("request", lambda one: sent.extend([one]))
+        looker.open(f"jobs/{station.greeted}")
+        frame = looker.page.frame_locator("iframe[title='The greeting']")
+        expect(frame.locator("strong")).to_have_text("Hello, Ada!")
+        expect(frame.locator("pre")).to_have_text("Hello, Ada!")
+        assert not looker.faults()
+        looker.press("t", "t")
+        expect(frame.locator("html")).to_have_attribute("data-theme", "dark")
+        looker.page.wait_for_function(AS_HIGH)
+        parts = [one for one in sent if "/panels/" in one.url and "index.html" not in one.url]
+        assert len(parts) >= 4
+        assert not [one.url for one in parts if "cookie" in one.all_headers()], "its own requests"
+
+
+def test_a_panel_acts_when_somebody_presses_something(browser: Browser, station: Station) -> None:
+    service = station.service
+    ask(service, service.token, "POST", f"/admin/workflows/{GOOD}/pause")
+    order = {"workflow": GOOD, "params": {"name": "Bob"}}
+    job = ask(service, station.user, "POST", "/jobs", order)["id"]
+    with looking(browser, service.url, station.user) as looker:
+        looker.open(f"jobs/{job}")
+        frame = looker.page.frame_locator(".panel iframe")
+        frame.get_by_role("button", name="Cancel it").click()
+        expect(looker.page.locator("main .title .badge")).to_have_text("canceled")
+        expect(frame.get_by_role("button")).to_have_count(0)
+    ask(service, service.token, "POST", f"/admin/workflows/{GOOD}/resume")
+
+
+class Ear:
+    """Somebody outside to whom nobody may say anything."""
+
+    def __enter__(self) -> Self:
+        self.web = socket.create_server(("127.0.0.1", 0))
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind(("127.0.0.1", 0))
+        for one in (self.web, self.udp):
+            one.setblocking(False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.web.close()
+        self.udp.close()
+
+    def heard(self) -> list[bytes]:
+        """Whatever was said; a browser that has closed its connections has said all. It connects
+        before it has looked whether it may, and then says nothing."""
+        found = []
+        with suppress(BlockingIOError):
+            found.append(self.udp.recv(100))
+        with suppress(BlockingIOError):
+            while True:
+                connection, _ = self.web.accept()
+                connection.settimeout(PATIENCE_MS / 1000)
+                with connection:
+                    found.append(connection.recv(100))
+        return [said for said in found if said]
+
+
+def plan(ear: Ear, station: Station, **more: Any) -> str:
+    ports = {"web": ear.web.getsockname()[1], "udp": ear.udp.getsockname()[1]}
+    return json.dumps({**ports, "other": station.greeted, "file": station.file, **more})
+
+
+def shown(browser: Browser, station: Station, job: str) -> Page:
+    """The job's page, without the usual rule that nothing is complained about."""
+    page = browser.new_context().new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(f"{station.service.url}/")
+    sign_in(page, station.user)
+    page.goto(f"{station.service.url}/#/jobs/{job}")
+    page.wait_for_selector(".panel iframe")
+    return page
+
+
+REFUSED = re.compile(
+    "refused|silence|SecurityError|TypeError|EvalError|PANEL_REFUSED|UNKNOWN_COMMAND"
+)
+
+
+def test_a_hostile_panel_gets_at_nothing(browser: Browser, station: Station) -> None:
+    with Ear() as ear:
+        page = shown(browser, station, station.order(BAD, plan(ear, station)))
+        address = page.url
+        told = page.frame_locator(".panel iframe").locator("#found").inner_text()
+        found = json.loads(told)
+        assert len(found) > 20
+        assert not {name: said for name, said in found.items() if not REFUSED.fullmatch(said)}
+        for name in ("otherFile", "otherArtifact", "otherCommand", "actsAlone", "deletes"):
+            assert found[name] in ("PANEL_REFUSED", "UNKNOWN_COMMAND"), name
+        assert page.url == address
+        assert len(page.context.pages) == 1
+        page.context.close()
+        assert ear.heard() == []
+
+
+@pytest.mark.parametrize("leaves", ["elsewhere", "by a form", "/", "/jobs"])
+def test_a_panel_that_goes_elsewhere_is_told_nothing(
+    browser: Browser, station: Station, leaves: str
+) -> None:
+    with Ear() as ear:
+        page = shown(browser, station, station.order(BAD, plan(ear, station, leaves=leaves)))
+        page.wait_for_function("document.querySelector('.panel iframe').contentWindow.length === 0")
+        page.get_by_role("tab", name="History").click()
+        expect(page.get_by_role("tabpanel")).to_contain_text("greeted")
+        frame = page.frames[-1]
+        assert not frame.locator("nav").count(), "the page of this service is in no frame"
+        page.context.close()
+        assert ear.heard() == []
+
+
+def test_a_part_that_is_opened_by_itself_has_no_session(browser: Browser, station: Station) -> None:
+    panel = ask(station.service, station.user, "GET", f"/workflows/{GOOD}")["panel"]
+    with looking(browser, station.service.url, station.user) as looker:
+        looker.page.goto(station.service.url + panel["url"])
+        asked = "() => { try { return document.cookie } catch (fault) { return fault.name } }"
+        assert looker.page.evaluate(asked) == "SecurityError"
