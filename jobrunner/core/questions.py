@@ -11,7 +11,7 @@ from msgspec import Struct
 from jobrunner.core.facts import Known, WebhookFacts
 from jobrunner.core.features.answers.giving import AnswersReader
 from jobrunner.core.features.bindings import Binding, Resting, Spot
-from jobrunner.core.features.bulk import Bulk, BulkItem
+from jobrunner.core.features.bulk import BulkReader
 from jobrunner.core.features.families.batches import BatchReader
 from jobrunner.core.features.families.relatives import FamilyReader
 from jobrunner.core.features.notifications import OutboxReader
@@ -127,7 +127,8 @@ class JobFilter(Struct, frozen=True):
     ``id_begins`` is the beginning of their ids; ``parent`` is the job that submitted them,
     ``batch`` what they were submitted in; ``workflows`` are the only ones whose jobs the caller may
     see (none named: all). ``created_from`` and ``created_before``: not before the one moment, and
-    before the other."""
+    before the other. ``text`` stands in parameters, result, labels or failure; ``param_values`` are
+    parameters by name."""
 
     user_id: str | None = None
     workflow: str | None = None
@@ -148,6 +149,8 @@ class JobFilter(Struct, frozen=True):
     created_from: int | None = None
     created_before: int | None = None
     batch: str = ""
+    text: str = ""
+    param_values: tuple[tuple[str, str], ...] = ()
 
 
 class JobPage(Struct, frozen=True):
@@ -241,6 +244,7 @@ class Reader(
     FamilyReader,
     BatchReader,
     BackupReader,
+    BulkReader,
     RetentionReader,
     RateReader,
     LineReader,
@@ -360,20 +364,6 @@ class Reader(
     async def pauses(self) -> tuple[tuple[str, str, Paused], ...]:
         """Scope (``workflow`` or ``stage``), name, and who paused it."""
         ...
-
-    async def bulk(self, bulk_id: str) -> Bulk | None: ...
-
-    async def open_bulks(self) -> tuple[Bulk, ...]:
-        """Oldest first."""
-        ...
-
-    async def bulk_ahead(self, bulk_id: str, limit: int) -> tuple[BulkItem, ...]:
-        """Items of a bulk that are still to be done, in order."""
-        ...
-
-    async def bulk_failures(
-        self, bulk_id: str, limit: int, after: int | None
-    ) -> tuple[BulkItem, ...]: ...
 
     async def ids_of(self, which: JobFilter) -> tuple[tuple[int, str], ...]:
         """Internal keys and ids of what a filter finds, oldest first, a page of them."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from jobrunner.check.checking import check
+from jobrunner.check.excluded import Excluded, excluded
 from jobrunner.check.faults import Fault
 from jobrunner.check.types import slips
 from jobrunner.core.declaration.spelling import NAME, shown
@@ -67,6 +68,11 @@ def known_as(name: object, called: str) -> str:
 def wrong(brought: Struct, kind: type[Struct]) -> str:
     """Every value in it that is not what its type says."""
     return "; ".join(str(slip) for slip in slips(brought, kind, ""))
+
+
+def proof(definition: Definition) -> tuple[Excluded, ...]:
+    """Show what each edge of a sound declaration keeps from happening."""
+    return tuple(excluded(definition))
 
 
 def checked(

@@ -8,11 +8,13 @@ from contextlib import suppress
 from statistics import median
 from typing import Any
 
+from jobrunner.core.features.upgrades.upgrades import UnderWay
 from jobrunner.core.keeping.census import Census
 from jobrunner.core.keeping.retention import RetentionTerms
 from jobrunner.core.keeping.upkeep import FileInfo, JobAge, TableSize
 from jobrunner.errors import StorageError, StorageFull
 from jobrunner.ports import Clock
+from jobrunner.store.features.upgrades.upgrades import under_way
 from jobrunner.store.hop import open_handle
 from jobrunner.store.keeping.census import census
 from jobrunner.store.keeping.retention import ended_counts
@@ -69,15 +71,27 @@ class FileKeeper:
 
         Raises: StorageError
         """
+        found: Census = await self._apart(census, terms, now)
+        return found
+
+    async def under_way(self) -> tuple[UnderWay, ...]:
+        """Count the jobs that have not ended, by declaration and place, in the same way.
+
+        Raises: StorageError
+        """
+        found: tuple[UnderWay, ...] = await self._apart(under_way)
+        return found
+
+    async def _apart(self, question: Callable[..., Any], *arguments: Any) -> Any:
         try:
             handle = await open_handle(self._path)
             try:
                 await handle(prepare_reader, self._path)
-                return await handle(census, terms, now)
+                return await handle(question, *arguments)
             finally:
                 await handle.close()
         except sqlite3.Error as error:
-            raise StorageError(f"jobs that rest could not be counted: {error}") from error
+            raise StorageError(f"jobs could not be counted: {error}") from error
 
     async def compact(self) -> None:
         """Write the file anew without gaps. It takes as long as the file is large, and as much room

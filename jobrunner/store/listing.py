@@ -32,6 +32,15 @@ CHILD_OF = """j.id IN (SELECT c.job FROM children c
 LABEL = """EXISTS
     (SELECT 1 FROM json_each(p.labels) l WHERE l.key = :key_{0} AND l.value = :value_{0})"""
 
+# A text is looked for in the parameters, the result, the labels and what went wrong.
+SAYS = """(p.params LIKE :text ESCAPE '!' OR p.result LIKE :text ESCAPE '!'
+    OR p.labels LIKE :text ESCAPE '!' OR CASE WHEN json_valid(j.rest)
+        THEN json_extract(j.rest, '$.failure_message') LIKE :said ESCAPE '!' END)"""
+PARAM = """EXISTS (SELECT 1
+    FROM json_each(CASE WHEN json_valid(p.params) THEN p.params END) l
+    WHERE l.key = :param_{0} AND :wanted_{0} =
+    CASE l.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(l.value AS TEXT) END)"""
+
 SENT_IN = """j.id IN (SELECT i.job FROM batch_items i
     WHERE i.batch = (SELECT b.id FROM batches b WHERE b.uid = :batch))"""
 
@@ -91,7 +100,9 @@ def _narrow(which: JobFilter) -> list[str]:
     statuses = ", ".join(f":status_{place}" for place in range(len(which.statuses)))
     given += [f"j.status IN ({statuses})"] if which.statuses else []
     given += ["j.kind IN (SELECT value FROM json_each(:kinds))"] if which.kinds else []
-    return given + [LABEL.format(place) for place in range(len(which.labels))]
+    given += [LABEL.format(place) for place in range(len(which.labels))]
+    given += [SAYS] if which.text else []
+    return given + [PARAM.format(place) for place in range(len(which.param_values))]
 
 
 def _asked(which: JobFilter) -> dict[str, Any]:
@@ -99,11 +110,20 @@ def _asked(which: JobFilter) -> dict[str, Any]:
     asked |= {"workflows": text(which.workflows), "kinds": text(which.kinds)}
     asked["created_from_uid"] = _id_at((which.created_from or 0) - SLACK_MS)
     asked["created_before_uid"] = _id_at((which.created_before or 0) + SLACK_MS)
-    del asked["statuses"], asked["labels"]
+    del asked["statuses"], asked["labels"], asked["param_values"]
+    asked["text"] = f"%{_literally(text(which.text)[1:-1])}%"
+    asked["said"] = f"%{_literally(which.text)}%"
     asked |= {f"status_{place}": status for place, status in enumerate(which.statuses)}
     for place, (key, value) in enumerate(which.labels):
         asked |= {f"key_{place}": key, f"value_{place}": value}
+    for place, (name, value) in enumerate(which.param_values):
+        asked |= {f"param_{place}": name, f"wanted_{place}": value}
     return asked
+
+
+def _literally(said: str) -> str:
+    """A pattern that means these letters and nothing else."""
+    return said.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
 def _id_at(ms: int) -> str:

@@ -20,12 +20,12 @@ from jobrunner.store.features import answers as posed
 from jobrunner.store.features import assets as shelved
 from jobrunner.store.features import audit as acts
 from jobrunner.store.features import bindings as bound
-from jobrunner.store.features import bulk as bulks
 from jobrunner.store.features import credits as money
 from jobrunner.store.features import notifications, overview, streams, webhooks
 from jobrunner.store.features import pauses as paused
 from jobrunner.store.features import sessions as signed_in
 from jobrunner.store.features import tokens as bearers
+from jobrunner.store.features.bulk import BulkAnswers
 from jobrunner.store.features.families.batches import BatchAnswers
 from jobrunner.store.features.families.families import FamilyAnswers
 from jobrunner.store.features.schedules import schedules as planned
@@ -81,7 +81,7 @@ def _answer(
         return error
 
 
-class StoreReader(FamilyAnswers, BatchAnswers, KeepingAnswers):
+class StoreReader(FamilyAnswers, BatchAnswers, BulkAnswers, KeepingAnswers):
     def __init__(self, hop: StoreThread, initial_credits: int) -> None:
         self._hop = hop
         self._initial_credits = initial_credits
@@ -174,10 +174,6 @@ class StoreReader(FamilyAnswers, BatchAnswers, KeepingAnswers):
     rates = asks(paces.rates)
     in_line_by = asks(paces.in_line_by)
     ahead_at = asks(paces.ahead_at)
-    bulk = asks(bulks.bulk)
-    open_bulks = asks(bulks.open_bulks)
-    bulk_ahead = asks(bulks.bulk_ahead)
-    bulk_failures = asks(bulks.bulk_failures)
     schedules = asks(planned.schedules)
     firing = asks(planned.firing)
     firings = asks(planned.firings)

@@ -10,7 +10,12 @@ from playwright.sync_api import Browser
 from tests.browser.looking import ask, browsing
 from tests.served import Served, serving
 
-SETTINGS = {"JOBRUNNER_WORKFLOWS__HELLO__RECORD": "decisions"}
+SETTINGS = {
+    "JOBRUNNER_WORKFLOWS__HELLO__RECORD": "decisions",
+    "JOBRUNNER_BACKUP__PATH": "backups",
+    "JOBRUNNER_BACKUP__EVERY": "0",
+}
+CRON = "0 3 * * *"
 
 
 @dataclass
@@ -21,6 +26,7 @@ class Shop:
     tokens: dict[str, str]
     howera: str = ""
     done: str = ""
+    batch: str = ""
 
     @property
     def url(self) -> str:
@@ -46,4 +52,9 @@ def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         found.done = ask(service, found.tokens["user"], "POST", "/jobs?wait=60", hello)["id"]
         order = {"workflow": "howera", "labels": {"of": "tests"}}
         found.howera = ask(service, found.tokens["user"], "POST", "/jobs", order)["id"]
+        jobs = [{"workflow": "hello", "params": {"name": "Bo"}}, {"workflow": "gone"}]
+        batch = {"key": "of-tests", "jobs": jobs}
+        found.batch = ask(service, found.tokens["user"], "POST", "/batches", batch)["id"]
+        nightly = {"workflow": "hello", "user": "admin", "params": {"name": "Night"}}
+        ask(service, service.token, "PUT", "/admin/schedules/nightly", {**nightly, "cron": CRON})
         yield found

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from functools import reduce
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -21,16 +22,22 @@ VIEWS = (
     "jobs/DONE?tab=history",
     "jobs/DONE?tab=raw",
     "jobs/DONE?tab=notifications",
+    "jobs/DONE?tab=decisions",
+    "jobs?text=Ann&param=name:Ann",
+    "batches",
+    "batches/BATCH",
     "workflows",
     "workflows/howera",
     "credits",
 )
-OPERATING = [f"operations?tab={tab}" for tab in ("dead", "endpoints", "tokens", "audit", "file")]
+TABS = ("dead", "endpoints", "limits", "declarations", "bulks", "tokens", "audit", "file")
+OPERATING = [*(f"operations?tab={tab}" for tab in TABS), "schedules", "schedules/nightly"]
 ACTING = ("new", "new?workflow=ss", "new?like=DONE")
 
 
 def addressed(view: str, shop: Shop) -> str:
-    return view.replace("HOWERA", shop.howera).replace("DONE", shop.done)
+    names = {"HOWERA": shop.howera, "DONE": shop.done, "BATCH": shop.batch}
+    return reduce(lambda text, name: text.replace(name, names[name]), names, view)
 
 
 ALL = [(role, scheme) for role in ROLES for scheme in ("light", "dark")]

@@ -311,6 +311,7 @@ UNAUDITED = {
     "apiGenerateCopy", "apiGenerateStaticAd", "apiGenerateVideo",
     "openSession", "endSession", "reportCheckpoint", "keepValue", "answerQuestion",
     "createBatch", "appendToBatch", "closeBatch", "deleteBatch", "backfillSchedule",
+    "replayDecisions", "verifyBackup",
 }  # fmt: skip
 UNTRIED = {"abortUpgrade", "rerunBatch", "cancelBatch", "giveAnswer", "reportOutcome"}
 GONE = [says("410 Gone"), says("200 OK")]

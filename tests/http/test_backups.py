@@ -203,3 +203,33 @@ async def test_a_service_that_stops_does_not_wait_for_one(tmp_path: Path) -> Non
         house.service.facade.world.draining = False
         assert not [line for line in house.logged if line["event"] == "backup.made"]
     assert whole(folder) == []
+
+
+async def test_a_drill_says_whether_a_backup_could_be_put_back(tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    more: dict[str, Any] = {"backup": BackupSection(path=str(folder), every=0)}
+    async with opened(tmp_path, **more) as house:
+        await send(house)
+        assert (await house.admin.post(ASKED, {})).json["state"] == "done"
+        (one,) = (await house.admin.get("/admin/db/backups")).json["backups"]
+        assert (one["files"], one["drill"], one["fault"]) == (1, None, None)
+        path = f"/admin/db/backups/{one['name']}/verify"
+        assert (await house.admin.post(path)).json["faults"] == []
+        file = next((folder / one["name"]).glob("*.db"))
+        data = bytearray(file.read_bytes())
+        data[-1] ^= 1
+        file.write_bytes(data)
+        said = (await house.admin.post(path)).json
+        assert said["faults"]
+        (again,) = (await house.admin.get("/admin/db/backups")).json["backups"]
+        assert again["drill"] == said
+        for other in ("2026-01-01T000000.000Z", "..", "%2e%2e"):
+            assert (await house.admin.post(f"/admin/db/backups/{other}/verify")).status == 404
+        assert (await house.ada.post(path)).status == 403
+        assert await told(house, "backup.read", 2)
+
+
+async def test_without_a_folder_there_are_no_backups_to_read(house: House) -> None:
+    assert (await house.admin.get("/admin/db/backups")).json["backups"] == []
+    name = "2026-01-01T000000.000Z"
+    assert (await house.admin.post(f"/admin/db/backups/{name}/verify")).status == 404

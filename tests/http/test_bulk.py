@@ -241,3 +241,15 @@ async def test_many_jobs_done_again(house: House) -> None:
     assert (said["done"], said["failed"]) == (3, 0), said
     jobs = (await house.ada.get("/jobs")).json["jobs"]
     assert Counter(job["forked_from"] is None for job in jobs) == {True: 3, False: 3}
+
+
+async def test_the_bulks_of_the_past_are_listed(house: House) -> None:
+    first = (await bulk(house.admin, "pause", ids=await drafts(house, 2))).json["id"]
+    second = (await bulk(house.admin, "cancel", ids=await drafts(house, 1))).json["id"]
+    said = (await house.admin.get("/admin/bulk?limit=1")).json
+    assert [one["id"] for one in said["bulks"]] == [second]
+    rest = (await house.admin.get(f"/admin/bulk?cursor={said['next_cursor']}")).json
+    assert [(one["id"], one["done"], one["command"]) for one in rest["bulks"]] == [
+        (first, 2, "pause")
+    ]
+    assert (await house.ada.get("/admin/bulk")).status == 403

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner.actors.keeping.cleaning import clear_rest
+from jobrunner.actors.keeping.drills import Drills
 from jobrunner.actors.shared import World
 from jobrunner.core.instants import text_of
 from jobrunner.core.keeping.backups import (
@@ -180,6 +181,7 @@ class Backups:
         self._last: LastBackup | None = None
         self._due_at = 0.0
         self.state = BackupState()
+        self.drills = Drills(world, terms.path)
 
     async def ask(self, folder: str, actor: str) -> BackupState:
         """Let one be made, in this folder or in the one of the settings.

@@ -1,11 +1,8 @@
 """``db backup`` and ``db verify``: backups of everything, and whether they are whole."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.file import OPERATOR, file_or_none
@@ -44,12 +41,13 @@ async def verify(folder: Path, /, *, at: str = "", shown: Shown = Shown()) -> in
     at
         The name of the backup; else the newest.
     """
+    from jobrunner.actors.keeping.drills import faults_of
     from jobrunner.files.stored_backups import StoredBackups
 
     shown.load()
     archive = StoredBackups(str(folder))
     name = chosen(archive, at)
-    faults = list(_faults(archive, name))
+    faults = list(faults_of(archive, name))
     if faults:
         print("\n".join(faults))
         return 1
@@ -119,27 +117,6 @@ async def _asked(asking: Asking, folder: str) -> dict[str, Any]:
         while found["state"] == "running":
             found = await running.get("/admin/db/backup", {"wait": WAIT_S})
     return dict(found)
-
-
-def _faults(archive: "StoredBackups", name: str) -> Iterator[str]:
-    from jobrunner.files.stored_backups import DATABASE
-    from jobrunner.store.fsck import check_copy
-    from jobrunner.store.keeping.backups import files_of
-
-    try:
-        damaged = list(archive.faults(name))
-        yield from damaged
-        if damaged:
-            return
-        database = str(archive.root / name / DATABASE)
-        yield from check_copy(database)
-        listed = {line.path for line in archive.lines(name)}
-        missing = [row.path for row in files_of(database) if row.due and row.path not in listed]
-        absent = archive.manifest(name).absent_count
-        if len(missing) != absent:
-            yield f"{len(missing)} files of rows are not listed, of which {absent} were absent"
-    except (StorageError, msgspec.DecodeError) as error:
-        yield str(error)
 
 
 def _listed(names: list[str]) -> str:

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from jobrunner.core.features.upgrades.upgrades import UnderWay
 from jobrunner.core.keeping.census import Census
 from jobrunner.core.keeping.retention import RetentionTerms
 
@@ -77,3 +78,5 @@ class FileKeeping(Protocol):
     async def info(self) -> FileInfo: ...
 
     async def census(self, terms: RetentionTerms, now: int) -> Census: ...
+
+    async def under_way(self) -> tuple[UnderWay, ...]: ...

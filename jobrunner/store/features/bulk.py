@@ -18,12 +18,14 @@ from jobrunner.core.features.bulk import (
 )
 from jobrunner.core.units import AuditRecord
 from jobrunner.store import statements as sql
+from jobrunner.store.askable import asks
 from jobrunner.store.columns import Columns
 from jobrunner.store.features import statements as beside
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Row
 
+LAST = 2**63 - 1
 KEPT_MS = 30 * 86_400_000
 
 Db = sqlite3.Connection
@@ -79,6 +81,14 @@ def bulk(db: Db, bulk_id: str) -> Bulk | None:
     return BULK.one(db, "WHERE t.uid = :bulk_id GROUP BY t.id", bulk_id=bulk_id)
 
 
+def bulk_list(db: Db, limit: int, after: int | None) -> tuple[tuple[int, Bulk], ...]:
+    """With their keys, newest first, from behind this one."""
+    asked = {"limit": limit, "after": LAST if after is None else after}
+    page = "SELECT id, uid FROM bulks WHERE id < :after ORDER BY id DESC LIMIT :limit"
+    found = [(key, bulk(db, uid)) for key, uid in db.execute(page, asked).fetchall()]
+    return tuple((key, one) for key, one in found if one is not None)
+
+
 def open_bulks(db: Db) -> tuple[Bulk, ...]:
     """Those that a process left behind, or is at; oldest first."""
     return BULK.all(db, "WHERE t.status IN ('gathering', 'running') GROUP BY t.id ORDER BY t.id")
@@ -96,3 +106,13 @@ def bulk_failures(db: Db, bulk_id: str, limit: int, after: int | None) -> tuple[
     return ENDED_ITEM.all(
         db, f"{failed} ORDER BY t.place LIMIT :limit", bulk_id=bulk_id, after=behind, limit=limit
     )
+
+
+class BulkAnswers:
+    """The part of the reader that answers these."""
+
+    bulk = asks(bulk)
+    bulk_list = asks(bulk_list)
+    open_bulks = asks(open_bulks)
+    bulk_ahead = asks(bulk_ahead)
+    bulk_failures = asks(bulk_failures)

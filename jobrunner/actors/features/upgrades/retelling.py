@@ -83,4 +83,4 @@ async def _recorded(world: World, job_id: str, most: int) -> list[Recorded]:
 def _unfit(faults: tuple[str, ...]) -> Refused:
     errors = [{"path": "$.declaration", "message": fault} for fault in faults]
     text = f"declaration: {faults[0]}"
-    return Refused("VALIDATION_ERROR", text, errors=errors)
+    return Refused("INVALID_PARAMS", text, errors=errors)

@@ -1,11 +1,12 @@
-"""Backups: one is asked for, and followed to its end."""
+"""Backups: one is asked for, and followed to its end; those that there are, and drills of them."""
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from jobrunner.actors.keeping.backups import BackupState
-from jobrunner.core.instants import text_or_none
+from jobrunner.actors.keeping.drills import Drill, StoredBackup
+from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.http.frame.endpoint import (
     ADMINS,
     Body,
@@ -66,6 +67,55 @@ async def make_backup(call: HttpCall) -> HttpReply:
     return _shown(await call.door.backups.wait(PATIENCE_S))
 
 
+class DrillView(View, frozen=True, kw_only=True):
+    """A backup that was read from end to end; without ``faults`` it can be put back."""
+
+    began_at: str
+    ended_at: str
+    faults: list[str]
+
+
+class BackupEntry(View, frozen=True, kw_only=True):
+    """A whole backup. ``fault`` says why what it says of itself cannot be read; ``drill`` is when
+    it was read last in this life of the service."""
+
+    name: str
+    as_of: str | None
+    version: str | None
+    schema: int | None
+    jobs: int
+    files: int
+    bytes: int
+    fault: str | None
+    drill: DrillView | None
+
+
+class BackupList(View, frozen=True, kw_only=True):
+    backups: list[BackupEntry]
+
+
+@Endpoint("GET", "/admin/db/backups", {200: BackupList}, ADMINS)
+async def list_backups(call: HttpCall) -> HttpReply:
+    """List the whole backups in the folder of the settings, newest first."""
+    found = await call.door.backups.drills.listed()
+    return reply(BackupList(backups=[_entry(one) for one in found]))
+
+
+@Endpoint(
+    "POST",
+    "/admin/db/backups/{name}/verify",
+    {200: DrillView},
+    ADMINS,
+    codes=("BACKUP_UNDER_WAY",),
+)
+async def verify_backup(call: HttpCall) -> HttpReply:
+    """Read a backup from end to end: digests, the database, and that nothing is missing.
+
+    It answers when that is done; the list tells of it, too."""
+    call.leave()
+    return reply(_drilled(await call.door.backups.drills.drill(call.path["name"])))
+
+
 @Endpoint("GET", "/admin/db/backup", {200: Backup, 202: Backup}, ADMINS, query=BackupQuery)
 async def get_backup(call: HttpCall) -> HttpReply:
     """Show the backup that is being made, or the last one that was made in this life."""
@@ -99,3 +149,26 @@ def _of_manifest(found: BackupState) -> dict[str, Any]:
         "new_bytes": made.database.size + made.new_bytes,
         "absent": made.absent_count,
     }
+
+
+def _entry(found: StoredBackup) -> BackupEntry:
+    made = found.manifest
+    return BackupEntry(
+        name=found.name,
+        as_of=text_or_none(made.as_of) if made else None,
+        version=made.version if made else None,
+        schema=made.schema if made else None,
+        jobs=made.jobs if made else 0,
+        files=made.files if made else 0,
+        bytes=made.database.size + made.bytes if made else 0,
+        fault=found.fault or None,
+        drill=_drilled(found.drill) if found.drill else None,
+    )
+
+
+def _drilled(drill: Drill) -> DrillView:
+    return DrillView(
+        began_at=text_of(drill.began_at),
+        ended_at=text_of(drill.ended_at),
+        faults=list(drill.faults),
+    )

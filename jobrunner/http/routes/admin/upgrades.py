@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from jobrunner.core.features.upgrades.upgrades import Turn, Upgrade
+from jobrunner.core.features.upgrades.upgrades import Turn, UnderWay, Upgrade
 from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.http.frame import inputs
 from jobrunner.http.frame.addresses import link
@@ -18,7 +18,7 @@ from jobrunner.http.frame.endpoint import (
     Query,
     View,
 )
-from jobrunner.http.frame.views import encode, reply
+from jobrunner.http.frame.views import encode, reply, view_of
 
 AT_ONCE_S = 5.0
 WAIT_S_MAX = 60
@@ -127,4 +127,57 @@ def _shown(upgrade: Upgrade) -> UpgradeView:
         ],
         created_at=text_of(upgrade.at),
         ended_at=text_or_none(upgrade.ended_at),
+    )
+
+
+class PlaceView(View, frozen=True, kw_only=True):
+    status: str
+    job_type: str
+    jobs: int
+
+
+class DeclarationView(View, frozen=True, kw_only=True):
+    """A declaration that jobs under way are under, or that is ``today``'s. ``lacks`` is what it
+    names and no plugin brings any more."""
+
+    workflow: str
+    version: str
+    digest: str
+    today: bool
+    jobs: int
+    places: list[PlaceView]
+    lacks: list[str]
+
+
+class DeclarationList(View, frozen=True, kw_only=True):
+    declarations: list[DeclarationView]
+
+
+@Endpoint("GET", "/admin/declarations", {200: DeclarationList}, ADMINS)
+async def list_declarations(call: HttpCall) -> HttpReply:
+    """List the declarations in use, and how many jobs that have not ended are under each."""
+    definitions = call.door.facade.definitions
+    found: dict[tuple[str, str, str], list[UnderWay]] = {}
+    for name in sorted(definitions.names()):
+        if today := definitions.current(name):
+            found[name, today.workflow.version, today.digest] = []
+    for one in await call.door.facade.census.under_way():
+        found.setdefault((one.workflow, one.version, one.digest), []).append(one)
+    shown = [_declaration(call, *key, places) for key, places in found.items()]
+    shown.sort(key=lambda one: (one.workflow, not one.today))
+    return reply(DeclarationList(declarations=shown))
+
+
+def _declaration(
+    call: HttpCall, workflow: str, version: str, digest: str, places: list[UnderWay]
+) -> DeclarationView:
+    definitions = call.door.facade.definitions
+    return DeclarationView(
+        workflow=workflow,
+        version=version,
+        digest=digest,
+        today=definitions.is_current(workflow, digest),
+        jobs=sum(one.jobs for one in places),
+        places=[view_of(PlaceView, one) for one in places],
+        lacks=list(definitions.outdated.get((workflow, digest), ())),
     )

@@ -1,7 +1,7 @@
 """The declarations, as published: pair by pair, with wildcards expanded."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import msgspec
@@ -17,6 +17,7 @@ from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.views import encode, reply
 from jobrunner.http.routes.pages.panels import page_of
+from jobrunner.stages.fitting import proof
 
 DRAWINGS: dict[str, tuple[Callable[[Workflow], str], str]] = {
     "mermaid": (mermaid, "text/plain; charset=utf-8"),
@@ -112,6 +113,28 @@ class WorkflowView(View, frozen=True, kw_only=True):
     panel: PanelView | None
 
 
+class ExcludedView(View, frozen=True, kw_only=True):
+    """A fault that there would be without the edge from ``from`` to ``to``, with the steps of a job
+    that would suffer."""
+
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
+    rule: str
+    text: str
+    trace: list[str]
+
+
+class ProofView(View, frozen=True, kw_only=True):
+    """A workflow that is loaded has no fault: every job ends, all money is settled and every lock
+    let go, whatever happens. ``excluded`` are counter-examples, one for each edge that keeps one
+    from happening."""
+
+    name: str
+    version: str
+    digest: str
+    excluded: list[ExcludedView]
+
+
 class WorkflowEntry(View, frozen=True, kw_only=True):
     name: str
     version: str
@@ -161,19 +184,57 @@ async def list_workflows(call: HttpCall) -> HttpReply:
 async def get_workflow(call: HttpCall) -> HttpReply:
     """Show the declaration of a workflow, or its picture."""
     query: DrawingQuery = call.query
-    name = call.path["name"]
-    definition = call.door.facade.definitions.current(name)
-    if definition is None:
-        raise Refused("NOT_FOUND", f"there is no workflow {name!r}")
+    definition = _named(call)
     if query.format == "json":
         return HttpReply(200, _published(definition, _panel(call, name)))
     draw, content_type = DRAWINGS[query.format]
     return HttpReply(200, draw(definition.workflow).encode(), dict(NO_SCRIPT), content_type)
 
 
+@Endpoint("GET", "/workflows/{name}/proof", {200: ProofView})
+async def get_proof(call: HttpCall) -> HttpReply:
+    """Show what was proved of a workflow when it was loaded, by the counter-examples that each of
+    its edges excludes."""
+    definition = _named(call)
+    in_thread = call.door.facade.world.children.in_thread
+    return HttpReply(200, await in_thread(partial(_proved, definition)))
+
+
 def schema_of(kind: type[Struct]) -> dict[str, Any]:
     """JSON Schema, complete in itself."""
     return msgspec.json.schema(kind)
+
+
+def _named(call: HttpCall) -> Definition:
+    """Raises: Refused NOT_FOUND."""
+    name = call.path["name"]
+    definition = call.door.facade.definitions.current(name)
+    if definition is None:
+        raise Refused("NOT_FOUND", f"there is no workflow {name!r}")
+    return definition
+
+
+@lru_cache(maxsize=64)
+def _proved(definition: Definition) -> bytes:
+    found = [
+        ExcludedView(
+            source=one.source,
+            target=one.target,
+            rule=one.fault.rule,
+            text=one.fault.text,
+            trace=list(one.fault.trace),
+        )
+        for one in proof(definition)
+    ]
+    workflow = definition.workflow
+    return encode(
+        ProofView(
+            name=workflow.name,
+            version=workflow.version,
+            digest=definition.digest,
+            excluded=found,
+        )
+    )
 
 
 @lru_cache(maxsize=64)

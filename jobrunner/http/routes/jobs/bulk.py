@@ -112,6 +112,27 @@ class BulkView(View, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
+class BulkEntry(View, frozen=True, kw_only=True):
+    """A bulk without what failed."""
+
+    id: str
+    command: str
+    by: str
+    reason: str | None
+    status: Status
+    total: int
+    done: int
+    satisfied: int
+    failed: int
+    created_at: str
+    ended_at: str | None
+
+
+class BulkList(View, frozen=True, kw_only=True):
+    bulks: list[BulkEntry]
+    next_cursor: str | None
+
+
 class ForeseenJob(View, frozen=True, kw_only=True):
     job_id: str
     status: str | None
@@ -153,6 +174,16 @@ async def order_bulk(call: HttpCall) -> HttpReply:
     status = 202 if bulk.status == "running" else 201
     shown = await _shown(call, bulk, SHOWN_MAX, None)
     return HttpReply(status, encode(shown), {"Location": link(call, f"/admin/bulk/{bulk.id}")})
+
+
+@Endpoint("GET", "/admin/bulk", {200: BulkList}, ADMINS, query=inputs.PageQuery)
+async def list_bulks(call: HttpCall) -> HttpReply:
+    """List the bulks of the last 30 days, newest first."""
+    query: inputs.PageQuery = call.query
+    rows = await call.door.reader.bulk_list(query.limit, inputs.key_of(query.cursor))
+    following = inputs.following_cursor([key for key, _ in rows], query)
+    entries = [BulkEntry(**_told(bulk)) for _, bulk in rows]
+    return reply(BulkList(bulks=entries, next_cursor=following))
 
 
 @Endpoint("GET", "/admin/bulk/{id}", {200: BulkView}, ADMINS, query=inputs.PageQuery)
@@ -249,21 +280,27 @@ async def _shown(call: HttpCall, bulk: Bulk, limit: int, after: int | None) -> B
         failures = await call.door.reader.bulk_failures(bulk.id, limit, after)
     following = failures[-1].place if len(failures) == limit else None
     return BulkView(
-        id=bulk.id,
-        command=bulk.orders.command,
-        by=bulk.actor,
-        reason=bulk.orders.reason,
-        status=bulk.status,
-        total=bulk.total,
-        done=bulk.done,
-        satisfied=bulk.satisfied,
-        failed=bulk.failed,
+        **_told(bulk),
         left=bulk.total - bulk.done - bulk.satisfied - bulk.failed,
-        created_at=text_of(bulk.created_at),
-        ended_at=text_or_none(bulk.ended_at),
         failures=[
             BulkFailure(job_id=one.job_id, error_code=one.code, detail=one.detail)
             for one in failures
         ],
         next_cursor=inputs.cursor_of(following),
     )
+
+
+def _told(bulk: Bulk) -> dict[str, Any]:
+    return {
+        "id": bulk.id,
+        "command": bulk.orders.command,
+        "by": bulk.actor,
+        "reason": bulk.orders.reason,
+        "status": bulk.status,
+        "total": bulk.total,
+        "done": bulk.done,
+        "satisfied": bulk.satisfied,
+        "failed": bulk.failed,
+        "created_at": text_of(bulk.created_at),
+        "ended_at": text_or_none(bulk.ended_at),
+    }

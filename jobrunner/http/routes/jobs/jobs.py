@@ -35,6 +35,9 @@ from jobrunner.http.frame.views import (
 LabelWanted = Annotated[
     str, Meta(extra_json_schema={"pattern": "^[^:]+:"}, description="KEY:VALUE")
 ]
+ParamWanted = Annotated[
+    str, Meta(extra_json_schema={"pattern": "^[^:]+:"}, description="NAME:VALUE")
+]
 Payloads = Annotated[
     str,
     Meta(
@@ -53,9 +56,11 @@ HOPS_MAX = 1000
 
 
 class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``status``, ``kind`` and ``label`` (KEY:VALUE) may be repeated; so may ``include``."""
+    """``status``, ``kind``, ``label`` (KEY:VALUE), ``param`` (NAME:VALUE) and ``include`` may be
+    repeated. ``text`` stands in the parameters, the result, the labels or the failure; it and
+    ``param`` are looked for in 10,000 jobs a page."""
 
-    many: ClassVar[frozenset[str]] = frozenset({"status", "kind", "label", "include"})
+    many: ClassVar[frozenset[str]] = frozenset({"status", "kind", "label", "param", "include"})
     id: IdBegins | None = None
     workflow: str | None = None
     status: list[str] = []
@@ -75,6 +80,8 @@ class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True
     created_from: Instant | None = None
     created_before: Instant | None = None
     batch: JobId | None = None
+    text: Annotated[str, Meta(min_length=2, max_length=200)] | None = None
+    param: Annotated[list[ParamWanted], Meta(max_length=8)] = []
 
 
 class JobQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -164,7 +171,9 @@ def _filter(call: HttpCall, query: JobsQuery) -> JobFilter:
         workflow=query.workflow,
         statuses=tuple(part for text in query.status for part in text.split(",") if part),
         job_type=query.job_type,
-        labels=tuple(_label(text) for text in query.label),
+        labels=tuple(_pair("label", text) for text in query.label),
+        text=query.text or "",
+        param_values=tuple(_pair("param", text) for text in query.param),
         limit=query.limit,
         offset=query.offset or 0,
         after=key_of(query.cursor),
@@ -193,10 +202,10 @@ def _whose(call: HttpCall, query: JobsQuery) -> str | None:
     return call.actor.name
 
 
-def _label(text: str) -> tuple[str, str]:
+def _pair(name: str, text: str) -> tuple[str, str]:
     key, colon, value = text.partition(":")
     if not key or not colon:
-        raise _bad_query("label", f"label is {text!r}; send KEY:VALUE")
+        raise _bad_query(name, f"{name} is {text!r}; send KEY:VALUE")
     return key, value
 
 

@@ -1,6 +1,6 @@
 """Decisions about a job, as they are on record: with what each was decided, and made again."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -12,7 +12,14 @@ from jobrunner.core.instants import text_of
 from jobrunner.core.job import Snapshot
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import OWNERS, Body, Endpoint, HttpCall, HttpReply, View
-from jobrunner.http.frame.inputs import RowsQuery, cursor_of, governed_job, key_of, visible_job
+from jobrunner.http.frame.inputs import (
+    RowsQuery,
+    cursor_of,
+    governed_job,
+    key_of,
+    not_both,
+    visible_job,
+)
 from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.views import reply
 from jobrunner.http.routes.admin.workflows import WorkflowView, published
@@ -55,6 +62,7 @@ class ReplayOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `jobrunner workflow show` prints it, for admins. With neither each decision is made by the
     declaration of its day."""
 
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (not_both("digest", "declaration"),)
     digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}(?!\n)$")] | None = None
     declaration: dict[str, Any] | None = None
 
@@ -103,7 +111,7 @@ class ReplayView(View, frozen=True, kw_only=True):
     OWNERS,
     body=ReplayOrder,
     empty=True,
-    codes=("WORKFLOW_UNAVAILABLE",),
+    codes=("WORKFLOW_UNAVAILABLE", "INVALID_PARAMS"),
 )
 async def replay_decisions(call: HttpCall) -> HttpReply:
     """Make the decisions about a job again, under another declaration if one likes.

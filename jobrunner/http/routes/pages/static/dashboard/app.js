@@ -9,11 +9,13 @@ import { useKept } from "./keeping.js";
 import { known, useKeys } from "./keys.js";
 import { Dialog, Empty, Fault } from "./parts.js";
 import { Mark, SignIn } from "./signing.js";
+import { Batches } from "./batches.js";
 import { Credits } from "./credits.js";
 import { Job } from "./job.js";
 import { Jobs } from "./jobs.js";
 import { Operations } from "./operations.js";
 import { Overview } from "./overview.js";
+import { Schedules } from "./schedules.js";
 import { Submit } from "./submit.js";
 import { Workflows } from "./workflows.js";
 
@@ -22,8 +24,10 @@ const PAGES = [
   { name: "overview", title: "Overview", key: "O", view: Overview, group: "Work" },
   { name: "jobs", title: "Jobs", key: "J", view: JobOrJobs, group: "Work" },
   { name: "new", title: "New job", key: "N", view: Submit, roles: ["user", "admin"] },
+  { name: "batches", title: "Batches", key: "B", view: Batches, group: "Work" },
   { name: "workflows", title: "Workflows", key: "W", view: Workflows, group: "Work" },
   { name: "credits", title: "Credits", key: "C", view: Credits, group: "Work", roles: ["user", "admin", "reader"] },
+  { name: "schedules", title: "Schedules", key: "S", view: Schedules, group: "Service", roles: ["admin", "reader"] },
   { name: "operations", title: "Operations", key: "P", view: Operations, group: "Service", roles: ["admin", "reader"] },
 ];
 const THEMES = { auto: "◐", light: "☀", dark: "☾" };

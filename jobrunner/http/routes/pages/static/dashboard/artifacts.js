@@ -1,14 +1,16 @@
 // What a job made: values in versions with what changed between two of them, and files. A file is
-// shown only as a picture, sound, film or as plain text; everything else is handed over.
+// shown only as a picture, sound, film, table, Markdown or as plain text; everything else is handed over.
 import { html, useState } from "./preact.js";
 import { ask, get, place } from "./asking.js";
 import { AsJson } from "./form.js";
 import { Act, Dialog, Fault, Json, Link, Time } from "./parts.js";
+import { Markdown, Sheet } from "./previews.js";
 import { Problem } from "./submit.js";
 import { size } from "./words.js";
 
 const PICTURE = /\.(png|jpe?g|gif|webp)$/i, SOUND = /\.(mp3|m4a|ogg|wav)$/i, FILM = /\.(mp4|webm|mov)$/i;
-const TEXT = /\.(txt|md|csv|json|srt|vtt|log|html?|xml|svg)$/i;
+const TEXT = /\.(txt|md|csv|tsv|json|srt|vtt|log|html?|xml|svg)$/i;
+const TABLE = /\.(csv|tsv)$/i, MARKED = /\.md$/i;
 const TEXT_MAX = 64 * 1024;
 const LINES_MAX = 1500;
 
@@ -122,5 +124,12 @@ function Asset({ file }) {
     ${at && PICTURE.test(name) && html`<a href=${at} download=${name}><img src=${at} alt=${name} loading="lazy" /></a>`}
     ${at && SOUND.test(name) && html`<audio controls preload="none" src=${at} />`}
     ${at && FILM.test(name) && html`<video controls preload="metadata" src=${at} />`}
-    ${text !== null && html`<pre tabindex="0">${text}</pre>`}<${Fault} fault=${fault} /></li>`;
+    ${text !== null && html`<${Told} name=${name} text=${text} cut=${file.file_size > TEXT_MAX} />`}<${Fault} fault=${fault} /></li>`;
+}
+
+function Told({ name, text, cut }) {
+  const [plain, turn] = useState(false);
+  const made = TABLE.test(name) ? html`<${Sheet} text=${text} cut=${cut} />` : MARKED.test(name) ? html`<${Markdown} text=${text} />` : null;
+  if (!made) return html`<pre tabindex="0">${text}</pre>`;
+  return html`<button class="plain small" aria-pressed=${plain ? "true" : "false"} onClick=${() => turn(!plain)}>as text</button>${plain ? html`<pre tabindex="0">${text}</pre>` : made}`;
 }

@@ -3,11 +3,14 @@
 import { html, useEffect, useState } from "./preact.js";
 import { become, to } from "./address.js";
 import { useKept } from "./keeping.js";
+import { shortly } from "./words.js";
 
 const KINDS = ["waiting", "queued", "active", "settled", "final"];
 const SPANS = { "": "any time", 1: "the last hour", 24: "the last day", 168: "the last week" };
-const MANY = ["status", "kind", "label"];
-const ALL = ["workflow", "status", "kind", "job_type", "user_id", "label", "within", "from", "before", "stuck", "paused", "id", "order"];
+const MANY = ["status", "kind", "label", "param"];
+const ALL = ["workflow", "status", "kind", "job_type", "user_id", "label", "within", "from", "before", "stuck", "paused", "id", "order", "parent", "batch", "schedule", "text", "param"];
+// What no row tells, so that only the service can say whether a job that changed is in the list.
+const UNTOLD = ["paused", "parent", "batch", "schedule", "text", "param"];
 
 /** The address as the service is asked: times are made of "within the last so many hours". */
 export function asked(query, nowMs) {
@@ -27,7 +30,7 @@ export function asked(query, nowMs) {
 /** The same as a bulk order wants it; null where it cannot say it. */
 export function asFilter(question) {
   const { order, id, label, status, ...rest } = question;
-  if (id) return null;
+  if (id || ["parent", "batch", "schedule", "text", "param"].some((name) => rest[name])) return null;
   const labels = Object.fromEntries((label || []).map((text) => split(text)));
   return { ...rest, ...(status ? { status } : {}), ...(label ? { labels } : {}),
     ...(rest.stuck ? { stuck: true } : {}), ...(rest.paused ? { paused: true } : {}) };
@@ -41,8 +44,14 @@ export function fits(question, job) {
     && some("status", job.status) && some("kind", job.kind) && (!question.stuck || job.stuck)
     && (question.label || []).every((text) => { const [key, value] = split(text); return job.labels[key] === value; })
     && (!question.id || job.id.startsWith(question.id)) && (!question.created_before || job.created_at < question.created_before)
-    && (!question.created_from || job.created_at >= question.created_from) && !question.paused;
+    && (!question.created_from || job.created_at >= question.created_from);
 }
+
+/** Whether rows tell everything that is asked for. */
+export const tells = (question) => !UNTOLD.some((name) => question[name]);
+
+/** Whether the service looks into so many jobs for it and no further. */
+export const searches = (question) => Boolean(question.text || question.param);
 
 export function Filters({ query, workflows, counts, sees }) {
   const change = (name, value) => {
@@ -61,9 +70,16 @@ export function Filters({ query, workflows, counts, sees }) {
       options=${[["", "all types"], ...types.map((name) => [name, name])]} />`}
     <${Choice} label="Made" value=${query.get("within") || ""} onChange=${(value) => change("within", value)}
       options=${Object.entries(SPANS).map(([value, words]) => [value, words])} />
+    <${Moment} label="From" value=${query.get("from") || ""} onChange=${(value) => change("from", value)} />
+    <${Moment} label="Before" value=${query.get("before") || ""} onChange=${(value) => change("before", value)} />
     ${sees && html`<${Typed} label="User" value=${query.get("user_id") || ""} onChange=${(value) => change("user_id", value)} />`}
     <${Typed} label="Label" hint="key:value" value=${query.getAll("label").join(" ")}
       onChange=${(value) => change("label", value.split(/\s+/).filter((text) => text.includes(":")))} />
+    <${Typed} label="Text" hint="in what it was given, made or failed with" value=${query.get("text") || ""} onChange=${(value) => change("text", value.trim())} />
+    <${Typed} label="Parameter" hint="name:value" value=${query.getAll("param").join(" ")}
+      onChange=${(value) => change("param", value.includes(":") ? [value.trim()] : [])} />
+    ${sees && html`<${Typed} label="Schedule" value=${query.get("schedule") || ""} onChange=${(value) => change("schedule", value.trim())} />`}
+    <${Typed} label="Child of" hint="a job's id" value=${query.get("parent") || ""} onChange=${(value) => change("parent", value.trim().toLowerCase())} />
     <${Views} query=${query} />
   </div>
   <div class="chips" role="group" aria-label="States">
@@ -77,6 +93,7 @@ export function Filters({ query, workflows, counts, sees }) {
     ${[...query.getAll("status")].filter((name) => !workflow || !counts.some((one) => one.workflow === workflow && one.status === name))
       .map((name) => html`<${Chip} on fine onTurn=${() => change("status", turned(query.getAll("status"), name))}>${name}<//>`)}
     ${query.get("id") && html`<${Chip} on fine onTurn=${() => change("id", "")}>id ${query.get("id")}…<//>`}
+    ${query.get("batch") && html`<${Chip} on fine onTurn=${() => change("batch", "")}>batch ${shortly(query.get("batch"))}<//>`}
     ${[...query.keys()].length > 0 && html`<a class="small" href=${to(["jobs"])}>clear</a>`}
   </div>`;
 }
@@ -85,6 +102,10 @@ function Choice({ label, value, options, onChange }) {
   return html`<label class="field"><span>${label}</span>
     <select value=${value} onChange=${(event) => onChange(event.target.value)}>${options.map(([one, words]) => html`
       <option value=${one} selected=${one === value}>${words}</option>`)}</select></label>`;
+}
+
+function Moment({ label, value, onChange }) {
+  return html`<label class="field"><span>${label}</span><input type="datetime-local" value=${value} onChange=${(event) => onChange(event.target.value)} /></label>`;
 }
 
 function Typed({ label, hint, value, onChange }) {

@@ -6,6 +6,7 @@ import { get, now, useAsked } from "./asking.js";
 import { Artifacts, Files } from "./artifacts.js";
 import { Commands } from "./commands.js";
 import { Diagram, walked } from "./diagram.js";
+import { Family } from "./family.js";
 import { useLive } from "./live.js";
 import { Notifications } from "./notifications.js";
 import { Panel } from "./panel.js";
@@ -49,7 +50,8 @@ export function Job({ session, address }) {
     <div class="two">
       <section class="card"><h2>Its way</h2>${workflow && html`<${Diagram} workflow=${workflow} way=${way} now=${job.status} mood=${mood(job.kind, job.ended_as, job.stuck)} />`}</section>
       <div>
-        <section class="card"><h2>Attempts</h2><${Timeline} job=${job} attempts=${about.told?.attempts || []} /></section>
+        <section class="card"><h2>Attempts</h2><${Timeline} job=${job} attempts=${about.told?.attempts || []} history=${history} workflow=${workflow} /></section>
+        <${Family} job=${job} why=${about.told?.why} sees=${session.role !== "user"} />
         <${Facts} job=${job} />
       </div>
     </div>

@@ -4,16 +4,17 @@ import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
 import { go, to } from "./address.js";
 import { get, now, useAsked } from "./asking.js";
 import { Bulk } from "./bulk.js";
-import { Filters, asked, fits } from "./filters.js";
+import { Filters, asked, fits, searches, tells } from "./filters.js";
 import { useKeys } from "./keys.js";
 import { useLive } from "./live.js";
 import { Badge, Copy, Empty, Fault, Time } from "./parts.js";
-import { many, shortly } from "./words.js";
+import { count as count_, many, shortly } from "./words.js";
 
 const PAGE = 50;
 const LOOKS_MAX = 120;
 const AGAIN_MS = 3000;
 const NEW_MAX = 1000;
+const LOOK = 10_000;
 
 export function Jobs({ session, address }) {
   const { query } = address;
@@ -36,6 +37,7 @@ export function Jobs({ session, address }) {
       const found = await page(question, after, () => mine === turn.current);
       if (mine !== turn.current) return;
       change((was) => ({
+        looks: after ? was.looks + 1 : 1,
         jobs: after ? [...was.jobs, ...found.jobs] : found.jobs,
         next: found.next, fault: null, busy: false, fresh: after ? was.fresh : new Set(),
       }));
@@ -53,6 +55,7 @@ export function Jobs({ session, address }) {
 
   // Rows that are shown and of which nobody told us: asked for together, now and then.
   const look = () => {
+    if (searches(question)) return;  // That looks at many more jobs than are shown.
     due.current ||= setTimeout(async () => {
       due.current = 0;
       const mine = turn.current;
@@ -91,16 +94,21 @@ export function Jobs({ session, address }) {
       ${session.role !== "reader" && html`<a class="button strong" href=${to(["new"], { workflow: query.get("workflow") || "" })}>New job</a>`}</div>
     <${Filters} query=${query} workflows=${known?.workflows || []} counts=${counts} sees=${sees} />
     <${Fault} fault=${list.fault} />
+    ${searches(question) && !list.busy && html`<p class="faint" role="note">${looked(list)}</p>`}
     <div class="above" aria-live="polite">${list.fresh.size > 0 && html`
       <button class="news" onClick=${() => { load(); scrollTo(0, 0); }}>${many(list.fresh.size, "new job")}: show</button>`}</div>
     <${Table} jobs=${show} question=${question} row=${row} chosen=${chosen} turnRow=${turnRow} sees=${sees}
       selects=${session.role !== "reader"} all=${() => choose(chosen.size ? new Set() : new Set(show.map((job) => job.id)))} />
     ${!show.length && !list.busy && !list.fault && html`<${Empty}>No job is like this${list.next ? " among those looked at" : ""}.<//>`}
     <div class="actions">${list.busy && html`<span class="faint">Looking…</span>`}
-      ${list.next && !list.busy && html`<button onClick=${() => load(list.next)}>Older ones</button>`}</div>
+      ${list.next && !list.busy && html`<button onClick=${() => load(list.next)}>${searches(question) ? `Look at ${count_(LOOK)} older ones` : "Older ones"}</button>`}</div>
     ${session.role !== "reader" && html`<${Bulk} session=${session} jobs=${show} chosen=${chosen} question=${question}
       onDone=${() => { choose(new Set()); load(); }} onNone=${() => choose(new Set())} />`}`;
 }
+
+const looked = (list) => (list.next
+  ? `A text or a parameter is looked for job by job: in ${count_((list.looks || 1) * LOOK)} jobs at most so far.`
+  : "All jobs were looked at.");
 
 /** One page of rows. A question for what is rare is answered in parts, each of them a look at so many
  *  jobs: ask on until there is something to show. */
@@ -111,7 +119,7 @@ async function page(question, after, wanted) {
     const found = await get("jobs", { ...question, limit: PAGE, cursor });
     jobs.push(...found.jobs);
     cursor = found.next_cursor;
-    if (!cursor || jobs.length >= PAGE) break;
+    if (!cursor || jobs.length >= PAGE || searches(question)) break;
   }
   return { jobs, next: cursor };
 }
@@ -124,7 +132,7 @@ function merged(was, news, question) {
     const place = shown.get(job.id);
     if (place !== undefined) {
       if (job.version >= jobs[place].version) jobs[place] = { ...jobs[place], ...job };
-    } else if (newest !== undefined && job.id > newest && question.order !== "oldest" && fresh.size < NEW_MAX && fits(question, job)) fresh.add(job.id);
+    } else if (newest !== undefined && job.id > newest && question.order !== "oldest" && fresh.size < NEW_MAX && tells(question) && fits(question, job)) fresh.add(job.id);
   }
   return { ...was, jobs, fresh };
 }

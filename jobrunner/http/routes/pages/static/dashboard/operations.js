@@ -3,14 +3,17 @@
 import { html, useEffect, useState } from "./preact.js";
 import { become, to } from "./address.js";
 import { ask, get, post, useAsked } from "./asking.js";
+import { Limits } from "./limits.js";
 import { Notifications } from "./notifications.js";
 import { Act, Copy, Dialog, Fault, Time } from "./parts.js";
 import { Problem } from "./submit.js";
 import { Paged } from "./paged.js";
+import { Bulks, Declarations, Drills } from "./records.js";
 import { count, many, shortly, size } from "./words.js";
 
 const TABS = {
   dead: ["Dead letters", DeadLetters], endpoints: ["Endpoints", Endpoints], deliveries: ["Notifications", Deliveries],
+  limits: ["Limits and rates", Limits], declarations: ["Declarations", Declarations], bulks: ["Bulk", Bulks],
   tokens: ["Tokens", Tokens], audit: ["Audit", Audit], file: ["File and backups", Stored],
 };
 const LOOK_MS = 1500;
@@ -107,6 +110,7 @@ function Stored({ acts }) {
         <div class="faint">${count(backup.jobs)} jobs, ${count(backup.files)} files, ${size(backup.bytes)} of which ${size(backup.new_bytes)} were new</div>
         ${backup.detail && html`<div class="bad-text">${backup.detail}</div>`}</p>`}
       <p class="faint">The last one that is whole: <${Time} at=${told.last_backup_at} />. <code>jobrunner db restore</code> puts one back.</p>
+      <${Drills} acts=${acts} round=${backup?.state === "running" ? "" : backup?.name} />
       ${acts && html`<div class="actions"><${Act} onAct=${() => post("admin/db/backup").then((made) => { follow(made); again(); })}>Make one now<//></div>`}
       <h2>The file</h2><dl class="facts"><dt>Path</dt><dd><code>${told.path}</code></dd><dt>Size</dt><dd>${size(told.file_bytes)}</dd><dt>Unused</dt><dd>${size(told.free_pages * told.page_bytes)}</dd>
         <dt>Its log</dt><dd>${size(told.wal_bytes)} of ${size(told.wal_max_bytes)}</dd><dt>Jobs</dt><dd>${count(told.jobs)}</dd><dt>A flush takes</dt><dd>${told.flush_ms} ms</dd><dt>Schema</dt><dd>${told.schema}, SQLite ${told.sqlite_version}</dd></dl>

@@ -1,4 +1,5 @@
-// The attempts of a job along its time: when each stage worked, for how long, and how it ended.
+// A job along its time: when each stage worked, for how long and how it ended, and where it rested
+// between them, in line or for somebody.
 import { html, useState } from "./preact.js";
 import { now } from "./asking.js";
 import { Time } from "./parts.js";
@@ -6,16 +7,34 @@ import { duration, roughly } from "./words.js";
 
 const COLOURS = { done: "good", partial: "good", failed: "bad", rejected: "bad", interrupted: "wait", awaits: "wait" };
 
-export function Timeline({ job, attempts }) {
+const RESTS = { waiting: "rest", queued: "line" };
+const SHORT_MS = 1;
+
+/** The spans in which nobody worked on it, by the states that it rested in. */
+function rests(history, workflow, endMs) {
+  const kinds = new Map((workflow?.states || []).map((state) => [state.name, state.kind]));
+  return history.flatMap((hop, place) => {
+    const colour = RESTS[kinds.get(hop.to_status)], from = Date.parse(hop.at);
+    const to = history[place + 1] ? Date.parse(history[place + 1].at) : endMs;
+    return colour && to - from > SHORT_MS ? [{ rest: hop.to_status, colour, from, to, started_at: hop.at }] : [];
+  });
+}
+
+export function Timeline({ job, attempts, history, workflow }) {
   const [open, turn] = useState(new Set());
-  if (!attempts.length) return html`<p class="faint">No stage has worked on this job yet.</p>`;
+  const until = job.kind === "final" || job.kind === "settled" ? Date.parse(job.completed_at || job.updated_at) : now();
+  const rows = [...attempts, ...rests(history, workflow, until)].sort((one, other) => Date.parse(one.started_at || 0) - Date.parse(other.started_at || 0));
+  if (!rows.length) return html`<p class="faint">No stage has worked on this job yet.</p>`;
   const begin = Date.parse(job.created_at);
-  const isOver = job.kind === "final" || job.kind === "settled";
-  const end = Math.max(isOver ? Date.parse(job.completed_at || job.updated_at) : now(), begin + 1,
+  const end = Math.max(until, begin + 1,
     ...attempts.map((one) => Date.parse(one.ended_at || one.started_at || job.created_at)));
   const part = (ms) => `${(100 * Math.min(1, Math.max(0, (ms - begin) / (end - begin)))).toFixed(3)}%`;
   const flip = (place) => turn((was) => { const news = new Set(was); if (!news.delete(place)) news.add(place); return news; });
-  return html`<ol class="timeline">${attempts.map((one, place) => {
+  return html`<ol class="timeline">${rows.map((one, place) => {
+    if (one.rest) {
+      return html`<li class="resting"><span class="what faint">${one.rest}</span><div class="track"><div class=${`span ${one.colour}`} style=${{ left: part(one.from), width: `max(4px, ${((one.to - one.from) / (end - begin) * 100).toFixed(3)}%)` }}></div></div>
+        <div class="far faint">${duration(one.to - one.from)}</div></li>`;
+    }
     const from = one.started_at && Date.parse(one.started_at), to = one.ended_at ? Date.parse(one.ended_at) : end;
     const colour = one.status === "running" ? "busy" : COLOURS[one.outcome] || (one.failure_code ? "bad" : one.status === "ended" ? "good" : "wait");
     const long = from ? duration(to - from) : "";

@@ -43,7 +43,18 @@ function Workflow({ name, session }) {
             <td>${state.limit_s ? duration(state.limit_s * 1000) : ""}</td><td>${state.deadline_s ? duration(state.deadline_s * 1000) : ""}</td></tr>`)}</tbody></table></div></section>
         <section class="card"><h2>Types</h2><dl class="facts">${Object.entries(told.job_types).map(([type, about]) => html`<dt>${type}</dt><dd>${about.price ? many(about.price, "credit") : "free"}</dd>`)}</dl></section>
         <section class="card"><h2>Commands</h2><dl class="facts">${told.commands.map((one) => html`<dt>${one.name}</dt><dd>from ${one.from.join(", ")} <span class="faint">for ${one.roles.join(", ")}</span></dd>`)}</dl>
-          ${!told.commands.length && html`<p class="faint">None of its own.</p>`}</section></div></div>`;
+          ${!told.commands.length && html`<p class="faint">None of its own.</p>`}</section></div></div>
+    <${Proof} key=${told.digest} name=${name} />`;
+}
+
+/** What the checker made sure of, by what it would have to show without one edge or another. */
+function Proof({ name }) {
+  const { told, fault } = useAsked(() => get(`workflows/${name}/proof`), [name]);
+  return html`<section class="card"><h2>Proved</h2><${Fault} fault=${fault} />
+    <p>It was loaded, so the checker found nothing: every job ends, all money is settled and every lock let go, whatever happens.
+      ${told?.excluded.length > 0 && html` These are counter-examples that there would be without one edge each.`}</p>
+    ${told && told.excluded.map((one) => html`<details><summary>without ${one.from} → ${one.to} <span class="faint">${one.rule}</span></summary>
+      <p>${one.text}</p><ol>${one.trace.map((step) => html`<li><code>${step}</code></li>`)}</ol></details>`)}</section>`;
 }
 
 const stage = (bound) => (typeof bound === "string" ? bound : Object.entries(bound).map(([type, name]) => html`<div>${type}: ${name}</div>`));
