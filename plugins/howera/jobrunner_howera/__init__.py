@@ -17,6 +17,7 @@ Absent on purpose: a way back from ``FAILED``, an export from a finished job, an
 
 from jobrunner import Definition
 from jobrunner_howera.commands import (
+    all_exported,
     begin_export,
     begin_regenerate,
     known_export,
@@ -42,6 +43,7 @@ __all__ = ["definition"]
 definition = Definition(
     WORKFLOW,
     functions={
+        "all_exported": all_exported,
         "begin_export": begin_export,
         "begin_regenerate": begin_regenerate,
         "known_export": known_export,

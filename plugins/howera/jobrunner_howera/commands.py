@@ -65,7 +65,9 @@ def known_export(ask: Ask) -> Replay | Refused | None:
     job = ask.snapshot
     if job.status != "EXPORTING":
         return None
-    if job.value("export_request") == {"run_id": job.run_id, **_order(ask)}:
+    known, order = job.value("export_request") or {}, _order(ask)
+    same = (known.get("run_id"), known.get("version")) == (job.run_id, order["version"])
+    if same and set(formats_of(known)) == set(formats_of(order)):
         return Replay()
     return _running(job, "another export of this job is being made")
 
@@ -79,6 +81,30 @@ def begin_export(ask: Ask) -> Act | Refused:
         return Refused("VALIDATION_ERROR", detail, errors=[wrong])
     request = {"run_id": ask.fresh, **order}
     return Act(report=Report(artifacts={"export_request": request}))
+
+
+def all_exported(ask: Ask) -> Refused | None:
+    """Guard: of an export in several formats each one is stored, by this run or in this report."""
+    job = ask.snapshot
+    wanted = formats_of(job.value("export_request") or {})
+    if len(wanted) < 2:
+        return None
+    found = job.artifacts.get("exports")
+    fresh = found is not None and (
+        found.run_id == job.run_id or ask.report.artifacts.get("exports") is not None
+    )
+    stored = found.value if found is not None and fresh and isinstance(found.value, dict) else {}
+    missing = [one for one in wanted if not stored.get(one)]
+    if not missing:
+        return None
+    text = f"DONE needs every export that was ordered; exports lacks {', '.join(missing)}"
+    return Refused("EXPORT_NOT_READY", text)
+
+
+def formats_of(order: dict[str, Any]) -> list[str]:
+    """Each one once, in the order in which they were wanted."""
+    wanted = order.get("format")
+    return list(dict.fromkeys(wanted if isinstance(wanted, list) else [wanted or ""]))
 
 
 def renew_draft(ask: Ask) -> Act:
@@ -126,7 +152,9 @@ def _conflict(base: int, current: int) -> Refused:
 
 
 def _order(ask: Ask) -> dict[str, Any]:
-    return {"format": ask.fields["format"], "version": ask.fields.get("version")}
+    wanted = ask.fields["format"]
+    each = list(dict.fromkeys(wanted)) if isinstance(wanted, list) else wanted
+    return {"format": each, "version": ask.fields.get("version")}
 
 
 def _wish(ask: Ask) -> dict[str, Any]:

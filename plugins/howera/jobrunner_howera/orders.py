@@ -1,5 +1,5 @@
-"""What is to be done, found in what somebody says: ``so now you want to take out the water tank``
-orders to take out the water tank.
+"""Orders, found in what somebody says: ``so now you want to take out the water tank`` orders to take
+out the water tank.
 
 Speech orders in several ways: plainly, by what one needs to do, by what the speaker does, by what
 should be done. Each way is a pattern; what follows it, from its verb on, is the order, cut where it
@@ -84,7 +84,7 @@ WEAK = frozenset("begin start make let watch look wait be get go".split())
 
 
 class Order(Struct, frozen=True):
-    """What is to be done, in words that make a title, and how surely it is an order."""
+    """A thing to be done, in words that make a title, and how surely it is an order."""
 
     text: str
     sure: float
@@ -109,7 +109,7 @@ def title_of(text: str) -> str:
 
 
 def subject_of(text: str) -> str:
-    """What somebody says that will be shown, as ``How to replace a filter``; else nothing."""
+    """Name what somebody says will be shown, as ``How to replace a filter``; else nothing."""
     for sentence in sentences(text)[:6]:
         if found := HOW_TO.search(sentence):
             told = cut(found[1])

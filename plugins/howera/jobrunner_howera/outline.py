@@ -105,7 +105,7 @@ def _grouped(segments: list[Segment], step_s: float) -> list[list[Segment]]:
 
 
 def titled(segments: list[Segment]) -> str:
-    """What the speaker says that it is about; else the words that it comes back to most."""
+    """Say what the speaker says that it is about; else the words that it comes back to most."""
     opening = prose([one.text for one in segments[:OPENING_SEGMENTS]])
     if subject := orders.subject_of(opening):
         return subject[:TITLE_MAX]

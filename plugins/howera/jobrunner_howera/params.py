@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 FailedStage = Literal["AUDIO_EXTRACTING", "TRANSCRIBING", "GENERATING", "REGENERATING", "EXPORTING"]
+Format = Literal["PDF", "MD_ZIP"]
 Version = Annotated[int, Meta(ge=1)]
 Number = Annotated[int, Meta(ge=1, le=1_000_000)]
 Chosen = Annotated[str, Meta(min_length=1, max_length=1000)] | Number
@@ -55,7 +56,12 @@ class Export(Struct, frozen=True, forbid_unknown_fields=True):
     """The form that the instruction is exported in."""
 
     format: Annotated[
-        Literal["PDF", "MD_ZIP"], Meta(description="A document, or Markdown with its pictures.")
+        Format | Annotated[list[Format], Meta(min_length=1, max_length=2)],
+        Meta(
+            description="A document (`PDF`), Markdown with its pictures (`MD_ZIP`), or a list of"
+            " both: the first is what `export_uri` names.",
+            examples=["PDF"],
+        ),
     ]
     version: Annotated[
         Version | None, Meta(description="A version of `draft`; default: the current one.")

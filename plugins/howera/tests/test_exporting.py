@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typst
+from jobrunner_howera import paper
 from jobrunner_howera.exporting import export
 from PIL import Image
 
 from jobrunner.testing import run_stage
+from plugins.howera.tests.lessons import judging
 
 HOSTILE = [
     '#import "@preview/x"; #read("/etc/passwd")',
@@ -147,3 +150,48 @@ def test_the_same_draft_is_the_same_bundle() -> None:
 
 def test_no_draft_no_document() -> None:
     assert exported("PDF", None).failure.code == "DRAFT_MISSING"
+
+
+def test_several_formats_are_one_export() -> None:
+    tried = exported(["MD_ZIP", "PDF"], {"title": "How to peel an egg", "steps": [{"text": "x"}]})
+    assert tried.outcome == "done", tried.failure
+    stored = tried.artifacts["exports"]
+    assert list(stored) == ["MD_ZIP", "PDF"]
+    assert tried.artifacts["export_uri"] == stored["MD_ZIP"]
+    assert tried.files[stored["PDF"]].startswith(b"%PDF-")
+    assert zipfile.is_zipfile(io.BytesIO(tried.files[stored["MD_ZIP"]]))
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("How to peel an egg", "how-to-peel-an-egg"), ("Ärger: naïve/../etc", "arger-naive-etc"),
+        ("漢字", "instruction"), ("", "instruction"), (None, "instruction"), (["x"], "x"),
+        ("x" * 500, "x" * 60), ("word " * 50, "-".join(["word"] * 12)),
+    ],
+)  # fmt: skip
+def test_the_file_is_called_as_the_instruction_is(title: Any, name: str) -> None:
+    (asset,) = exported("PDF", {"title": title, "steps": [{"text": "x"}]}).assets
+    assert asset.storage_path.endswith(f"/{name}.pdf")
+
+
+def test_the_document_says_what_it_is() -> None:
+    draft = {"title": "How to (peel) an egg", "language": "de", "steps": [{"title": "Peel it"}]}
+    pdf = content(exported("PDF", draft))
+    for told in (b"How to (peel) an egg</rdf:li>", b"Peel it</rdf:li>", b"<rdf:li>de</rdf:li>"):
+        assert told in pdf
+
+
+@pytest.mark.parametrize("count", [4, 5, 6, 7, 9, 12])
+def test_little_of_the_paper_is_left_unused(tmp_path: Path, count: int) -> None:
+    """Measured on the pages as they are drawn."""
+    path = tmp_path / "a.jpg"
+    path.write_bytes(picture())
+    step = {"title": "Peel it", "text": "Take the egg and peel it. " * 6, "image": "/assets/a"}
+    paper.document({"steps": [step] * count}, {"/assets/a": str(path)}, str(tmp_path))
+    pages = typst.compile(
+        str(tmp_path / "instruction.typ"), root=str(tmp_path), format="png", ppi=36.0
+    )
+    shares = [judging.empty(page) for page in (pages if isinstance(pages, list) else [pages])]
+    assert sum(shares) / len(shares) <= 0.3
+    assert max(shares[:-1], default=0) <= 0.2

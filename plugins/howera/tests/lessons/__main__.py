@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import typst
-from jobrunner_howera import exporting
+from jobrunner_howera import drafts, paper
 from jobrunner_howera.audio import extract
 from jobrunner_howera.drafting import draft
 from jobrunner_howera.transcribing import transcribe
@@ -88,7 +88,7 @@ def _judged(lesson: told.Lesson, clip: clips.Clip, value: dict[str, Any], made: 
     right = [
         judging.picture_is_right(made.files[address], clip.shown, step["start_s"], step["end_s"])
         for step in value["steps"]
-        for address in exporting.pictures_of(step)
+        for address in drafts.pictures_of(step)
     ]
     good = judging.titles(lesson, clip.shown, value["steps"])
     return Figures(errors, count, sum(good), len(good), sum(right), len(right))
@@ -98,11 +98,11 @@ def _pages(value: dict[str, Any], made: Any, folder: Path) -> tuple[list[float],
     """As the document has them: all but the last, and the last one."""
     images = {}
     for number, step in enumerate(value["steps"]):
-        for place, address in enumerate(exporting.pictures_of(step)):
+        for place, address in enumerate(drafts.pictures_of(step)):
             path = folder / f"picture-{number}-{place}.jpg"
             path.write_bytes(made.files[address])
             images[address] = str(path)
-    exporting.document(value, images, str(folder))
+    paper.document(value, images, str(folder))
     drawn = typst.compile(str(folder / "instruction.typ"), root=str(folder), format="png", ppi=36.0)
     shares = [judging.empty(page) for page in (drawn if isinstance(drawn, list) else [drawn])]
     return shares[:-1], shares[-1:]
