@@ -52,8 +52,8 @@ def absent_children(
 def _unpaid(workflow: Workflow) -> str:
     if not any(job_type.price > 0 for job_type in workflow.job_types):
         return "none of its job types has a price; give one a price"
-    moves = (workflow.birth.money, *(one.money for one in (*workflow.edges, *workflow.commands)))
-    if not set(TAKES) & set(moves):
+    moves = {workflow.birth.money, *(edge.money for edge in workflow.edges)}
+    if not moves & set(TAKES):
         return 'never takes its price; say money="hold" at its birth'
     return ""
 

@@ -154,11 +154,11 @@ async def test_what_a_full_disk_does_not_take_is_written_later(tmp_path: Path) -
         async def full(*unit: Any) -> Any:
             raise StorageFull("no room")
 
-        house.commit = full  # type: ignore[method-assign]
+        house.commit = full  # type: ignore[assignment]
         with pytest.raises(StorageFull):
             await house.passes(FLUSH_S, jobs=2)
         await house.keeper.close()  # says nothing
-        house.commit = store.commit  # type: ignore[method-assign]
+        house.commit = store.commit
         await house.passes(FLUSH_S, jobs=1)
         assert await house.made("hour") == 3
 

@@ -34,7 +34,7 @@ from jobrunner.core.declaration.workflow import (
 )
 from jobrunner.drawing.mermaid import mermaid
 from jobrunner.drawing.svg import svg
-from jobrunner.http.routes.admin.workflows import _view
+from jobrunner.http.routes.admin.workflows import published
 from jobrunner.http.routes.plugins import endpoints_of
 from jobrunner.http.routes.table import TAKEN
 from jobrunner.stages import Registry, Stage
@@ -168,7 +168,7 @@ def show(definition: Definition | None) -> None:
     assert definition is not None
     assert mermaid(definition.workflow)
     assert svg(definition.workflow)
-    msgspec.json.encode(_view(definition, None))
+    msgspec.json.encode(published(definition))
     list(endpoints_of([definition]))
     read: object = msgspec.json.decode(definition.encoded, type=Workflow, strict=False)
     assert isinstance(read, Workflow)

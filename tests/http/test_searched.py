@@ -27,7 +27,7 @@ async def jobs(house: House) -> dict[str, str]:
         "mole": "a mole",
         "ä": "ein Maulwurf, müde",
     }
-    made = {}
+    made: dict[str, str] = {}
     for name, prompt in prompts.items():
         params: dict[str, Any] = {"prompt": prompt}
         submitted = {"params": params, "labels": {"of": name}, "idempotency_key": f"k{len(made)}"}

@@ -57,8 +57,8 @@ def test_done_needs_every_export_that_was_ordered(world: World) -> None:
     for exports in ({}, {"exports": {"PDF": STORED["PDF"]}}, {"exports": {**STORED, "PDF": ""}}):
         said = refused(world.callback(job_id, "e2", "DONE", artifacts={**uri, **exports}))
         assert (said.code, said.status) == ("EXPORT_NOT_READY", 409)
-    said = world.callback(job_id, "e2", "DONE", artifacts={**uri, "exports": STORED})
-    assert code(said) == "moved"
+    done = world.callback(job_id, "e2", "DONE", artifacts={**uri, "exports": STORED})
+    assert code(done) == "moved"
     assert world.jobs[job_id].value("exports") == STORED
 
 

@@ -1,5 +1,5 @@
-"""Orders, found in what somebody says: ``so now you want to take out the water tank`` orders to take
-out the water tank.
+"""Orders, found in what somebody says: ``so now you want to take out the water tank`` orders to
+take out the water tank.
 
 Speech orders in several ways: plainly, by what one needs to do, by what the speaker does, by what
 should be done. Each way is a pattern; what follows it, from its verb on, is the order, cut where it

@@ -186,7 +186,7 @@ async def get_workflow(call: HttpCall) -> HttpReply:
     query: DrawingQuery = call.query
     definition = _named(call)
     if query.format == "json":
-        return HttpReply(200, _published(definition, _panel(call, name)))
+        return HttpReply(200, _published(definition, _panel(call, definition.workflow.name)))
     draw, content_type = DRAWINGS[query.format]
     return HttpReply(200, draw(definition.workflow).encode(), dict(NO_SCRIPT), content_type)
 
