@@ -182,6 +182,7 @@ class StoreReader(FamilyAnswers, BatchAnswers, BulkAnswers, KeepingAnswers):
     gauges = asks(gauging.gauges)
     tally_of = asks(overview.tally_of)
     retrying = asks(overview.retrying)
+    parked = asks(overview.parked)
     lately = asks(overview.lately)
     due_deliveries = asks(notifications.due_deliveries)
     next_delivery = asks(notifications.next_delivery)

@@ -223,3 +223,30 @@ async def test_a_token_for_some_workflows_hears_of_no_other(tmp_path: Path) -> N
             event = await told(stream)
             assert [row["id"] for row in event["jobs"]] == [job["id"]]
             assert {one["workflow"] for one in event["counts"]} == {"howera"}
+
+
+async def test_what_holds_work_back_is_named(house: House) -> None:
+    await house.admin.post("/admin/workflows/howera/pause", {"reason": "a repair"})
+    body = {"workflow": "howera", "user": "ada", "every": 3600}
+    await house.admin.put("/admin/schedules/hourly", body)
+    await house.admin.post("/admin/schedules/hourly/pause", {"reason": "holidays"})
+    try:
+        found = (await house.admin.get("/overview")).json["attention"]["obstacles"]
+        named = {(one["scope"], one["name"], one["reason"]) for one in found["pauses"]}
+        assert named == {("workflow", "howera", "a repair"), ("schedule", "hourly", "holidays")}
+        assert (found["schedules"], found["rates"], found["older"]) == ([], [], [])
+    finally:
+        await house.admin.post("/admin/workflows/howera/resume")
+        await house.admin.delete("/admin/schedules/hourly")
+
+
+async def test_a_schedule_that_missed_its_moment_is_named(house: House) -> None:
+    body = {"workflow": "howera", "user": "ada", "every": 3600}
+    await house.admin.put("/admin/schedules/late", body)
+    now = house.service.facade.world.clock.now()
+    house.service.facade.schedules.standing["late"].go_on(failed_at=now)
+    (trouble,) = (await house.admin.get("/overview")).json["attention"]["obstacles"]["schedules"]
+    assert (trouble["name"], trouble["trouble"]) == ("late", "missed")
+    house.service.facade.schedules.standing["late"].go_on(failed_at=now - 25 * 3_600_000)
+    assert (await house.admin.get("/overview")).json["attention"]["obstacles"]["schedules"] == []
+    await house.admin.delete("/admin/schedules/late")

@@ -16,6 +16,10 @@ class OverviewReader(Protocol):
         """Jobs that failed and will be tried again, the next ones first."""
         ...
 
+    async def parked(self, limit: int) -> tuple[Snapshot, ...]:
+        """Jobs that await a callback: of those that were made first, who waits longest first."""
+        ...
+
     async def lately(self, places: tuple[tuple[str, str], ...], limit: int) -> tuple[Snapshot, ...]:
         """Jobs that came to rest in these places (workflow, status), the last ones first."""
         ...

@@ -22,6 +22,11 @@ RETRYING = f"""{SELECT_BRIEF} JOIN
         AND (:workflows = '[]' OR j.workflow IN (SELECT value FROM json_each(:workflows)))
     ORDER BY t.due_at LIMIT :limit
 """  # noqa: S608 - a number of our own
+PARKED = f"""{SELECT_BRIEF} JOIN
+    (SELECT job FROM attempts INDEXED BY attempts_parked WHERE status = 'parked'
+        ORDER BY job LIMIT :limit) t ON t.job = j.id
+    ORDER BY j.updated_at
+"""  # noqa: S608 - texts of our own
 LATELY = f"""{SELECT_BRIEF} WHERE j.kind IN ('settled', 'final') AND j.workflow = :workflow
     AND j.status = :status ORDER BY j.updated_at DESC LIMIT :limit
 """
@@ -36,6 +41,10 @@ def tally_of(db: Db, user_id: str | None, most: int) -> Tally:
 def retrying(db: Db, workflows: tuple[str, ...], limit: int) -> tuple[Snapshot, ...]:
     asked = {"workflows": text(workflows), "limit": limit}
     return tuple(map(brief_job, db.execute(RETRYING, asked)))
+
+
+def parked(db: Db, limit: int) -> tuple[Snapshot, ...]:
+    return tuple(map(brief_job, db.execute(PARKED, {"limit": limit})))
 
 
 def lately(db: Db, places: tuple[tuple[str, str], ...], limit: int) -> tuple[Snapshot, ...]:

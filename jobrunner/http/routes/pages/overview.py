@@ -20,6 +20,12 @@ from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.sessions import session_in
 from jobrunner.http.frame.streaming import EVENT_STREAM
 from jobrunner.http.frame.views import Stuck, encode, reply, stuck_view
+from jobrunner.http.routes.pages.obstacles import (
+    Obstacles,
+    OpenQuestion,
+    obstacles,
+    open_questions,
+)
 
 ROWS = 10
 OWN_MAX = 10_000
@@ -74,11 +80,12 @@ class RestingView(View, frozen=True, kw_only=True):
 
 
 class Attention(View, frozen=True, kw_only=True):
-    """Things that somebody should look at: a few jobs that failed last or will be tried again, and
-    how many rest in which way."""
+    """Things that somebody should look at: a few jobs that failed last, will be tried again or
+    await a callback, and how many rest in which way. ``obstacles`` hold work back beside them."""
 
     failed: list[JobRow]
     retrying: list[JobRow]
+    parked: list[JobRow]
     stuck: list[RestingView]
     paused: list[RestingView]
     unclaimed: list[RestingView]
@@ -86,6 +93,7 @@ class Attention(View, frozen=True, kw_only=True):
     dead_letter_at: str | None
     endpoints_failing: int
     endpoints_disabled: int
+    obstacles: Obstacles
 
 
 class ResourceView(View, frozen=True, kw_only=True):
@@ -96,11 +104,12 @@ class ResourceView(View, frozen=True, kw_only=True):
 
 class WorkView(View, frozen=True, kw_only=True):
     """Work under way in this process, and in line for it. ``users`` says how many slots each one
-    has who has any."""
+    has who has any. A line of ``line_max`` takes no new jobs (0: any number)."""
 
     running: int
     slots: int
     in_line: int
+    line_max: int
     oldest_in_line_at: str | None
     parked: int
     next_timer_at: str | None
@@ -110,7 +119,8 @@ class WorkView(View, frozen=True, kw_only=True):
 
 class SystemView(View, frozen=True, kw_only=True):
     """How the service is. ``checks`` and ``warnings`` are those of ``/readyz``; ``refused`` are
-    plugins' parts that were not taken in, by name."""
+    plugins' parts that were not taken in, by name. Below ``free_min_bytes`` no new jobs are taken;
+    a log beyond ``wal_max_bytes`` is one that somebody keeps from being cut."""
 
     version: str
     draining: bool
@@ -119,8 +129,10 @@ class SystemView(View, frozen=True, kw_only=True):
     refused: dict[str, list[str]]
     file_bytes: int
     wal_bytes: int
+    wal_max_bytes: int
     unused_bytes: int
     free_bytes: int
+    free_min_bytes: int
     lag_ms: float
     writes_waiting: int
     streams: int
@@ -128,10 +140,13 @@ class SystemView(View, frozen=True, kw_only=True):
 
 
 class OverviewView(View, frozen=True, kw_only=True):
-    """``counts`` of a user are of its newest 10,000 jobs. The rest is for those who see all."""
+    """``counts`` of a user are of its newest 10,000 jobs, ``questions`` are the newest that nobody
+    has answered. The rest is for those who see all; ``questions_open`` counts them."""
 
     at: str
     counts: list[StatusCount]
+    questions: list[OpenQuestion]
+    questions_open: int | None
     attention: Attention | None
     work: WorkView | None
     system: SystemView | None
@@ -158,6 +173,8 @@ async def get_overview(call: HttpCall) -> HttpReply:
         OverviewView(
             at=text_of(call.door.clock.now()),
             counts=await _counts(call),
+            questions=await open_questions(call),
+            questions_open=(await call.door.reader.gauges()).questions if oversees else None,
             attention=await _attention(call) if oversees else None,
             work=await _work(call) if oversees else None,
             system=await _system(call) if oversees else None,
@@ -266,9 +283,11 @@ async def _attention(call: HttpCall) -> Attention:
     gauges = await reader.gauges()
     failed = await reader.lately(tuple(_failing(call)), ROWS)
     retrying = await reader.retrying((), ROWS)
+    parked = await reader.parked(ROWS) if gauges.parked else ()
     return Attention(
         failed=[_row(call, job) for job in failed],
         retrying=[_row(call, job) for job in retrying],
+        parked=[_row(call, job) for job in parked],
         stuck=_resting(census.stuck),
         paused=_resting(census.paused),
         unclaimed=_resting(census.unclaimed),
@@ -276,6 +295,7 @@ async def _attention(call: HttpCall) -> Attention:
         dead_letter_at=text_or_none(census.dead_letter_at),
         endpoints_failing=gauges.endpoints_failing,
         endpoints_disabled=gauges.endpoints_disabled,
+        obstacles=await obstacles(call),
     )
 
 
@@ -309,8 +329,9 @@ async def _work(call: HttpCall) -> WorkView:
         users[user_id] = users.get(user_id, 0) + 1
     return WorkView(
         running=gauges.running,
-        slots=int(door.settings.told.get("limits.active_jobs", 0)),
+        slots=int(_limit(call, "limits.active_jobs")),
         in_line=gauges.in_line,
+        line_max=int(_limit(call, "limits.queued_jobs")),
         oldest_in_line_at=text_or_none(gauges.line_at),
         parked=gauges.parked,
         next_timer_at=text_or_none(gauges.due_at),
@@ -320,6 +341,12 @@ async def _work(call: HttpCall) -> WorkView:
             for name, (taken, there) in sorted(dispatcher.resources.items())
         ],
     )
+
+
+def _limit(call: HttpCall, key: str) -> float:
+    """As it was changed at run time, else as the settings say."""
+    said = call.door.settings.told.get(key, 0)
+    return call.door.facade.limits.told().get(key, said)
 
 
 async def _system(call: HttpCall) -> SystemView:
@@ -338,8 +365,10 @@ async def _system(call: HttpCall) -> SystemView:
         },
         file_bytes=gauges.file_bytes,
         wal_bytes=gauges.wal_bytes,
+        wal_max_bytes=int(_limit(call, "store.wal_max")),
         unused_bytes=gauges.unused_bytes,
         free_bytes=door.limits.free_bytes,
+        free_min_bytes=int(_limit(call, "limits.free_disk")),
         lag_ms=round(pressure["lag_s"] * 1000, 1),
         writes_waiting=int(pressure["waiting"]),
         streams=int(pressure["streams"]),

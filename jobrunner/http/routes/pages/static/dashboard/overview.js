@@ -2,10 +2,11 @@
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { to } from "./address.js";
 import { get, useAsked } from "./asking.js";
+import { Attention } from "./attention.js";
 import { Charts } from "./charts.js";
 import { useLive } from "./live.js";
 import { Badge, Fault, Time, mood } from "./parts.js";
-import { count, duration, many, shortly, size } from "./words.js";
+import { count, duration, shortly, size } from "./words.js";
 
 const AGAIN_MS = 5000;
 const ORDER = ["waiting", "queued", "active", "settled", "final"];
@@ -32,43 +33,15 @@ export function Overview({ session }) {
     <${Counts} counts=${counts} />
     ${told.attention && html`<div class="two even"><${Few} title="Failed last" jobs=${told.attention.failed} none="Nothing has failed." />
       <${Few} title="Will be tried again" jobs=${told.attention.retrying} none="Nothing waits for another try." next /></div>`}
+    ${told.attention?.parked.length > 0 && html`<${Few} title="Await a callback, the longest first" jobs=${told.attention.parked} />`}
     ${told.system && html`<${System} system=${told.system} />`}`;
-}
-
-/** What somebody should do something about, each with the way to it. */
-function Attention({ told, counts }) {
-  const found = [];
-  const say = (grave, words, link, since) => found.push({ grave, words, link, since });
-  const persons = counts.filter((one) => one.person && one.jobs);
-  for (const one of persons) say(false, html`<strong>${count(one.jobs)}</strong> wait for a person in <code>${one.status}</code> of ${one.workflow}`, to(["jobs"], { workflow: one.workflow, status: one.status }));
-  const { attention, system } = told;
-  if (attention) {
-    const rest = (rows, grave, words, query) => rows.filter((one) => one.jobs).forEach((one) => say(grave, html`<strong>${count(one.jobs)}</strong> ${words} in ${one.workflow}`, to(["jobs"], { workflow: one.workflow, ...query }), one.since));
-    rest(attention.stuck, true, "stuck", { stuck: "true" });
-    rest(attention.paused, false, "paused", { paused: "true" });
-    rest(attention.unclaimed, false, "up for a worker outside", { kind: ["queued", "active"] });
-    if (attention.dead_letters) say(true, html`<strong>${count(attention.dead_letters)}</strong> dead ${attention.dead_letters === 1 ? "letter" : "letters"}`, to(["operations"], { tab: "dead" }), attention.dead_letter_at);
-    if (attention.endpoints_failing) say(true, `${many(attention.endpoints_failing, "endpoint fails", "endpoints fail")}`, to(["operations"], { tab: "endpoints" }));
-    if (attention.endpoints_disabled) say(false, `${many(attention.endpoints_disabled, "endpoint is", "endpoints are")} disabled`, to(["operations"], { tab: "endpoints" }));
-  }
-  if (system) {
-    for (const [name, words] of Object.entries(system.checks)) say(true, html`<strong>${name}</strong> ${words}`);
-    for (const [name, words] of Object.entries(system.warnings)) say(false, html`<strong>${name}</strong> ${words}`);
-    for (const [name, faults] of Object.entries(system.refused)) say(true, html`<strong>${name}</strong> refused: ${faults[0]}`, to(["workflows"]));
-    if (system.draining) say(false, "the service drains: it takes no new jobs");
-  }
-  found.sort((one, other) => other.grave - one.grave);
-  return html`<section class="card attention"><h2>Needs attention</h2>${found.length
-    ? html`<ul>${found.map((one) => html`<li class=${one.grave ? "grave" : ""}>${one.link ? html`<a href=${one.link}>${one.words}</a>` : one.words}
-        ${one.since && html` <span class="faint">the oldest <${Time} at=${one.since} /></span>`}</li>`)}</ul>`
-    : html`<p class="good-text">Nothing. Everything goes on by itself.</p>`}</section>`;
 }
 
 function Work({ work }) {
   const users = Object.entries(work.users);
   return html`<div class="tiles">
-    <${Tile} name="Running" value=${count(work.running)} more=${work.slots ? html`of ${work.slots} slots` : ""} far=${work.slots && work.running / work.slots} />
-    <${Tile} name="In line" value=${count(work.in_line)} more=${work.oldest_in_line_at ? html`the oldest <${Time} at=${work.oldest_in_line_at} />` : "nobody waits"} />
+    <${Tile} name="Running" value=${count(work.running)} link=${to(["jobs"], { kind: "active" })} more=${work.slots ? html`of ${work.slots} slots` : ""} far=${work.slots && work.running / work.slots} />
+    <${Tile} name="In line" value=${count(work.in_line)} link=${to(["jobs"], { kind: ["queued", "active"] })} far=${work.line_max && work.in_line / work.line_max} more=${work.oldest_in_line_at ? html`the oldest <${Time} at=${work.oldest_in_line_at} />` : "nobody waits"} />
     <${Tile} name="Await a callback" value=${count(work.parked)} more="without a slot" />
     <${Tile} name="Next timer" value=${work.next_timer_at ? html`<${Time} at=${work.next_timer_at} />` : "–"} more="" />
     ${work.resources.map((one) => html`<${Tile} name=${one.name} value=${`${one.taken} / ${one.there}`} more="taken" far=${one.there && one.taken / one.there} />`)}
@@ -76,8 +49,8 @@ function Work({ work }) {
   </div>`;
 }
 
-function Tile({ name, value, more, far }) {
-  return html`<div class="tile"><div class="faint">${name}</div><div class="value">${value}</div><div class="faint small-text">${more}</div>
+function Tile({ name, value, more, far, link }) {
+  return html`<div class="tile"><div class="faint">${link ? html`<a href=${link}>${name}</a>` : name}</div><div class="value">${value}</div><div class="faint small-text">${more}</div>
     ${typeof far === "number" && html`<progress max="1" value=${Math.min(1, far)} aria-label=${`${name}: how full`} />`}</div>`;
 }
 
@@ -104,7 +77,7 @@ function System({ system }) {
   return html`<section class="card"><h2>The service</h2><dl class="facts across">
     <dt>Version</dt><dd>${system.version}</dd>
     <dt>File</dt><dd>${size(system.file_bytes)} <span class="faint">${size(system.unused_bytes)} unused</span></dd>
-    <dt>Log of the file</dt><dd>${size(system.wal_bytes)}</dd>
+    <dt>Log of the file</dt><dd>${size(system.wal_bytes)} <span class="faint">of ${size(system.wal_max_bytes)}</span></dd>
     <dt>Free disk</dt><dd>${size(system.free_bytes)}</dd>
     <dt>Last backup</dt><dd>${system.backup_at ? html`<${Time} at=${system.backup_at} />` : "none"}</dd>
     <dt>Loop lag</dt><dd>${duration(system.lag_ms)}</dd>

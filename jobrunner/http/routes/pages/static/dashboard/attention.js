@@ -1,0 +1,105 @@
+// What somebody should do something about: each line names the thing, says since when and why, and is
+// the way to where it can be changed.
+import { html } from "./preact.js";
+import { to } from "./address.js";
+import { now } from "./asking.js";
+import { Time } from "./parts.js";
+import { count, many, size } from "./words.js";
+
+const HOUR_MS = 3_600_000, LONG_MS = 600_000;
+const NEARLY = .8;
+const FEW = 5;
+const tab = (name) => to(["operations"], { tab: name });
+const jobs = (query) => to(["jobs"], query);
+
+export function Attention({ told, counts }) {
+  const found = [...ofPeople(told, counts), ...(told.attention ? [...ofJobs(told.attention), ...ofOthers(told.attention), ...ofObstacles(told.attention.obstacles)] : []),
+    ...(told.work ? ofLine(told.work) : []), ...(told.system ? ofService(told.system) : [])];
+  found.sort((one, other) => Boolean(other.grave) - Boolean(one.grave));
+  return html`<section class="card attention"><h2>Needs attention</h2>${found.length
+    ? html`<ul>${found.map((one) => html`<li class=${one.grave ? "grave" : ""}>${one.link ? html`<a href=${one.link}>${one.words}</a>` : one.words}
+        ${one.since && html` <span class="faint">${one.how || "the oldest"} <${Time} at=${one.since} /></span>`}
+        ${one.why && html`<div class="small-text faint clip" title=${one.why}>${one.why}</div>`}</li>`)}</ul>`
+    : html`<p class="good-text">Nothing. Everything goes on by itself.</p>`}</section>`;
+}
+
+const of = (number, words) => html`<strong>${count(number)}</strong> ${words}`;
+
+function ofPeople({ questions, questions_open }, counts) {
+  const waiting = counts.filter((one) => one.person && one.jobs).map((one) => ({
+    words: of(one.jobs, html`${one.jobs === 1 ? "waits" : "wait"} for a person in <code>${one.status}</code> of ${one.workflow}`),
+    link: jobs({ workflow: one.workflow, status: one.status }) }));
+  const asked = questions.slice(0, FEW).map((one) => ({
+    words: html`<strong>${one.workflow}</strong> asks <code>${one.name}</code> and waits for an answer`, link: to(["jobs", one.job_id]), since: one.asked_at, how: "since" }));
+  const others = (questions_open ?? questions.length) - asked.length;
+  if (others > 0) asked.push({ words: of(others, others === 1 ? "other question waits for an answer" : "other questions wait for an answer"), link: jobs({ kind: "active" }) });
+  return [...waiting, ...asked];
+}
+
+function ofJobs({ stuck, paused, unclaimed, failed, retrying, parked }) {
+  const rest = (rows, grave, words, query) => rows.filter((one) => one.jobs).map((one) => ({
+    grave, words: of(one.jobs, html`${words} in ${one.workflow}`), link: jobs({ workflow: one.workflow, ...query }), since: one.since }));
+  const long = parked.filter((one) => now() - Date.parse(one.updated_at) > LONG_MS);
+  const lately = failed.filter((one) => now() - Date.parse(one.updated_at) < HOUR_MS);
+  return [...rest(stuck, true, "stuck", { stuck: "true" }), ...rest(paused, false, "paused", { paused: "true" }),
+    ...rest(unclaimed, false, "up for a worker outside", { kind: ["queued", "active"] }),
+    ...long.slice(0, 1).map((one) => ({
+      words: of(long.length, html`${long.length === 1 ? "awaits" : "await"} a callback, first of ${one.workflow}`), link: to(["jobs", one.id]), since: one.updated_at, how: "since" })),
+    ...grouped(retrying).map(([code, few]) => ({
+      words: of(few.length, html`of ${few[0].workflow} failed with <code>${code}</code> and will be tried again`), link: few.length === 1 ? to(["jobs", few[0].id]) : jobs({ workflow: few[0].workflow, status: few[0].status }), since: few[0].next_attempt_at, how: "next", why: few[0].failure_message })),
+    ...grouped(lately).map(([code, few]) => ({
+      words: of(few.length, html`of ${few[0].workflow} failed with <code>${code}</code> within an hour`), link: few.length === 1 ? to(["jobs", few[0].id]) : jobs({ workflow: few[0].workflow, status: few[0].status }), since: few[0].updated_at, how: "the last", why: few[0].failure_message }))];
+}
+
+/** By workflow and by what they failed with. */
+function grouped(rows) {
+  const found = new Map();
+  for (const job of rows) {
+    const code = job.failure_code || "nothing said", key = `${job.workflow} ${code}`;
+    found.set(key, [code, [...(found.get(key)?.[1] || []), job]]);
+  }
+  return [...found.values()];
+}
+
+function ofOthers({ dead_letters, dead_letter_at, endpoints_failing, endpoints_disabled }) {
+  return [
+    dead_letters && { grave: true, words: of(dead_letters, dead_letters === 1 ? "dead letter" : "dead letters"), link: tab("dead"), since: dead_letter_at, how: "the last" },
+    endpoints_failing && { grave: true, words: many(endpoints_failing, "endpoint fails", "endpoints fail"), link: tab("endpoints") },
+    endpoints_disabled && { words: many(endpoints_disabled, "endpoint is", "endpoints are") + " disabled", link: tab("endpoints") },
+  ].filter(Boolean);
+}
+
+const TROUBLES = { missed: "missed a moment", waits: "cannot make its job yet", faulty: "can make no job" };
+
+function ofObstacles({ pauses, schedules, rates, older }) {
+  const paused = { workflow: (name) => to(["workflows", name]), stage: () => to(["workflows"]), schedule: () => to(["schedules"]) };
+  return [
+    ...pauses.map((one) => ({ words: html`The ${one.scope} <strong>${one.name}</strong> is paused by ${one.by}`, link: paused[one.scope](one.name), since: one.at, how: "since", why: one.reason })),
+    ...schedules.map((one) => ({ grave: one.trouble !== "waits", words: html`The schedule <strong>${one.name}</strong> ${TROUBLES[one.trouble]}`, link: to(["schedules"]), since: one.since, how: "since", why: one.reason })),
+    ...rates.map((one) => ({ words: html`The rate <strong>${one.name}</strong> holds back ${many(one.waiting, "job")}${one.held_by && html`, as the provider of <code>${one.held_by}</code> asked`}`, link: tab("limits"), since: one.room_at, how: "the next turn" })),
+    ...older.map((one) => ({ grave: one.stuck > 0, words: one.stuck ? of(one.stuck, html`of ${one.workflow} cannot go on under an older declaration`) : of(one.older, html`of ${one.workflow} ${one.older === 1 ? "is" : "are"} under an older declaration`),
+      link: tab("declarations"), why: one.lacks.length ? `for want of ${one.lacks.join(", ")}` : "" })),
+  ];
+}
+
+function ofLine({ in_line, line_max, oldest_in_line_at }) {
+  if (!line_max || in_line < NEARLY * line_max) return [];
+  const isFull = in_line >= line_max;
+  return [{ grave: isFull, words: html`The line is ${isFull ? "full: new jobs are refused" : "nearly full"}, ${count(in_line)} of ${count(line_max)}`, link: jobs({ kind: "queued" }), since: oldest_in_line_at }];
+}
+
+function ofService(system) {
+  const found = [
+    ...Object.entries(system.checks).map(([name, words]) => ({ grave: true, words: html`<strong>${name}</strong> ${words}` })),
+    ...Object.entries(system.warnings).map(([name, words]) => ({ words: html`<strong>${name}</strong> ${words}`, link: tab("file") })),
+    ...Object.entries(system.refused).map(([name, faults]) => ({ grave: true, words: html`<strong>${name}</strong> refused: ${faults[0]}`, link: to(["workflows"]) })),
+  ];
+  if (system.draining) found.push({ words: "the service drains: it takes no new jobs" });
+  const { free_bytes, free_min_bytes, wal_bytes, wal_max_bytes } = system;
+  if (free_min_bytes && free_bytes < 2 * free_min_bytes) {
+    const isFull = free_bytes < free_min_bytes;
+    found.push({ grave: isFull, words: html`The disk is ${isFull ? "full: new jobs are refused" : "nearly full"}, ${size(free_bytes)} left`, link: tab("file") });
+  }
+  if (wal_max_bytes && wal_bytes > wal_max_bytes) found.push({ words: html`The file's log is larger than it should be: somebody reads from it for long`, link: tab("file") });
+  return found;
+}
