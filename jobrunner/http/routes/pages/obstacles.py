@@ -1,5 +1,6 @@
-"""Whatever holds work back beside the jobs themselves: questions without an answer, pauses, schedules,
-rates, declarations of before. Each names the thing, so that whoever reads it knows where to go."""
+"""Whatever holds work back beside the jobs themselves: questions without an answer, pauses,
+schedules, rates, declarations of before. Each names the thing, so that whoever reads it knows where
+to go."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Literal
