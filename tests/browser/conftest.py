@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.looking import ask, browsing
+from tests.browser.panelled import GOOD, install_both, install_press
 from tests.served import Served, serving
 
 SETTINGS = {
@@ -57,4 +58,35 @@ def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         found.batch = ask(service, found.tokens["user"], "POST", "/batches", batch)["id"]
         nightly = {"workflow": "hello", "user": "admin", "params": {"name": "Night"}}
         ask(service, service.token, "PUT", "/admin/schedules/nightly", {**nightly, "cron": CRON})
+        yield found
+
+
+@dataclass
+class Station:
+    """A service with plugins that have panels and one that asks, a user's token, and a job that is
+    done with a file of it."""
+
+    service: Served
+    user: str
+    greeted: str = ""
+    file: str = ""
+
+    def order(self, workflow: str, name: str) -> str:
+        body = {"workflow": workflow, "params": {"name": name}}
+        job: str = ask(self.service, self.user, "POST", "/jobs?wait=60", body)["id"]
+        return job
+
+
+@pytest.fixture(scope="session")
+def station(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]:
+    folder = tmp_path_factory.mktemp("station")
+    install_both(folder)
+    install_press(folder)
+    with serving(folder) as service:
+        order = {"name": "ada", "role": "user"}
+        made = ask(service, service.token, "POST", "/admin/tokens", order)
+        found = Station(service, made["token"])
+        found.greeted = found.order(GOOD, "Ada")
+        files = ask(service, found.user, "GET", f"/jobs/{found.greeted}/assets")
+        found.file = files["assets"][0]["id"]
         yield found

@@ -6,10 +6,18 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from tests.served import clean
 
+ROOT = Path(__file__).resolve().parents[2]
 GOOD, BAD = "tram", "ghost-train"
+PRESS = {
+    "jobrunner.workflows": {"press": "jobrunner_press:press"},
+    "jobrunner.stages": {"press.ask": "jobrunner_press:ask"},
+}
+ASKED = '    ctx.log(f"token'
+TOLD = '    __import__("pathlib").Path(f"{ctx.job_id}.url").write_text(url)\n'
 
 
 def install_both(folder: Path) -> None:
@@ -29,8 +37,19 @@ def install_both(folder: Path) -> None:
         _install(source, folder / "plugins.d")
 
 
+def install_press(folder: Path) -> None:
+    """A stage that asks; the address of its question is written where tests find it."""
+    asking = (ROOT / "tests" / "stages" / "asking.py").read_text()
+    package = folder / "sources" / "jobrunner_press"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(asking.replace(ASKED, TOLD + ASKED, 1))
+    shutil.copytree(package, folder / "plugins.d" / package.name)
+    project = {"name": "jobrunner-press", "version": "1", "entry-points": PRESS}
+    _describe(project, package.name, folder / "plugins.d")
+
+
 def _made(into: Path) -> Path:
-    into.mkdir()
+    into.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "jobrunner", "plugin", "new", GOOD, "--panel"]
     subprocess.run(command, cwd=into, env=clean(), check=True, capture_output=True)
     return into / GOOD
@@ -40,6 +59,10 @@ def _install(source: Path, folder: Path) -> None:
     project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
     package = f"jobrunner_{source.name.replace('-', '_')}"
     shutil.copytree(source / package, folder / package)
+    _describe(project, package, folder)
+
+
+def _describe(project: dict[str, Any], package: str, folder: Path) -> None:
     info = folder / f"{package}-{project['version']}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(

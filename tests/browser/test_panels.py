@@ -4,17 +4,15 @@ at nothing: no session, no other job, no page around it, no network."""
 import json
 import re
 import socket
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Self
 
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
+from tests.browser.conftest import Station
 from tests.browser.looking import PATIENCE_MS, ask, looking, sign_in
-from tests.browser.panelled import BAD, GOOD, install_both
-from tests.served import Served, serving
+from tests.browser.panelled import BAD, GOOD
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -24,35 +22,6 @@ AS_HIGH = """() => {
   const high = document.querySelector(".panel iframe").clientHeight;
   return 60 < high && high < 300;
 }"""
-
-
-@dataclass
-class Station:
-    """A service with both plugins, a user's token, and one job of each kind."""
-
-    service: Served
-    user: str
-    greeted: str
-    file: str
-
-    def order(self, workflow: str, name: str) -> str:
-        body = {"workflow": workflow, "params": {"name": name}}
-        job: str = ask(self.service, self.user, "POST", "/jobs?wait=60", body)["id"]
-        return job
-
-
-@pytest.fixture(scope="module")
-def station(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]:
-    folder = tmp_path_factory.mktemp("station")
-    install_both(folder)
-    with serving(folder) as service:
-        order = {"name": "ada", "role": "user"}
-        user = ask(service, service.token, "POST", "/admin/tokens", order)["token"]
-        found = Station(service, user, "", "")
-        found.greeted = found.order(GOOD, "Ada")
-        files = ask(service, user, "GET", f"/jobs/{found.greeted}/assets")
-        found.file = files["assets"][0]["id"]
-        yield found
 
 
 def test_the_panel_of_a_new_plugin_shows_its_job(browser: Browser, station: Station) -> None:

@@ -54,7 +54,7 @@ async def test_the_page_and_all_its_parts_come_from_here(house: House) -> None:
 
 
 async def test_every_part_has_its_kind_and_is_asked_for_by_another(house: House) -> None:
-    asked = {"app.js", "look.css", "mark.svg", "uplot.css"}
+    asked = {"app.js", "answer.js", "look.css", "mark.svg", "uplot.css"}
     for name, part in dashboard.parts().items():
         said = await house.nobody.get(f"/page/{dashboard.build()}/{name}")
         assert said.status == 200

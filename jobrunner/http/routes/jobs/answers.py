@@ -1,6 +1,5 @@
 """Answers to what stages ask: listed, and given, by role or by the token of the question."""
 
-from html import escape
 from typing import Annotated, Any
 
 import msgspec
@@ -12,25 +11,18 @@ from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Answered
 from jobrunner.errors import PluginFault, Refused
-from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.bodies import decode
 from jobrunner.http.frame.endpoint import SHOWN, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import PageQuery, cursor_of, key_of, visible_job
 from jobrunner.http.frame.views import reply
+from jobrunner.http.routes.pages.answers import question_page
 
 GIVING = ("ANSWER_GIVEN", "ANSWER_OVER", "CALLBACK_UNEXPECTED", "WORKFLOW_UNAVAILABLE")
-POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+OVER = {
+    "ANSWER_OVER": "Nobody waits for an answer any more: it is too late, or the work has ended.",
+    "NOT_FOUND": "Nothing is asked at this address. Is it whole?",
+}
 NOWHERE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
-HTML = "text/html; charset=utf-8"
-PAGE = """<!doctype html>
-<meta charset="utf-8"><title>{title}</title>
-<h1>{title}</h1>
-<p>{text}</p>
-<p>To answer, send JSON to this address by POST, once{until}. Looking at it changes nothing.</p>
-<pre>curl -X POST -H 'Content-Type: application/json' -d @answer.json '{url}'</pre>
-<p>The answer looks like this:</p>
-<pre>{schema}</pre>
-"""
 
 
 class AnswersQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,7 +31,8 @@ class AnswersQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class WantedAnswer(View, frozen=True, kw_only=True):
     """An answer that is wanted. ``asks`` is the JSON Schema of it; ``by`` are the roles that may
-    give it, beside admins and whoever has its address; ``may_give`` says it of the caller."""
+    give it, beside admins and whoever has its address; ``may_give`` says it of the caller.
+    ``default`` is what counts when nobody answers in time, if it ``has_default``."""
 
     job_id: str
     workflow: str
@@ -51,6 +44,7 @@ class WantedAnswer(View, frozen=True, kw_only=True):
     asked_at: str
     expires_at: str | None
     has_default: bool
+    default: Any
 
 
 class WantedAnswers(View, frozen=True, kw_only=True):
@@ -66,6 +60,7 @@ class QuestionShown(View, frozen=True, kw_only=True):
     asks: dict[str, Any] | None
     standing: Standing
     expires_at: str | None
+    default: Any
 
 
 class AnswerTaken(View, frozen=True, kw_only=True):
@@ -110,18 +105,10 @@ async def give_answer(call: HttpCall) -> HttpReply:
 )
 async def get_question(call: HttpCall) -> HttpReply:
     """Show what is asked at this address; looking changes nothing."""
-    found = await _found(call)
-    if found.standing == "over" or found.posed.expired(call.door.clock.now()):
-        raise Refused("ANSWER_OVER", "nobody waits for this answer any more")
-    asking = QuestionShown(
-        name=found.name, text=found.posed.text, asks=_schema(call, found),
-        standing=found.standing, expires_at=text_or_none(found.posed.expires_at),
-    )  # fmt: skip
-    if "text/html" not in call.headers.get("Accept", ""):
-        shown = reply(asking)
-        return HttpReply(200, shown.body, NOWHERE)
-    policy = NOWHERE | {"Content-Security-Policy": POLICY}
-    return HttpReply(200, _page(call, asking).encode(), policy, HTML)
+    if SHOWN in call.headers.get("Accept", ""):
+        return await _page(call)
+    shown = reply(await _shown(call))
+    return HttpReply(200, shown.body, NOWHERE)
 
 
 @Endpoint("POST", "/callbacks/{token}", {200: AnswerTaken}, None, msgspec.Raw, codes=GIVING)
@@ -193,15 +180,37 @@ def _wanted(call: HttpCall, found: PendingAnswer) -> WantedAnswer:
         asked_at=text_of(posed.asked_at),
         expires_at=text_or_none(posed.expires_at),
         has_default=posed.default is not UNSET,
+        default=_default(found),
     )
 
 
-def _page(call: HttpCall, asking: QuestionShown) -> str:
-    schema = msgspec.json.format(msgspec.json.encode(asking.asks or {}), indent=2).decode()
-    return PAGE.format(
-        title=escape(asking.name),
-        text=escape(asking.text),
-        until=escape(f", until {asking.expires_at}" if asking.expires_at else ""),
-        url=escape(link(call, f"/callbacks/{call.path['token']}")),
-        schema=escape(schema),
+async def _shown(call: HttpCall) -> QuestionShown:
+    """Raises: Refused, also ANSWER_OVER."""
+    found = await _found(call)
+    if found.standing == "over" or found.posed.expired(call.door.clock.now()):
+        raise Refused("ANSWER_OVER", "nobody waits for this answer any more")
+    return QuestionShown(
+        name=found.name,
+        text=found.posed.text,
+        asks=_schema(call, found),
+        standing=found.standing,
+        expires_at=text_or_none(found.posed.expires_at),
+        default=_default(found),
     )
+
+
+async def _page(call: HttpCall) -> HttpReply:
+    """The same for a person, who is told in words when there is nothing to answer."""
+    try:
+        asking = await _shown(call)
+    except Refused as refused:
+        if refused.code not in OVER:
+            raise
+        return question_page(call, OVER[refused.code])
+    if asking.standing != "open":
+        return question_page(call, "This question has been answered.", asking.name)
+    return question_page(call, asking.text, asking.name, asking.expires_at, asking.asks or {})
+
+
+def _default(found: PendingAnswer) -> Any:
+    return None if found.posed.default is UNSET else found.posed.default

@@ -15,14 +15,17 @@ import { Job } from "./job.js";
 import { Jobs } from "./jobs.js";
 import { Operations } from "./operations.js";
 import { Overview } from "./overview.js";
+import { Review } from "./review.js";
 import { Schedules } from "./schedules.js";
 import { Submit } from "./submit.js";
+import { Waiting } from "./waiting.js";
 import { Workflows } from "./workflows.js";
 
 // A page that is not in the navigation has no group.
 const PAGES = [
   { name: "overview", title: "Overview", key: "O", view: Overview, group: "Work" },
   { name: "jobs", title: "Jobs", key: "J", view: JobOrJobs, group: "Work" },
+  { name: "review", title: "For me", key: "F", view: Review, group: "Work", roles: ["user", "admin"], count: Waiting },
   { name: "new", title: "New job", key: "N", view: Submit, roles: ["user", "admin"] },
   { name: "batches", title: "Batches", key: "B", view: Batches, group: "Work" },
   { name: "workflows", title: "Workflows", key: "W", view: Workflows, group: "Work" },
@@ -67,7 +70,7 @@ function Frame({ session, onSignedOut }) {
     </header>
     <nav class="side" aria-label="Pages">${groups(pages).map(([group, some]) => html`
       <h2>${group}</h2>
-      <ul>${some.map((one) => html`<li><a href=${to([one.name])} aria-current=${one.name === name ? "page" : null}>${one.title}</a></li>`)}</ul>`)}
+      <ul>${some.map((one) => html`<li><a href=${to([one.name])} aria-current=${one.name === name ? "page" : null}>${one.title}${one.count && html`<${one.count} session=${session} />`}</a></li>`)}</ul>`)}
     </nav>
     <main id="main" tabindex="-1">${page
       ? html`<${page.view} key=${name} session=${session} address=${address} />`
