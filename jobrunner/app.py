@@ -59,6 +59,7 @@ from jobrunner.store.store import Store, open_store
 
 Log = Callable[..., None]
 LAST_TRACES_S = 5.0
+WELCOME_S = 15 * 60
 
 
 class LiveService(Struct, frozen=True):
@@ -71,6 +72,7 @@ class LiveService(Struct, frozen=True):
     first_token: str | None = None
     admin_url: str = ""
     limits: Any = None
+    keyring: Any = None
 
 
 async def serve(config: Config, log: Subscriber) -> None:
@@ -85,7 +87,7 @@ async def serve(config: Config, log: Subscriber) -> None:
             group.start_soon(ending.listen, stops, within_s)
             async with running(config, log, ports) as service:
                 try:
-                    _greet(service)
+                    _greet(service, config, ports)
                     settle()
                     _say_ready(ports.minder, service, log)
                     await ending.over(service.facade.loss)
@@ -142,7 +144,7 @@ async def running(
                 log("service.ready", url=url, epoch=store.epoch)
                 try:
                     rooms = facade, store, definitions
-                    yield LiveService(url, *rooms, first, admin_url, door.limits)
+                    yield LiveService(url, *rooms, first, admin_url, door.limits, door.keyring)
                 finally:
                     with anyio.CancelScope(shield=True):
                         await facade.drain()
@@ -321,11 +323,21 @@ def _say_ready(minder: Minder, service: LiveService, log: Log) -> None:
         log("minder.deaf", level="warning", detail="NOTIFY_SOCKET takes no words; is it systemd's?")
 
 
-def _greet(service: LiveService) -> None:
+def _greet(service: LiveService, config: Config, ports: Ports) -> None:
+    from jobrunner.http.frame.origins import is_this_machine
+
     print(f"jobrunner answers on {service.url}", flush=True)
-    if service.first_token is not None:
-        print(f"admin token, shown this once: {service.first_token}")
-        print("(kept in admin.token beside the database)", flush=True)
+    if service.first_token is None:
+        return
+    print(f"admin token, shown this once: {service.first_token}")
+    print("(kept in admin.token beside the database)", flush=True)
+    url = service.facade.world.surroundings.local_url
+    direct = not config.server.public_url and is_this_machine(url.partition("//")[2])
+    if config.auth.session and direct:
+        key = ports.ids.secret()
+        service.keyring.welcome(key, service.first_token, WELCOME_S)
+        print(f"sign in at {url}/#/welcome?key={key}")
+        print(f"(once, on this machine, within {WELCOME_S // 60} minutes)", flush=True)
 
 
 __all__ = [

@@ -51,10 +51,8 @@ def serving(folder: Path, **environ: str) -> Iterator[Served]:
     """Settings by ``environ``, else the defaults; whatever happens, the process ends."""
     environ = clean() | {"JOBRUNNER_SERVER__PORT": "0"} | environ
     command = [sys.executable, "-m", "jobrunner", "serve"]
-    with (folder / "stderr").open("ab") as stderr:
-        process = subprocess.Popen(
-            command, cwd=folder, env=environ, stdout=subprocess.DEVNULL, stderr=stderr
-        )
+    with (folder / "stderr").open("ab") as stderr, (folder / "stdout").open("ab") as stdout:
+        process = subprocess.Popen(command, cwd=folder, env=environ, stdout=stdout, stderr=stderr)
     try:
         yield Served(folder, process)
     finally:

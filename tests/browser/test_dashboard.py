@@ -32,7 +32,7 @@ VIEWS = (
 )
 TABS = ("dead", "endpoints", "limits", "declarations", "bulks", "tokens", "audit", "file")
 OPERATING = [*(f"operations?tab={tab}" for tab in TABS), "schedules", "schedules/nightly"]
-ACTING = ("new", "new?workflow=ss", "new?like=DONE")
+ACTING = ("tour", "tour?at=9", "new", "new?workflow=ss", "new?like=DONE")
 
 
 def addressed(view: str, shop: Shop) -> str:

@@ -2,12 +2,14 @@
 may, and done by an admin."""
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Shop
-from tests.browser.looking import PATIENCE_MS, ask, looking
+from tests.browser.looking import PATIENCE_MS, Looker, ask, looking
+from tests.browser.test_hostile import CORPUS
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -167,3 +169,86 @@ def test_an_admin_sees_where_another_declaration_leads(browser: Browser, shop: S
         looker.sees("welcomed")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         assert looker.faults() == []
+
+
+def test_a_first_start_leads_to_a_tour(browser: Browser, shop: Shop) -> None:
+    printed = (shop.service.folder / "stdout").read_text()
+    found = re.search(r"^sign in at (\S+)$", printed, re.MULTILINE)
+    assert found
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(found[1])
+    page.get_by_role("link", name="Take the tour").click()
+    assert "key=" not in page.url
+    page.get_by_role("link", name="hello", exact=True).click()
+    page.get_by_role("button", name="Submit the example").click()
+    expect(page.locator(".state.now")).to_contain_text("greeted")
+    page.get_by_role("link", name="Next: ").click()
+    page.get_by_role("button", name="Submit the example").click()
+    page.locator(".state.now").wait_for()
+    assert Looker(page, shop.url).faults() == []
+    page.get_by_role("link", name="Leave it").click()
+    page.get_by_role("heading", name="Overview").wait_for()
+    expect(page.get_by_role("link", name="Take the tour")).to_have_count(0)
+    page.reload()
+    page.get_by_role("heading", name="Overview").wait_for()
+    expect(page.get_by_role("link", name="Take the tour")).to_have_count(0)
+    page.context.close()
+    again = browser.new_page()
+    again.goto(found[1])
+    expect(again.get_by_role("alert")).to_contain_text("UNAUTHORIZED")
+    again.context.close()
+
+
+def test_the_children_of_a_job_are_a_tree(browser: Browser, shop: Shop) -> None:
+    with looking(browser, shop.url, shop.tokens["admin"]) as looker:
+        page = looker.page
+        page.route(re.compile(r"/jobs\?parent="), lambda route: route.fulfill(json=family(shop)))
+        looker.open(f"jobs/{shop.done}")
+        tree = page.locator("ul.tree").first
+        expect(tree.locator("li")).to_have_count(1)
+        tree.get_by_role("button", name=re.compile("Children of")).click()
+        expect(tree.locator("ul.tree li")).to_have_count(1)
+        assert looker.faults() == []
+
+
+def family(shop: Shop) -> Any:
+    """The answer that a parent would have: no workflow that comes with the service has children."""
+    job = ask(shop.service, shop.tokens["admin"], "GET", f"/jobs/{shop.howera}")
+    return {"jobs": [job], "next_cursor": None}
+
+
+def test_tables_and_markdown_are_shown_and_nothing_of_them_runs(
+    browser: Browser, shop: Shop
+) -> None:
+    with looking(browser, shop.url, shop.tokens["user"]) as looker:
+        page = looker.page
+        looker.open("jobs")
+        told = page.evaluate(PREVIEWS, [CORPUS, TABLE])
+        assert told["rows"] == [["a", 'b "c"'], ["1;2", "x\ny"], ["", ""]]
+        assert told["tags"] == ["A", "CODE", "DIV", "EM", "LI", "P", "SPAN", "STRONG", "UL"]
+        assert told["links"] == ["https://example.invalid/"]
+        assert page.evaluate("window.harmed") is None
+
+
+TABLE = 'a,"b ""c"""\r\n"1;2","x\ny"\n,\n'
+PREVIEWS = """
+async ([corpus, table]) => {
+  const script = document.querySelector('script[type="module"]').src;
+  const at = new URL("previews.js", script);
+  const [{ Markdown, rows }, { html, render }] = await Promise.all(
+    [import(at), import(new URL("preact.js", script))]);
+  const place = document.createElement("div");
+  document.body.append(place);
+  const text = `# ${corpus.join(" ")}\\n- *soft* **strong** \\`code\\`\\n- [go](https://example.invalid/)\\n\\n`
+    + corpus.join("\\n\\n");
+  render(html`<${Markdown} text=${text} />`, place);
+  const all = [...place.querySelectorAll("*")];
+  await new Promise(requestAnimationFrame);
+  const found = { rows: rows(table),
+    tags: [...new Set(all.map((one) => one.tagName))].sort(),
+    links: all.filter((one) => one.href).map((one) => one.href) };
+  place.remove();
+  return found;
+}
+"""

@@ -250,3 +250,29 @@ async def test_a_stream_ends_with_its_session(
         await house.nobody.ask("DELETE", "/session", headers=browser | PAGE)
         await stream.content.read()
         assert stream.content.at_eof()
+
+
+async def test_a_link_opens_a_session_once_and_not_after_its_time(tmp_path: Path) -> None:
+    async with served(tmp_path) as house:
+        keyring, token = house.service.keyring, house.admin.token
+        assert token is not None
+
+        async def follow(key: str, **headers: str) -> Said:
+            body = {"link": key}
+            return await house.nobody.ask("POST", "/session", body, headers=PAGE | headers)
+
+        keyring.welcome("a-key", token, 60)
+        assert (await follow("another")).code == "UNAUTHORIZED"
+        assert (await follow("a-key", **{"X-Forwarded-For": "203.0.113.7"})).code == "FORBIDDEN"
+        assert (await follow("a-key", Host="elsewhere.invalid")).code == "FORBIDDEN"
+        said = await follow("a-key")
+        assert (said.json["name"], said.json["role"]) == ("admin", "admin")
+        here = await house.nobody.ask("GET", "/session", headers=kept(said))
+        assert here.json["name"] == "admin"
+        assert (await follow("a-key")).code == "UNAUTHORIZED"
+        keyring.welcome("late", token, 0)
+        assert (await follow("late")).code == "UNAUTHORIZED"
+        for odd in ({}, {"token": token, "link": "x"}, {"link": ""}):
+            refused = await house.nobody.ask("POST", "/session", odd, headers=PAGE)
+            assert refused.status == 400, odd
+        assert "a-key" not in vars(keyring).__repr__(), "only its digest is kept"

@@ -47,6 +47,7 @@ class Keyring:
         self._known: dict[bytes, Found] = {}
         self._signed_in: dict[bytes, Found] = {}
         self._generation = 0
+        self._welcome: tuple[bytes, bytes, int] | None = None
 
     async def actor_of(self, authorization: str | None, session: str | None = None) -> Actor:
         """Raises: Refused UNAUTHORIZED."""
@@ -84,6 +85,23 @@ class Keyring:
         if expires_at is None or expires_at <= self._clock.now():
             raise _unauthorized("the session has ended; sign in again")
         return actor, expires_at
+
+    def welcome(self, key: str, token: str, lifetime_s: int) -> None:
+        """Let whoever has this key sign in once, as the one whom this token is for."""
+        until = self._clock.now() + lifetime_s * 1000
+        self._welcome = digest(key.encode()), digest(token.encode()), until
+
+    async def welcomed(self, key: str) -> Actor:
+        """Find out whom a key is for; from then on it is good for nobody.
+
+        Raises: Refused UNAUTHORIZED."""
+        known = self._welcome
+        if known is None or known[0] != digest(key.encode("utf-8", "surrogateescape")):
+            raise _unauthorized("the link was used before, or is none; sign in with a token")
+        self._welcome = None
+        if known[2] <= self._clock.now():
+            raise _unauthorized("the link is too old; sign in with a token")
+        return _accepted(await self._reader.token(known[1]))[0]
 
     def believe(self, issued: Issued) -> None:
         """Take tokens that are not ours, too."""

@@ -1,6 +1,6 @@
 """Signing in at the dashboard: a token is shown once, and a cookie stands for it from then on."""
 
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import Meta
 
@@ -11,13 +11,25 @@ from jobrunner.core.job import Actor
 from jobrunner.errors import Refused
 from jobrunner.http.frame.auth import LOCAL, is_issued
 from jobrunner.http.frame.endpoint import Body, Endpoint, HttpCall, HttpReply, View
+from jobrunner.http.frame.inputs import needs_one, not_both
+from jobrunner.http.frame.origins import is_local
+from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.sessions import check_proof, cookie, session_in
 from jobrunner.http.frame.views import encode, reply
 from jobrunner.ports import digest
 
+Secret = Annotated[str, Meta(min_length=1, max_length=512)]
+
 
 class SignIn(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    token: Annotated[str, Meta(min_length=1, max_length=512)]
+    """``link`` is the key that a first start prints: it is good once, and on this machine."""
+
+    rules: ClassVar[tuple[dict[str, Any], ...]] = (
+        needs_one("token", "link"),
+        not_both("token", "link"),
+    )
+    token: Secret | None = None
+    link: Secret | None = None
 
 
 class SessionView(View, frozen=True, kw_only=True):
@@ -49,12 +61,14 @@ async def get_session(call: HttpCall) -> HttpReply:
 
 @Endpoint("POST", "/session", {200: SessionView}, roles=None, body=SignIn, codes=("UNAUTHORIZED",))
 async def open_session(call: HttpCall) -> HttpReply:
-    """Sign in at the dashboard with a token; a cookie stands for it from then on."""
+    """Sign in at the dashboard with a token; a cookie stands for it from then on.
+
+    A first start prints a link whose key will do, once."""
     check_proof(call.headers)
     body: SignIn = call.body
     if call.door.settings.auth == "none":
         return reply(_shown(call, LOCAL, None))
-    actor = await _bearer(call, body.token)
+    actor = await _shown_to_be(call, body)
     door, now = call.door, call.door.clock.now()
     lifetime_s = int(door.settings.session_s)
     if not lifetime_s:
@@ -77,6 +91,21 @@ async def end_session(call: HttpCall) -> HttpReply:
         await call.door.facade.write(EndSession(digest(session.encode())))
         call.door.keyring.forget()
     return HttpReply(204, headers={"Set-Cookie": _cookie(call, "", 0)})
+
+
+async def _shown_to_be(call: HttpCall, body: SignIn) -> Actor:
+    """Raises: Refused UNAUTHORIZED, FORBIDDEN."""
+    if (body.token is None) == (body.link is None):
+        raise invalid("send a token or a link", ("$.token", "a token, or a link"))
+    if body.link is None:
+        return await _bearer(call, body.token or "")
+    if not is_local(call.address, call.headers):
+        raise Refused("FORBIDDEN", "this link is for the machine of the service; send a token")
+    try:
+        return await call.door.keyring.welcomed(body.link)
+    except Refused:
+        call.door.limits.take_anonymous(call.address)
+        raise
 
 
 async def _bearer(call: HttpCall, token: str) -> Actor:

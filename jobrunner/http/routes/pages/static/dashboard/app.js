@@ -3,8 +3,8 @@
 // Nothing here decides who may do what: the service does, for every request, by the token behind the
 // session. The page only leaves out what would be refused.
 import { html, render, useEffect, useState } from "./preact.js";
-import { become, go, to, useAddress } from "./address.js";
-import { ask, get, onSignedOut } from "./asking.js";
+import { become, go, here, to, useAddress } from "./address.js";
+import { ask, get, onSignedOut, post } from "./asking.js";
 import { useKept } from "./keeping.js";
 import { known, useKeys } from "./keys.js";
 import { Dialog, Empty, Fault } from "./parts.js";
@@ -18,6 +18,7 @@ import { Overview } from "./overview.js";
 import { Review } from "./review.js";
 import { Schedules } from "./schedules.js";
 import { Submit } from "./submit.js";
+import { Offer, Tour } from "./tour.js";
 import { Waiting } from "./waiting.js";
 import { Workflows } from "./workflows.js";
 
@@ -28,6 +29,7 @@ const PAGES = [
   { name: "review", title: "For me", key: "F", view: Review, group: "Work", roles: ["user", "admin"], count: Waiting },
   { name: "new", title: "New job", key: "N", view: Submit, roles: ["user", "admin"] },
   { name: "batches", title: "Batches", key: "B", view: Batches, group: "Work" },
+  { name: "tour", title: "Tour", view: Tour, roles: ["user", "admin"] },
   { name: "workflows", title: "Workflows", key: "W", view: Workflows, group: "Work" },
   { name: "credits", title: "Credits", key: "C", view: Credits, group: "Work", roles: ["user", "admin", "reader"] },
   { name: "schedules", title: "Schedules", key: "S", view: Schedules, group: "Service", roles: ["admin", "reader"] },
@@ -39,14 +41,24 @@ const TIMES = { relative: "relative", local: "local", utc: "UTC" };
 function App() {
   const [session, change] = useState(undefined);
   const [fault, fail] = useState(null);
-  const load = () => get("session").then(change, fail);
+  const [unwelcome, refuse] = useState(null);
+  const load = () => welcomed(refuse).then(() => get("session")).then(change, fail);
   useEffect(() => {
     onSignedOut(load);
     load();
   }, []);
   if (fault) return html`<main class="sign-in"><${Fault} fault=${fault} /></main>`;
   if (session === undefined) return html`<p class="faint loading">One moment…</p>`;
-  return session.name ? html`<${Frame} session=${session} onSignedOut=${change} />` : html`<${SignIn} onSignedIn=${change} />`;
+  return session.name ? html`<${Frame} session=${session} onSignedOut=${change} />` : html`<${SignIn} onSignedIn=${change} fault=${unwelcome} />`;
+}
+
+/** Whoever came by the link of a first start is signed in by its key, which leaves the address first. */
+async function welcomed(refuse) {
+  const { path, query } = here();
+  const link = path[0] === "welcome" && query.get("key");
+  if (!link) return;
+  become(to([]));
+  await post("session", { link }).catch(refuse);
 }
 
 function Frame({ session, onSignedOut }) {
@@ -58,7 +70,7 @@ function Frame({ session, onSignedOut }) {
   useKeys({
     "?": ["This list", () => help(true)],
     "/": ["Search", () => document.querySelector("[data-search]")?.focus()],
-    ...Object.fromEntries(pages.map((one) => [one.key, [one.title, () => go(to([one.name]))]])),
+    ...Object.fromEntries(pages.filter((one) => one.key).map((one) => [one.key, [one.title, () => go(to([one.name]))]])),
   }, [session.role]);
   useEffect(() => { document.title = `${page ? page.title : "Nothing here"} · jobrunner`; }, [name]);
   return html`
@@ -72,7 +84,7 @@ function Frame({ session, onSignedOut }) {
       <h2>${group}</h2>
       <ul>${some.map((one) => html`<li><a href=${to([one.name])} aria-current=${one.name === name ? "page" : null}>${one.title}${one.count && html`<${one.count} session=${session} />`}</a></li>`)}</ul>`)}
     </nav>
-    <main id="main" tabindex="-1">${page
+    <main id="main" tabindex="-1">${name === "overview" && html`<${Offer} session=${session} />`}${page
       ? html`<${page.view} key=${name} session=${session} address=${address} />`
       : html`<${Empty}>There is nothing at this address. <a href=${to([])}>Begin again</a><//>`}
     </main>
@@ -133,7 +145,8 @@ function Me({ session, onSignedOut, onHelp }) {
 
 function Keys({ onClose }) {
   return html`<${Dialog} title="Keys" onClose=${onClose}><dl class="keys">${known().map(([key, words]) => html`
-    <dt><kbd>${key}</kbd></dt><dd>${words}</dd>`)}</dl><//>`;
+    <dt><kbd>${key}</kbd></dt><dd>${words}</dd>`)}</dl>
+    <p><a href=${to(["tour"])} onClick=${onClose}>A tour of two minutes</a></p><//>`;
 }
 
 render(html`<${App} />`, document.getElementById("page"));

@@ -4,8 +4,8 @@ import { html, useState } from "./preact.js";
 import { post } from "./asking.js";
 import { Fault } from "./parts.js";
 
-export function SignIn({ onSignedIn }) {
-  const [state, change] = useState({ token: "", fault: null, busy: false });
+export function SignIn({ onSignedIn, fault: known = null }) {
+  const [state, change] = useState({ token: "", fault: known, busy: false });
   const signIn = async (event) => {
     event.preventDefault();
     change({ ...state, busy: true, fault: null });
