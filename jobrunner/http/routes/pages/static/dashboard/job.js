@@ -40,7 +40,8 @@ export function Job({ session, address }) {
   const way = useMemo(() => walked(history, job && over(job) ? Date.parse(job.completed_at || job.updated_at) : now()), [history, job?.version]);
   if (fault && !job) return html`<h1>Job</h1><${Fault} fault=${fault} />`;
   if (!job) return html`<p class="faint">One moment…</p>`;
-  const tab = address.query.get("tab") || "made";
+  const tabs = Object.entries(TABS).filter(([name]) => name !== "decisions" || ["user", "admin"].includes(session.role));
+  const tab = tabs.some(([name]) => name === address.query.get("tab")) ? address.query.get("tab") : "made";
   return html`<div class="title"><h1>${job.workflow} <span class="mono" title=${job.id}>${shortly(job.id)}</span><${Copy} text=${job.id} what="the id" /></h1>
       <${Badge} job=${job} /> ${!over(job) && html`<span class=${open ? "live on" : "live"} role="status">${open ? "live" : "not live"}</span>`}</div>
     ${job.kind === "active" && html`<div class="far-on"><progress max="100" value=${job.progress} aria-label="Progress">${job.progress} %</progress> <strong>${job.progress} %</strong> ${job.progress_message || ""}</div>`}
@@ -55,7 +56,7 @@ export function Job({ session, address }) {
         <${Facts} job=${job} />
       </div>
     </div>
-    <div class="tabs" role="tablist">${Object.entries(TABS).filter(([name]) => name !== "decisions" || ["user", "admin"].includes(session.role)).map(([name, words]) => html`
+    <div class="tabs" role="tablist">${tabs.map(([name, words]) => html`
       <button role="tab" id=${`tab-${name}`} aria-controls="told" aria-selected=${tab === name ? "true" : "false"} onClick=${() => become(to(["jobs", id], { tab: name }))}>${words}</button>`)}</div>
     <section class="card" id="told" role="tabpanel" aria-labelledby=${`tab-${tab}`}>
       ${tab === "made" && html`<${Made} job=${job} session=${session} files=${about.told?.files || []} onChanged=${load} />`}

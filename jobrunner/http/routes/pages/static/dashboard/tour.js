@@ -21,9 +21,9 @@ export function Offer({ session }) {
 }
 
 export function Tour({ address }) {
-  const { told, fault } = useAsked(() => get("workflows"), []);
+  const { told, fault } = useAsked(loaded, []);
   const [jobs, change] = useState({});
-  const names = (told?.workflows || []).map((one) => one.name);
+  const names = (told || []).map((one) => one.name);
   const at = Math.min(names.length, Math.max(0, Number(address.query.get("at")) || 0));
   useEffect(() => { if (told && at === names.length) keep(KEPT, "taken"); }, [told, at]);
   if (!told) return html`<h1>A tour of two minutes</h1><${Fault} fault=${fault} />`;
@@ -31,21 +31,33 @@ export function Tour({ address }) {
   return html`<div class="title"><h1>A tour of two minutes</h1><a class="button" href=${to([])} onClick=${() => keep(KEPT, "dismissed")}>Leave it</a></div>
     <ol class="stops" aria-label="Workflows">${names.map((name, place) => html`<li><a class="chip" href=${link(place)} aria-current=${place === at ? "step" : null}>${jobs[name] ? "✓ " : ""}${name}</a></li>`)}</ol>
     ${at < names.length
-      ? html`<${Stop} key=${names[at]} name=${names[at]} id=${jobs[names[at]]} onMade=${(id) => change((was) => ({ ...was, [names[at]]: id }))} />
+      ? html`<${Stop} key=${names[at]} workflow=${told[at]} id=${jobs[names[at]]} onMade=${(id) => change((was) => ({ ...was, [names[at]]: id }))} />
         <div class="actions"><a class="button" href=${link(at + 1)}>${at + 1 < names.length ? `Next: ${names[at + 1]}` : "To the end"}</a></div>`
       : html`<section class="card"><h2>That is all there is to it</h2>
         <p>A workflow declares states and edges; a job is in one state at a time; stages work in some of them, and people, callbacks and timers move it on from others. Whatever happens is written down before anything is done about it.</p>
         <p><a href=${to(["jobs"], { label: "of:tour" })}>Jobs</a> lists what you have just made. <a href=${to([])}>Overview</a> says what needs somebody. <a href="docs">The HTTP interface</a> does all of this for programs.</p></section>`}`;
 }
 
+/** All workflows: those with an example first, and of these the simplest. */
+async function loaded() {
+  const { workflows } = await get("workflows");
+  const found = await Promise.all(workflows.map(({ name }) => get(`workflows/${name}`)));
+  const weight = (one) => one.states.length + (Object.keys(exampled(one).params).length ? 0 : 1000);
+  return found.sort((one, other) => weight(one) - weight(other));
+}
+
+/** The first type of job that has an example, else the first. */
+function exampled(workflow) {
+  const all = Object.entries(workflow.job_types).map(([type, { params_schema: schema }]) => ({ type, params: example(schema, schema) || {} }));
+  return all.find((one) => Object.keys(one.params).length) || all[0];
+}
+
 /** One workflow: what it is, its example, and the job that comes of it. */
-function Stop({ name, id, onMade }) {
-  const { told: workflow, fault } = useAsked(() => get(`workflows/${name}`), [name]);
+function Stop({ workflow, id, onMade }) {
   const [wrong, fail] = useState(null);
   const [busy, work] = useState(false);
-  if (!workflow) return html`<${Fault} fault=${fault} />`;
-  const [type, about] = Object.entries(workflow.job_types)[0];
-  const params = example(about.params_schema, about.params_schema) || {};
+  const { name } = workflow;
+  const { type, params } = exampled(workflow);
   const submit = async () => {
     work(true);
     fail(null);
