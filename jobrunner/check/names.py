@@ -16,7 +16,7 @@ from jobrunner.check.structs import perilous
 from jobrunner.check.upgrades import misremembered
 from jobrunner.core.declaration.guards import BUILT_IN
 from jobrunner.core.declaration.missing import calls_of, guards_of, struct_names
-from jobrunner.core.declaration.spelling import PATH
+from jobrunner.core.declaration.spelling import NOT, PATH
 from jobrunner.core.declaration.workflow import (
     ANY,
     EXTERNAL,
@@ -238,12 +238,13 @@ def _failed_stages(workflow: Workflow) -> Iterator[Fault]:
 
 def _settings(workflow: Workflow) -> Iterator[Fault]:
     for state in workflow.states:
-        if state.onward_if and state.onward_if not in workflow.settings:
+        setting = state.onward_if.removeprefix(NOT)
+        if setting and setting not in workflow.settings:
             yield Fault(
                 "unknown-setting",
-                f"state {state.name}: onward_if names the setting {state.onward_if!r}; "
-                f"{meant(state.onward_if, workflow.settings)}",
-                (f"state {state.name}", f"here: nobody could switch {state.onward_if} on"),
+                f"state {state.name}: onward_if names the setting {setting!r}; "
+                f"{meant(setting, workflow.settings)}",
+                (f"state {state.name}", f"here: nobody could switch {setting} on"),
             )
 
 

@@ -1,6 +1,7 @@
 """Access to a job: for whom it exists, and the words in which all others are told that it does
 not."""
 
+from jobrunner.core.declaration.spelling import NOT
 from jobrunner.core.declaration.workflow import Definition, End
 from jobrunner.core.features.answers.giving import asks_person
 from jobrunner.core.job import Actor, Snapshot
@@ -56,5 +57,12 @@ def needs_person(definition: Definition, job: Snapshot) -> bool:
         return True
     if asks_person(job):
         return True
-    rests = job.kind == "waiting" and definition.states[job.status].person
+    rests = job.kind == "waiting" and rests_with_person(definition, job.status, job.job_type)
     return rests and job.attempt is None and job.run_at is None
+
+
+def rests_with_person(definition: Definition, status: str, job_type: str) -> bool:
+    """Say whether a waiting state waits for a person, by its declaration or by a setting."""
+    state = definition.states[status]
+    held_back = state.onward_if.startswith(NOT) and bool(state.onward)
+    return state.person or (held_back and not definition.onward_of(status, job_type))

@@ -20,12 +20,14 @@ UNASKED: tuple[Happening, ...] = ("ended", "settled")
 
 
 class Change(Struct, frozen=True):
-    """One commit, as far as events go. ``moved``: an edge was taken, be it to the same status."""
+    """One commit, as far as events go. ``moved``: an edge was taken, be it to the same status;
+    ``person``: where the job stands now, a person is waited for."""
 
     before: Snapshot | None
     after: Snapshot
     moved: bool
     state: State
+    person: bool
 
     @property
     def came(self) -> bool:
@@ -50,7 +52,7 @@ def _got_stuck(change: Change) -> bool:
 
 
 def _waits_for_person(change: Change) -> bool:
-    return change.came and change.after.kind == "waiting" and change.state.person
+    return change.came and change.after.kind == "waiting" and change.person
 
 
 # The most telling first: one commit tells an endpoint one thing.

@@ -7,6 +7,7 @@ SHOWN_MAX = 60
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 USER = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+NOT = "not "  # before the name of a setting
 ARTIFACT = re.compile(r"[a-z][a-z0-9_]{0,63}")
 PATH = re.compile(r"(/([A-Za-z0-9._~-]+|\{[a-z][a-z_]*\}))+")
 

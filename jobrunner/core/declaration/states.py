@@ -98,7 +98,8 @@ class State(Declared, frozen=True):
     stage        by job type (``*`` for the rest) the stage bound to it, or ``external``
     onward       by job type, where the engine itself takes a job that stands here: a ``queued``
                  state into the active one behind it, a ``waiting`` one if it declares to pass on
-    onward_if    a setting without which ``onward`` is not taken (empty: it always is)
+    onward_if    a setting without which ``onward`` is not taken (empty: it always is), or with
+                 which it is not, as ``not review``: then a person is waited for instead
     done         where an active state leads when its stage is done; likewise ``partial`` and
                  ``rejected`` (empty: such an outcome is a permanent failure)
     limit_s      the time limit of one in-process attempt; heartbeat_s the silence it may keep

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from jobrunner.core.declaration.artifacts import Listed, Shape
 from jobrunner.core.declaration.happenings import UNASKED, Happening
 from jobrunner.core.declaration.offspring import ChildWorkflow
+from jobrunner.core.declaration.spelling import NOT
 from jobrunner.core.declaration.states import (
     ANY,
     EXTERNAL,
@@ -339,20 +340,19 @@ class Definition:
     def onward_of(self, status: str, job_type: str) -> str:
         """Name the state to which the engine takes a job that stands here, or an empty string."""
         state = self.states[status]
-        if state.onward_if and not self.workflow.settings.get(state.onward_if):
+        setting = state.onward_if.removeprefix(NOT)
+        if setting and bool(self.workflow.settings.get(setting)) == (setting != state.onward_if):
             return ""
         return state.onward.get(job_type, state.onward.get(ANY, ""))
 
     def result_shapes(self, job_type: str) -> tuple[Shape, ...]:
         """The forms that a result may have; none: any."""
-        results = self.workflow.results
-        return results.get(job_type, results.get(ANY, ()))
+        return self.workflow.results.get(job_type, self.workflow.results.get(ANY, ()))
 
     @cached_property
     def _guarding(self) -> dict[str, Lock]:
         """The first lock that guards a state is its lock."""
-        locks = reversed(self.workflow.locks)
-        return {status: lock for lock in locks for status in lock.guarded}
+        return {status: lock for lock in reversed(self.workflow.locks) for status in lock.guarded}
 
     def lock_guarding(self, status: str) -> Lock | None:
         return self._guarding.get(status)

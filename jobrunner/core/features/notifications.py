@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from jobrunner.core.access import rests_with_person
 from jobrunner.core.decision import EdgeTaken, Notification
 from jobrunner.core.declaration.happenings import EVERY, UNASKED, Change, happened
 from jobrunner.core.declaration.workflow import Definition
@@ -187,7 +188,9 @@ def notifications(
     endpoints = tuple(_endpoints(definition, after))
     if not endpoints:
         return ()
-    what = happened(Change(before, after, bool(hops), definition.states[after.status]))
+    state = definition.states[after.status]
+    person = rests_with_person(definition, after.status, after.job_type)
+    what = happened(Change(before, after, bool(hops), state, person))
     if what is None:
         return ()
     came_from = hops[0].from_status if hops else after.status

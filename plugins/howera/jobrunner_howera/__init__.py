@@ -23,6 +23,7 @@ from jobrunner_howera.commands import (
     known_export,
     known_regenerate,
     known_run,
+    read_correction,
     renew_draft,
     still_based,
 )
@@ -50,6 +51,7 @@ definition = Definition(
         "known_regenerate": known_regenerate,
         "known_run": known_run,
         "known_video": known_video,
+        "read_correction": read_correction,
         "record_video": record_video,
         "renew_draft": renew_draft,
         "sound": sound,

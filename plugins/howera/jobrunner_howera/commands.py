@@ -8,9 +8,11 @@ import hashlib
 import json
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from jobrunner import Act, Ask, Refused, Replay, Report, Snapshot
+from jobrunner_howera.outline import Transcript
 
 REMEMBERED = 50
 ORCHESTRATED = ("callback", "transition")
@@ -19,13 +21,20 @@ ORCHESTRATED = ("callback", "transition")
 def known_run(ask: Ask) -> Replay | Refused | None:
     """``run``, recognised: the pipeline is under way, by this command or by an orchestrator."""
     job = ask.snapshot
-    if job.run is None or not job.live:
+    if job.run is None or not job.live or _reviewed(ask):
         return None
     if job.run.opened_by == "run":
         return Replay()
     if job.run.opened_by in ORCHESTRATED:
         return _running(job, "an orchestrator is at work on this job")
     return None
+
+
+def _reviewed(ask: Ask) -> bool:
+    """Say whether the job rests because somebody was to look at its transcript, and now has."""
+    job = ask.snapshot
+    rests = job.status == "TRANSCRIPT_READY" and bool(ask.settings.get("review_transcript"))
+    return rests and ask.definition.goes_on("GENERATING", job.job_type)
 
 
 def known_regenerate(ask: Ask) -> Replay | Refused | None:
@@ -105,6 +114,18 @@ def formats_of(order: dict[str, Any]) -> list[str]:
     """Each one once, in the order in which they were wanted."""
     wanted = order.get("format")
     return list(dict.fromkeys(wanted if isinstance(wanted, list) else [wanted or ""]))
+
+
+def read_correction(ask: Ask) -> Act | Refused:
+    """A person's transcript: in the form that the next stage reads, or it is not taken."""
+    found = ask.snapshot.value("transcript")
+    try:
+        msgspec.convert(found, Transcript)
+    except msgspec.ValidationError as error:
+        wrong = [{"path": "$.value", "message": str(error)}]
+        text = f"this is no transcript: {error}; it needs segments with start_s, end_s and text"
+        return Refused("VALIDATION_ERROR", text, errors=wrong)
+    return Act()
 
 
 def renew_draft(ask: Ask) -> Act:

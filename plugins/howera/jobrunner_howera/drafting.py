@@ -10,7 +10,7 @@ import json
 import math
 import os
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from jobrunner import Done, PermanentFailure, PlainContext, openai_like, stage
 from jobrunner_howera import film, slides
 from jobrunner_howera.audio import video_of
-from jobrunner_howera.outline import STEPS_MAX, Segment, Step, extracted, titled
+from jobrunner_howera.outline import STEPS_MAX, Segment, Step, Transcript, extracted, titled
 from jobrunner_howera.transcribing import account
 
 MIB = 1024 * 1024
@@ -40,24 +40,35 @@ class WrittenStep(Struct):
 
 @stage("howera.draft", memory=8192 * MIB)
 def draft(ctx: PlainContext) -> Done:
-    segments = segments_of(ctx)
+    transcript = transcript_of(ctx)
+    segments = transcript.segments
     ctx.progress(10, "writing the steps")
     if ctx.settings.get("writer") == "openai":
         title, steps = _asked(ctx, segments)
     else:
         title, steps = titled(segments), extracted(segments)
     _illustrate(ctx, steps)
-    value = {"title": title, "steps": [msgspec.to_builtins(step) for step in steps]}
+    value: dict[str, Any] = {"title": title, "steps": [msgspec.to_builtins(step) for step in steps]}
+    if transcript.warnings:
+        value["warnings"] = transcript.warnings
     data = json.dumps(value, ensure_ascii=False, indent=1).encode()
     ctx.save("draft.json", data, asset_type="draft", artifact="draft_uri")
     return Done(artifacts={"draft": value})
 
 
-def segments_of(ctx: PlainContext) -> list[Segment]:
+def transcript_of(ctx: PlainContext) -> Transcript:
+    """As a person corrected it, else as it was heard."""
+    corrected = ctx.artifacts.get("transcript")
+    if corrected is not None:
+        return read_transcript(msgspec.json.encode(corrected))
     with open(ctx.file("transcript_uri"), "rb") as file:
-        data = file.read()
+        return read_transcript(file.read())
+
+
+def read_transcript(data: bytes) -> Transcript:
+    """Raises: PermanentFailure CORRUPT_INPUT."""
     try:
-        return msgspec.json.decode(data, type=_Transcript).segments
+        return msgspec.json.decode(data, type=Transcript)
     except msgspec.DecodeError as error:
         text = "the transcript is not in this stage's format"
         raise PermanentFailure("CORRUPT_INPUT", text, excerpt=str(error)) from error
@@ -112,10 +123,6 @@ def read_written(answer: str, seconds: float) -> Written:
         step.start_s = round(min(max(step.start_s, 0), seconds), 2)
         step.end_s = round(min(max(step.end_s, step.start_s), seconds), 2)
     return written
-
-
-class _Transcript(Struct):
-    segments: list[Segment]
 
 
 ORDER = (

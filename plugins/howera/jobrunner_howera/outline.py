@@ -5,8 +5,9 @@ titled with what is to be done; where nothing is, with the words that carry most
 import math
 import re
 from collections import Counter
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from jobrunner_howera import orders
 
@@ -46,7 +47,8 @@ COMMON = frozenset(
 
 class Step(Struct):
     """A step of the instruction; ``image`` is the address of its picture, ``images`` are those of
-    what the film shows further on in it."""
+    what the film shows further on in it; ``doubtful`` are the places of words in the text, counted
+    from 0, of which the recogniser was not sure."""
 
     id: str
     title: str
@@ -55,12 +57,23 @@ class Step(Struct):
     end_s: float
     image: str = ""
     images: list[str] = []
+    doubtful: list[int] = []
 
 
 class Segment(Struct, frozen=True):
+    """A piece of what is said, and when."""
+
     start_s: float
     end_s: float
     text: str
+    doubtful: list[int] = []
+
+
+class Transcript(Struct, frozen=True):
+    """The form of ``transcript.json``, as far as it is read again."""
+
+    segments: Annotated[list[Segment], Meta(min_length=1)]
+    warnings: list[str] = []
 
 
 def extracted(segments: list[Segment]) -> list[Step]:
@@ -87,11 +100,13 @@ def _sentences(segment: Segment) -> list[Segment]:
     texts = [text for text in SENTENCES.split(segment.text) if text.strip()]
     if len(texts) < 2:
         return [segment]
-    whole, start_s, pieces = sum(map(len, texts)), segment.start_s, []
+    whole, start_s, before, pieces = sum(map(len, texts)), segment.start_s, 0, []
     for text in texts:
         end_s = start_s + (segment.end_s - segment.start_s) * len(text) / whole
-        pieces.append(Segment(start_s, end_s, text))
-        start_s = end_s
+        count = len(text.split())
+        places = [place - before for place in segment.doubtful if 0 <= place - before < count]
+        pieces.append(Segment(start_s, end_s, text, places))
+        start_s, before = end_s, before + count
     return pieces
 
 
@@ -151,7 +166,16 @@ def _step(number: int, group: list[Segment], weights: dict[str, float]) -> Step:
         text=text,
         start_s=round(group[0].start_s, 2),
         end_s=round(max(one.end_s for one in group), 2),
+        doubtful=_doubtful(group),
     )
+
+
+def _doubtful(group: list[Segment]) -> list[int]:
+    places, before = [], 0
+    for one in group:
+        places += [before + place for place in one.doubtful]
+        before += len(one.text.split())
+    return places
 
 
 def prose(pieces: list[str]) -> str:

@@ -11,6 +11,7 @@ Address = Annotated[
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     auto_edit: bool = False
+    review_transcript: bool = False
     transcriber: Literal["moonshine", "openai"] = "moonshine"
     transcribe_model: str = ""
     language: str = ""

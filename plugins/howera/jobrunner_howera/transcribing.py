@@ -13,6 +13,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from jobrunner import Done, PermanentFailure, PlainContext, RetryableFailure, openai_like, stage
 from jobrunner_howera import film
 
@@ -26,7 +28,22 @@ PART_S = 900.0
 MIB = 1024 * 1024
 RECOGNISER, RECOGNISER_SIZE = "recogniser", 512 * MIB
 CONTAINER = "/sys/fs/cgroup/memory.max"  # "max" where nothing is less than the machine's
-Spoken = openai_like.Spoken
+DOUBTFUL = 0.6
+ENGLISH = 0.6
+FOREIGN = (
+    "this is likely not English, which is all that this recogniser knows: what it wrote is guessed."
+    ' Have a provider listen (transcriber = "openai"), or write the transcript yourself'
+)
+
+
+class Heard(Struct, frozen=True):
+    """A piece of what is said; ``sure`` says of each of its words how sure the recogniser is, where
+    it does."""
+
+    start_s: float
+    end_s: float
+    text: str
+    sure: list[float] = []
 
 
 def _recognisers() -> int:
@@ -61,36 +78,64 @@ def transcribe(ctx: PlainContext) -> Done:
 
 
 def _stored(
-    ctx: PlainContext, pieces: list[Spoken], seconds: float, who: str, took_s: float
+    ctx: PlainContext, pieces: list[Heard], seconds: float, who: str, took_s: float
 ) -> Done:
-    transcript = {
+    sure = [share for one in pieces for share in one.sure]
+    told = {"confidence": round(sum(sure) / len(sure), 3)} if sure else {}
+    transcript: dict[str, Any] = {
         "recogniser": who,
         "seconds": round(seconds, 2),
-        "segments": [
-            {"start_s": round(one.start_s, 2), "end_s": round(one.end_s, 2), "text": one.text}
-            for one in pieces
-        ],
+        **told,
+        "warnings": _warned(ctx, told),
+        "segments": [_segment(one) for one in pieces],
     }
     data = json.dumps(transcript, ensure_ascii=False, indent=1).encode()
     ctx.save("transcript.json", data, asset_type="transcript", artifact="transcript_uri")
     known = ctx.artifacts.get("metrics")
     words = sum(len(one.text.split()) for one in pieces)
-    more = {"words": words, "transcribe_seconds": round(took_s, 1)}
-    return Done(artifacts={"metrics": {**(known if isinstance(known, dict) else {}), **more}})
+    doubtful = {"doubtful_words": sum(share < DOUBTFUL for share in sure)} if sure else {}
+    more = {"words": words, "transcribe_seconds": round(took_s, 1), **told, **doubtful}
+    metrics = {**(known if isinstance(known, dict) else {}), **more}
+    return Done(artifacts={"metrics": metrics, **_to_review(ctx, transcript)})
 
 
-def _here(ctx: PlainContext, audio: str, seconds: float) -> Iterator[Spoken]:
+def _to_review(ctx: PlainContext, transcript: dict[str, Any]) -> dict[str, Any]:
+    """Return what a person corrects, where somebody is to look at it before it is used."""
+    return {"transcript": transcript} if ctx.settings.get("review_transcript") else {}
+
+
+def _warned(ctx: PlainContext, told: dict[str, float]) -> list[str]:
+    if told.get("confidence", 1.0) >= ENGLISH:
+        return []
+    ctx.progress(None, FOREIGN)
+    ctx.log(FOREIGN)
+    return [FOREIGN]
+
+
+def _segment(one: Heard) -> dict[str, Any]:
+    """``doubtful`` are the places of words in the text, counted from 0."""
+    known = {"start_s": round(one.start_s, 2), "end_s": round(one.end_s, 2), "text": one.text}
+    doubtful = [place for place, share in enumerate(one.sure) if share < DOUBTFUL]
+    return {**known, "doubtful": doubtful} if doubtful else known
+
+
+def _here(ctx: PlainContext, audio: str, seconds: float) -> Iterator[Heard]:
     """The recogniser on this machine, with the model that came with it."""
     from moonshine_voice import ModelArch, get_model_path
     from moonshine_voice.transcriber import Transcriber
 
-    recogniser = Transcriber(str(get_model_path("tiny-en")), ModelArch.TINY)
+    from jobrunner_howera.confidence import Judge
+
+    folder = str(get_model_path("tiny-en"))
+    recogniser, judge = Transcriber(folder, ModelArch.TINY), Judge(folder)
     try:
         for start_s, samples in _windows(audio):
             found = recogniser.transcribe_without_streaming(samples.tolist(), RATE)
             for line in found.lines:
                 begin = start_s + line.start_time
-                yield Spoken(begin, begin + line.duration, _clean(line.text))
+                text = _clean(line.text)
+                sure = judge.of_words(text, line.audio_data or ())
+                yield Heard(begin, begin + line.duration, text, sure)
             done_s = start_s + len(samples) / RATE
             ctx.progress(min(int(100 * done_s / max(seconds, 1)), 99), f"{done_s:.0f} s heard")
     finally:
@@ -122,7 +167,7 @@ def _quietest(window: "np.ndarray") -> int:
     return first + int(np.argmin(loudness)) * step + step // 2
 
 
-def _there(ctx: PlainContext, audio: str, seconds: float) -> Iterator[Spoken]:
+def _there(ctx: PlainContext, audio: str, seconds: float) -> Iterator[Heard]:
     """Sent small, a quarter of an hour at a time, cut where it is quiet. A part that came back is
     kept, and not paid for again when the attempt is interrupted."""
     parts = [(0.0, seconds)] if seconds <= PART_S else _parts(audio)
@@ -130,7 +175,7 @@ def _there(ctx: PlainContext, audio: str, seconds: float) -> Iterator[Spoken]:
         ctx.progress(100 * number // len(parts), f"sending part {number + 1} of {len(parts)}")
         heard = ctx.once(f"part-{number}", partial(_heard, ctx, audio, start_s, length_s))
         for begin, end, text in heard:
-            yield Spoken(start_s + begin, start_s + min(end or length_s, length_s), _clean(text))
+            yield Heard(start_s + begin, start_s + min(end or length_s, length_s), _clean(text))
 
 
 def _parts(audio: str) -> list[tuple[float, float]]:

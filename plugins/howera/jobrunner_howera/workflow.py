@@ -25,7 +25,9 @@ STAGES = ("AUDIO_EXTRACTING", "TRANSCRIBING", "GENERATING", "REGENERATING", "EXP
 CLEANUP = Deadline(0, ("CANCELLED",))
 
 
-def _pipeline(name: str, stage: str, done: str, produces: str, along: str, limit_s: float) -> State:
+def _pipeline(
+    name: str, stage: str, done: str, produces: str, limit_s: float, *along: str
+) -> State:
     """A stage of the pipeline: every retry is an edge back to itself, and exhaustion is fatal."""
     return State(
         name,
@@ -34,7 +36,7 @@ def _pipeline(name: str, stage: str, done: str, produces: str, along: str, limit
         same="retry",
         done=done,
         produces=produces,
-        along=(along,),
+        along=along,
         limit_s=limit_s,
         deadline=Deadline(limit_s),
         retry=Retry("self_edge", failed=("FAILED",), max=3, base_s=1, factor=2, cap_s=30),
@@ -62,7 +64,7 @@ STATES = (
     State("UPLOADING", "waiting", deadline=CLEANUP),
     State("UPLOADED", "waiting"),
     _pipeline(
-        "AUDIO_EXTRACTING", "howera.audio", "AUDIO_READY", "audio_uri", "metrics", 30 * MINUTE_S
+        "AUDIO_EXTRACTING", "howera.audio", "AUDIO_READY", "audio_uri", 30 * MINUTE_S, "metrics"
     ),
     State(
         "AUDIO_READY", "waiting", person=False, checkpoint="audio_uri", onward={"*": "TRANSCRIBING"}
@@ -72,8 +74,9 @@ STATES = (
         "howera.transcribe",
         "TRANSCRIPT_READY",
         "transcript_uri",
-        "metrics",
         30 * MINUTE_S,
+        "metrics",
+        "transcript",
     ),
     State(
         "TRANSCRIPT_READY",
@@ -81,8 +84,9 @@ STATES = (
         person=False,
         checkpoint="transcript_uri",
         onward={"*": "GENERATING"},
+        onward_if="not review_transcript",
     ),
-    _pipeline("GENERATING", "howera.draft", "DRAFT_READY", "draft_uri", "draft", 15 * MINUTE_S),
+    _pipeline("GENERATING", "howera.draft", "DRAFT_READY", "draft_uri", 15 * MINUTE_S, "draft"),
     State(
         "DRAFT_READY",
         "waiting",
@@ -239,6 +243,13 @@ DRAFT = Editable(
     max_size=DRAFT_MAX,
 )
 
+TRANSCRIPT = Editable(
+    "transcript",
+    walks={"TRANSCRIPT_READY": ()},
+    action=Call("read_correction"),
+    max_size=DRAFT_MAX,
+)
+
 VIDEO = Upload(
     "video",
     begins={"CREATED": ("UPLOADING",)},
@@ -264,6 +275,7 @@ ARTIFACTS = (
     Listed("video_uri", ADDRESS, writers=("user", "workflow", "admin")),
     Listed("audio_uri", ADDRESS),
     Listed("transcript_uri", ADDRESS),
+    Listed("transcript", (OBJECT,)),
     Listed("draft_uri", ADDRESS),
     Listed("export_uri", ADDRESS),
     Listed("exports", (OBJECT,)),
@@ -281,7 +293,7 @@ WORKFLOW = Workflow(
     edges=EDGES,
     job_types=(JobType("video", params="nothing"),),
     commands=COMMANDS,
-    editables=(DRAFT,),
+    editables=(DRAFT, TRANSCRIPT),
     uploads=(VIDEO,),
     artifacts=ARTIFACTS,
     locks=(PIPELINE, Lock("regenerate", guarded=("REGENERATING",))),

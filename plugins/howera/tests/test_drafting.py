@@ -89,11 +89,22 @@ def test_anything_else_is_a_bad_answer(answer: str) -> None:
     assert caught.value.code == "BAD_ANSWER"
 
 
-def drafted(transcript: bytes) -> Any:
+def test_doubtful_words_are_found_again_in_their_steps() -> None:
+    film = [
+        Segment(0, 9, "Um, unplug the machine. Then open the lid,", [1, 5]),
+        Segment(9.1, 12, "And pull the filter straight up.", [2]),
+    ]
+    (first, second) = extracted(film)
+    assert [first.text.split()[place] for place in first.doubtful] == ["unplug"]
+    assert [second.text.split()[place] for place in second.doubtful] == ["open", "the"]
+
+
+def drafted(content: bytes, **more: Any) -> Any:
+    gone = {"transcript_uri": "/assets/t/content", "video_uri": "s3://gone/film.mp4"}
     return run_stage(
         draft,
-        artifacts={"transcript_uri": "/assets/t/content", "video_uri": "s3://gone/film.mp4"},
-        files={"transcript_uri": transcript},
+        artifacts={**gone, **more},
+        files={"transcript_uri": content},
     )
 
 
@@ -110,3 +121,15 @@ def test_a_film_that_is_gone_leaves_the_words() -> None:
 def test_a_transcript_in_no_known_form(content: bytes) -> None:
     tried = drafted(content)
     assert (tried.failure.code, tried.failure.retryable) == ("CORRUPT_INPUT", False)
+
+
+def test_what_a_person_corrected_is_what_counts() -> None:
+    corrected = {"segments": [{"start_s": 0, "end_s": 4, "text": "Unplug the machine."}]}
+    tried = drafted(msgspec.json.encode({"segments": LESSON}), transcript=corrected)
+    assert [step["text"] for step in tried.artifacts["draft"]["steps"]] == ["Unplug the machine."]
+
+
+def test_a_warning_goes_on_with_the_words() -> None:
+    tried = drafted(msgspec.json.encode({"segments": LESSON, "warnings": ["likely not English"]}))
+    assert tried.artifacts["draft"]["warnings"] == ["likely not English"]
+    assert "warnings" not in drafted(msgspec.json.encode({"segments": LESSON})).artifacts["draft"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jobrunner_howera import clip, film, transcribing
+from jobrunner_howera import clip, confidence, film, transcribing
 from jobrunner_howera.transcribing import transcribe
 
 from jobrunner.testing import run_stage_live
@@ -42,7 +42,7 @@ def transcript(tried: Any) -> Any:
 
 
 async def test_speech_becomes_words_with_their_times(tmp_path: Path) -> None:
-    """H6: nine words in ten, offline."""
+    """H6: nine words in ten, offline; those that the recogniser is not sure of are marked."""
     tried = await heard(sound(tmp_path, "-i", clip.voice()))
     said = transcript(tried)
     assert clip.accuracy(" ".join(one["text"] for one in said["segments"])) > 0.9
@@ -50,7 +50,33 @@ async def test_speech_becomes_words_with_their_times(tmp_path: Path) -> None:
     assert starts == sorted(starts)
     assert said["segments"][-1]["end_s"] <= said["seconds"] + 1
     assert tried.artifacts["metrics"]["video_seconds"] == 44.0
-    assert tried.artifacts["metrics"]["words"] > 100
+    told = tried.artifacts["metrics"]
+    assert told["words"] > 100
+    assert (said["confidence"] > 0.8, said["warnings"]) == (True, [])
+    marked = [one for one in said["segments"] if one.get("doubtful")]
+    assert all(place < len(one["text"].split()) for one in marked for place in one["doubtful"])
+    assert told["confidence"] == said["confidence"]
+    assert 0 < told["doubtful_words"] == sum(len(one["doubtful"]) for one in marked) < 20
+    assert "transcript" not in tried.artifacts
+
+
+async def test_what_is_likely_not_english_is_warned_of(tmp_path: Path) -> None:
+    """Speech that runs backwards is in no language that the recogniser knows."""
+    backwards = sound(tmp_path, "-i", clip.voice(), "-t", "9", "-af", "areverse")
+    tried = await heard(backwards, {"review_transcript": True})
+    said = transcript(tried)
+    assert said["confidence"] < 0.6
+    (warning,) = said["warnings"]
+    assert "likely not English" in warning
+    assert any("likely not English" in line for line in tried.log)
+    assert tried.artifacts["transcript"] == said
+
+
+def test_a_word_that_is_heard_otherwise_is_not_sure() -> None:
+    heard = [("First,", 0.9), ("plug", 0.8), ("the", 0.99), ("machine.", 0.7)]
+    words = ["First", "unplug", "the", "machine"]
+    assert confidence.matched(words, heard) == [0.9, 0.0, 0.99, 0.7]
+    assert confidence.matched([], heard) == []
 
 
 async def test_a_long_recording_is_heard_in_windows(

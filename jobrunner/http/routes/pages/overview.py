@@ -10,8 +10,8 @@ from functools import partial
 import anyio
 
 from jobrunner.actors.features.overview import Changes, Telling
-from jobrunner.core.access import ended_as, needs_person
-from jobrunner.core.declaration.states import End, Kind
+from jobrunner.core.access import ended_as, needs_person, rests_with_person
+from jobrunner.core.declaration.states import ANY, End, Kind
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.core.job import Snapshot
@@ -247,9 +247,15 @@ def _count(call: HttpCall, workflow: str, status: str, jobs: int) -> StatusCount
         ends=(state.ends or ("failed" if state.fails else "completed"))
         if state and state.ended
         else None,
-        person=bool(state and state.kind == "waiting" and state.person),
+        person=definition is not None and _waits_for_person(definition, status),
         jobs=jobs,
     )
+
+
+def _waits_for_person(definition: Definition, status: str) -> bool:
+    state = definition.states.get(status)
+    waits = state is not None and state.kind == "waiting"
+    return waits and rests_with_person(definition, status, ANY)
 
 
 def _row(call: HttpCall, job: Snapshot) -> JobRow:
