@@ -55,7 +55,7 @@ REPORTS: dict[str, dict[str, Any]] = {
     "DONE": {"artifacts": {"export_uri": "s3://exports/one.pdf"}},
     "FAILED": WHY,
 }
-AUTO_EDIT = {"auto_edit": True}
+AUTO_EDIT = {"auto_edit": True, "review_transcript": False}
 TIMEOUT = Failure("STAGE_TIMEOUT", "it took too long")
 BAD_CODEC = Failure("BAD_CODEC", "the video cannot be read", retryable=False)
 

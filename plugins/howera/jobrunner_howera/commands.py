@@ -179,7 +179,9 @@ def _order(ask: Ask) -> dict[str, Any]:
 
 
 def _wish(ask: Ask) -> dict[str, Any]:
-    return {name: ask.fields.get(name) for name in ("base_version", "selection", "instruction")}
+    wish = {name: ask.fields.get(name) for name in ("base_version", "selection", "instruction")}
+    moment_s = ask.fields.get("moment_s")
+    return wish if moment_s is None else {**wish, "moment_s": moment_s}
 
 
 def _requests(job: Snapshot) -> dict[str, dict[str, str]]:

@@ -85,8 +85,11 @@ def _illustrate(ctx: PlainContext, steps: list[Step]) -> None:
         return
     for number, step in enumerate(steps if shows else (), 1):
         shots = slides.shown(path, step.start_s, step.end_s, os.path.join(ctx.scratch, step.id))
-        urls = [ctx.save(os.path.basename(one), one, asset_type="frame").url for one in shots]
-        step.image, step.images = (urls[0], urls[1:]) if urls else ("", [])
+        urls = [
+            ctx.save(os.path.basename(one.path), one.path, asset_type="frame").url for one in shots
+        ]
+        if urls:
+            step.image, step.image_s, step.images = urls[0], shots[0].moment_s, urls[1:]
         ctx.progress(20 + 75 * number // len(steps), f"picture {number} of {len(steps)}")
 
 

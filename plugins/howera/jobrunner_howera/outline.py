@@ -46,7 +46,8 @@ COMMON = frozenset(
 
 
 class Step(Struct):
-    """A step of the instruction; ``image`` is the address of its picture, ``images`` are those of
+    """A step of the instruction; ``image`` is the address of its picture, ``image_s`` the
+    moment that it shows, ``images`` are those of
     what the film shows further on in it; ``doubtful`` are the places of words in the text, counted
     from 0, of which the recogniser was not sure."""
 
@@ -56,6 +57,7 @@ class Step(Struct):
     start_s: float
     end_s: float
     image: str = ""
+    image_s: float | None = None
     images: list[str] = []
     doubtful: list[int] = []
 

@@ -46,6 +46,13 @@ class Regenerate(Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[str, Meta(min_length=1, max_length=4000)] | None,
         Meta(description="What should become of it, in words."),
     ] = None
+    moment_s: Annotated[
+        Annotated[float, Meta(ge=0, le=1_000_000)] | None,
+        Meta(
+            description="Takes the picture of the one selected step at this moment of the film."
+            " Its words change only if an `instruction` says so too."
+        ),
+    ] = None
     client_request_id: Annotated[
         Annotated[str, Meta(min_length=1, max_length=128)] | None,
         Meta(description="The same id again is the same task, and starts nothing."),

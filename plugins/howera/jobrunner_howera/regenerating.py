@@ -5,18 +5,21 @@ draft meanwhile, and the lifecycle looks at that in the commit that takes this o
 """
 
 import copy
+import os
 from typing import Any
 
 from jobrunner import Done, PermanentFailure, PlainContext, openai_like, stage
-from jobrunner_howera import rewriting
+from jobrunner_howera import film, rewriting
+from jobrunner_howera.audio import video_of
 from jobrunner_howera.transcribing import account
 
+MIB = 1024 * 1024
 EVERYTHING = (None, "", "all", "*")
 NAMED = ("steps", "step", "block_id", "id")
 Draft = dict[str, Any]
 
 
-@stage("howera.regenerate")
+@stage("howera.regenerate", memory=8192 * MIB)
 def regenerate(ctx: PlainContext) -> Done:
     request, draft = ctx.artifacts.get("regenerate_request"), ctx.artifacts.get("draft")
     if not isinstance(request, dict) or not isinstance(draft, dict | str):
@@ -26,19 +29,47 @@ def regenerate(ctx: PlainContext) -> Done:
     fresh: Draft = copy.deepcopy(held)
     chosen = selected(fresh, request.get("selection"))
     wish = str(request.get("instruction") or "")
-    writer = ctx.settings.get("writer") == "openai"
-    if not writer and not rewriting.understands(wish):
+    moment_s = request.get("moment_s")
+    if moment_s is not None:
+        _pictured(ctx, chosen, float(moment_s))
+    if (moment_s is None or wish) and not _written(ctx, chosen, wish):
         return _not_understood(ctx)
-    for number, step in enumerate(chosen, 1):
-        ctx.progress(100 * (number - 1) // len(chosen), str(step.get("title", ""))[:80])
-        if writer:
-            step["text"] = _asked(ctx, step, wish)
-        else:
-            rewriting.rewrite(step, wish)
     steps = [step.get("id") for step in chosen]
     value = fresh["steps"][0]["text"] if is_text else fresh
     told = {"steps": steps, "understood": True, "changed": fresh != held}
     return Done(artifacts={"draft": value}, result=told)
+
+
+def _written(ctx: PlainContext, chosen: list[dict[str, Any]], wish: str) -> bool:
+    """The words of each step; False where the wish is not understood."""
+    writer = ctx.settings.get("writer") == "openai"
+    if not writer and not rewriting.understands(wish):
+        return False
+    for number, step in enumerate(chosen, 1):
+        ctx.progress(100 * (number - 1) // len(chosen), str(step.get("title", ""))[:80])
+        before = step.get("text")
+        if writer:
+            step["text"] = _asked(ctx, step, wish)
+        else:
+            rewriting.rewrite(step, wish)
+        if step.get("text") != before:
+            step.pop("doubtful", None)  # they are places in the words that were
+    return True
+
+
+def _pictured(ctx: PlainContext, chosen: list[dict[str, Any]], moment_s: float) -> None:
+    """The picture of one step, taken at another moment.
+
+    Raises: PermanentFailure SELECTION_UNKNOWN, PICTURE_MISSING"""
+    if len(chosen) != 1:
+        text = f"moment_s takes the picture of one step, and {len(chosen)} are selected"
+        raise PermanentFailure("SELECTION_UNKNOWN", text)
+    into = os.path.join(ctx.scratch, f"moment-{moment_s:.2f}.jpg")
+    if not film.picture_at(video_of(ctx), moment_s, into):
+        text = f"the film shows nothing at {moment_s:.1f} s"
+        raise PermanentFailure("PICTURE_MISSING", text)
+    kept = ctx.save(os.path.basename(into), into, asset_type="frame")
+    chosen[0].update(image=kept.url, image_s=round(moment_s, 2))
 
 
 def _not_understood(ctx: PlainContext) -> Done:

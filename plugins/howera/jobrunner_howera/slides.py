@@ -8,6 +8,8 @@ speaker who moves is not.
 import math
 import os
 
+from msgspec import Struct
+
 from jobrunner_howera import film
 
 APART_S = 8.0
@@ -18,9 +20,16 @@ AFAR = (32, 18)
 STEP, SHARE = 24, 0.06
 
 
-def shown(path: str, start_s: float, end_s: float, into: str) -> list[str]:
-    """The paths of JPEGs, in the order of the film; ``into`` is how they begin."""
-    made: list[str] = []
+class Shot(Struct, frozen=True):
+    """A picture, and the moment that it shows."""
+
+    path: str
+    moment_s: float
+
+
+def shown(path: str, start_s: float, end_s: float, into: str) -> list[Shot]:
+    """JPEGs, in the order of the film; ``into`` is how their paths begin."""
+    made: list[Shot] = []
     seen: list[bytes] = []
     for number, moment in enumerate(_moments(start_s, end_s), 1):
         place = f"{into}-{number:02d}.jpg"
@@ -28,7 +37,7 @@ def shown(path: str, start_s: float, end_s: float, into: str) -> list[str]:
             continue
         look = _from_afar(place)
         if len(made) < SHOWN_MAX and all(_differ(look, known) for known in seen):
-            made.append(place)
+            made.append(Shot(place, round(moment, 2)))
             seen.append(look)
         else:
             os.unlink(place)

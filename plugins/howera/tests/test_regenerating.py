@@ -1,10 +1,13 @@
 """One part is written anew; the rest stays as it was."""
 
+import io
+import subprocess
 from typing import Any
 
 import pytest
-from jobrunner_howera import rewriting
+from jobrunner_howera import film, rewriting
 from jobrunner_howera.regenerating import regenerate, selected
+from PIL import Image
 
 from jobrunner import PermanentFailure
 from jobrunner.testing import run_stage
@@ -127,3 +130,60 @@ def test_a_draft_that_is_a_text_is_one_part() -> None:
 
 def test_no_draft_nothing_to_renew() -> None:
     assert renewed(None, None, None).failure.code == "DRAFT_MISSING"
+
+
+@pytest.fixture(scope="module")
+def lesson(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Four seconds of red, then four of blue."""
+    path = tmp_path_factory.mktemp("film") / "lesson.mp4"
+    source = "color=red:s=160x120:d=4:r=5[a];color=blue:s=160x120:d=4:r=5[b];[a][b]concat"
+    quiet = (film.program(), "-nostdin", "-loglevel", "error", "-filter_complex", source)
+    subprocess.run((*quiet, "-c:v", "libx264", "-pix_fmt", "yuv420p", str(path)), check=True)
+    return path.read_bytes()
+
+
+def pictured(lesson: bytes, selection: Any, moment_s: float, instruction: str | None = None) -> Any:
+    request = {"selection": selection, "instruction": instruction, "moment_s": moment_s}
+    address = "/assets/film/content"
+    return run_stage(
+        regenerate,
+        artifacts={"draft": DRAFT, "regenerate_request": request, "video_uri": address},
+        assets={"film": ("video", lesson)},
+    )
+
+
+@pytest.mark.parametrize(("moment_s", "channel"), [(1.0, 0), (6.5, 2)])
+def test_a_step_shows_another_moment(lesson: bytes, moment_s: float, channel: int) -> None:
+    tried = pictured(lesson, "step-2", moment_s)
+    assert tried.outcome == "done", tried.failure
+    before, step = tried.artifacts["draft"]["steps"]
+    assert before == STEPS[0]
+    assert step == {**STEPS[1], "image": step["image"], "image_s": moment_s}
+    with Image.open(io.BytesIO(tried.files[step["image"]])) as picture:
+        colour = picture.convert("RGB").getpixel((80, 60))
+    assert isinstance(colour, tuple)
+    assert max(range(3), key=lambda one: colour[one]) == channel
+
+
+def test_another_moment_and_other_words_are_one_request(lesson: bytes) -> None:
+    step = pictured(lesson, 1, 1.0, "shorter").artifacts["draft"]["steps"][0]
+    assert (step["text"], step["image_s"]) == ("Unplug it. Wait. It cools down.", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("selection", "moment_s", "code"),
+    [("step-1", 99.0, "PICTURE_MISSING"), (None, 1.0, "SELECTION_UNKNOWN")],
+)
+def test_a_moment_that_cannot_be_shown(
+    lesson: bytes, selection: Any, moment_s: float, code: str
+) -> None:
+    tried = pictured(lesson, selection, moment_s)
+    assert (tried.failure.code, tried.failure.retryable) == (code, False)
+    assert "draft" not in tried.artifacts
+
+
+def test_words_that_are_new_are_not_doubtful() -> None:
+    steps = [{**STEPS[0], "doubtful": [1]}, {**STEPS[1], "doubtful": [0]}]
+    fresh = renewed("step-1", "shorter", {"steps": steps}).artifacts["draft"]["steps"]
+    assert "doubtful" not in fresh[0]
+    assert fresh[1]["doubtful"] == [0]

@@ -42,7 +42,9 @@ def test_each_slide_is_shown_once(
 ) -> None:
     made = slides.shown(lesson, start_s, end_s, str(tmp_path / "step-1"))
     assert len(made) == count
-    assert sorted(os.path.join(tmp_path, name) for name in os.listdir(tmp_path)) == made
+    paths = [one.path for one in made]
+    assert sorted(os.path.join(tmp_path, name) for name in os.listdir(tmp_path)) == paths
+    assert all(start_s <= one.moment_s <= end_s for one in made)
 
 
 def test_behind_the_end_of_the_film_there_is_none(tmp_path: Path, lesson: str) -> None:
