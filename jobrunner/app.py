@@ -47,6 +47,7 @@ from jobrunner.minding import keep_telling, stopping
 from jobrunner.ports import Minder, Ports, system_ports
 from jobrunner.stages import Registry
 from jobrunner.stages.equipment import Surroundings
+from jobrunner.standing_by import standing_by
 from jobrunner.startup import (
     first_token,
     introduce,
@@ -55,6 +56,7 @@ from jobrunner.startup import (
     settle,
     tell_of_restoration,
 )
+from jobrunner.store.keeping.standby.writing import NO_STANDBY, StandbyWriting
 from jobrunner.store.store import Store, open_store
 
 Log = Callable[..., None]
@@ -113,22 +115,22 @@ async def running(
     around = surroundings(config, ports)
     keep_secrets(config, definitions, around.redaction, log)
     around.hold(definitions.names())
-
-    def waits(text: str) -> None:
-        log("store.waits", level="warning", detail=text)
+    waits = partial(_waits, log)
 
     async with (
         ungrouped(),
         _observed(config, ports) as meter,
-        _opened(config, ports, meter, on_wait=waits) as store,
+        standing_by(config, ports, log) as standby,
+        _opened(config, ports, meter, on_wait=waits, copying=standby.copying) as store,
+        standby.following(store),
         aclosing(around.outlets),
         working(config, store, definitions, ports, log, around, meter) as (facade, first),
     ):
-        health = Health(store, facade.world)
+        health = Health(store, facade.world, standby.refusal)
+        await standby.is_whole(facade.loss.give_up)
         backups = _backups(config, store, facade.world, ports)
-        door = fitted_door(
-            config, store, facade, ports, log, health, backups, meter, os.environ, version()
-        )
+        rooms = config, store, facade, ports, log, health, backups, meter
+        door = fitted_door(*rooms, os.environ, version(), standby)
         await door.arrivals.open()
         async with open_sites(door, table_of(door), places(config)) as ((host, port), apart):
             url, admin_url = url_of(host, port), url_of(*apart) if apart else ""
@@ -143,8 +145,8 @@ async def running(
                 crew.start_soon(keep_telling, ports.minder, ports.clock, store)
                 log("service.ready", url=url, epoch=store.epoch)
                 try:
-                    rooms = facade, store, definitions
-                    yield LiveService(url, *rooms, first, admin_url, door.limits, door.keyring)
+                    inside = facade, store, definitions
+                    yield LiveService(url, *inside, first, admin_url, door.limits, door.keyring)
                 finally:
                     with anyio.CancelScope(shield=True):
                         await facade.drain()
@@ -249,6 +251,7 @@ async def _opened(
     *,
     command: str = "",
     on_wait: Callable[[str], None] = lambda text: None,
+    copying: StandbyWriting = NO_STANDBY,
 ) -> AsyncIterator[Store]:
     store = await open_store(
         config.store.path,
@@ -260,6 +263,7 @@ async def _opened(
         wal_max=config.store.wal_max,
         command=command,
         on_wait=on_wait,
+        copying=copying,
     )
     try:
         yield store
@@ -316,6 +320,10 @@ def version() -> str:
         return importlib.metadata.version("jobrunner")
     except importlib.metadata.PackageNotFoundError:
         return "0"
+
+
+def _waits(log: Log, text: str) -> None:
+    log("store.waits", level="warning", detail=text)
 
 
 def _say_ready(minder: Minder, service: LiveService, log: Log) -> None:

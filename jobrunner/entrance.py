@@ -17,6 +17,7 @@ from jobrunner.config.settings import SOCKET, Config
 from jobrunner.errors import Misconfigured
 from jobrunner.files.incoming import Arrivals
 from jobrunner.ports import Clock, Ports
+from jobrunner.standing_by import Standby
 from jobrunner.store.store import Store
 
 Log = Callable[..., None]
@@ -43,6 +44,7 @@ def fitted_door(
     meter: Any,
     environ: Mapping[str, str],
     version: str,
+    standby: Standby,
 ) -> Any:
     """Everything that a request may meet, put together."""
     from jobrunner.http.frame.endpoint import HttpDoor
@@ -71,6 +73,8 @@ def fitted_door(
         check_db=faults,
         backups=backups,
         version=version,
+        refusal=standby.refusal,
+        standby=standby.state,
     )
 
 

@@ -9,6 +9,7 @@
       Unreachable     the operator must start the service, or say where it listens
     StorageError    the operator must look at the disk
         StorageFull     a plain no: rolled back, reads go on
+          LeaseOver     another machine may serve: nothing was written
         OutcomeUnknown  a commit that may or may not have happened: stop, and recover from disk
 
 Bugs are not in the tree: they crash into the supervisor.
@@ -80,6 +81,7 @@ STATUS_OF_CODE: dict[str, int] = {
     "DRAINING": 503,
     "STORAGE_FULL": 503,
     "OUTCOME_UNKNOWN": 503,
+    "LEASE_OVER": 503,
     "WORKFLOW_UNAVAILABLE": 503,
 }
 
@@ -177,6 +179,11 @@ class StorageError(JobrunnerError):
 
 class StorageFull(StorageError):
     """No room: the write did not happen. Reads go on, and the next write may succeed."""
+
+
+class LeaseOver(StorageFull):
+    """The copy's token could not be renewed in time, so another machine may have it: the write did
+    not happen. The next may, when the copy's place is there again."""
 
 
 class OutcomeUnknown(StorageError):

@@ -58,6 +58,12 @@ for module, verb, help_text, line in (
     ("serve", "openapi", "Print what the running service offers.", "openapi"),
     ("bench", "bench", "Measure what this machine can do.", "bench --only W1 --json figures.json"),
     ("doctor.doctor", "doctor", "Look at everything that a service needs here.", "doctor"),
+    (
+        "keeping.standby",
+        "standby",
+        "Follow a service elsewhere, and take over from it.",
+        "standby /copy --take-over --serve",
+    ),
     ("completion", "completion", "Print a script that completes commands.", "completion bash"),
 ):
     where, shown = f"jobrunner.cli.{module}:{verb}", _examples(f"jobrunner {line}")

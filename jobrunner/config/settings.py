@@ -263,6 +263,16 @@ class BackupSection(Struct, frozen=True):
     keep: Count = 7
 
 
+class StandbySection(Struct, frozen=True):
+    """``path``: the place of a copy from which another machine may take over; empty: there is none.
+    ``lag`` is how old a commit may be that is acknowledged and not copied; ``lease`` how long this
+    service may serve when it cannot reach the place."""
+
+    path: Folder = ""
+    lag: Duration = 1
+    lease: Duration = 15
+
+
 class WebhookSettings(Struct, frozen=True):
     """``secrets_env``: the names of environment variables, each with one ``whsec_`` secret."""
 
@@ -307,6 +317,7 @@ class Config(Struct, frozen=True):
     webhooks: dict[str, WebhookSettings] = {}
     retention: RetentionSection = RetentionSection()
     backup: BackupSection = BackupSection()
+    standby: StandbySection = StandbySection()
     schedules: dict[str, ScheduleSettings] = {}
 
     def workflow(self, name: str) -> WorkflowSettings:

@@ -10,7 +10,7 @@ ever asks which world that is.
 import os
 
 from jobrunner.ports.children import SystemChild, SystemChildren, lent_environment, one_at_a_time
-from jobrunner.ports.clock import SystemClock, SystemIds, is_synchronised, rest
+from jobrunner.ports.clock import SystemClock, SystemIds, is_synchronised, rest, since_boot
 from jobrunner.ports.disk import SystemFiles, digest
 from jobrunner.ports.lines import ErrorOutput, LineThread, RotatedFile
 from jobrunner.ports.minder import SystemMinder
@@ -88,6 +88,7 @@ __all__ = [
     "raise_open_files",
     "remove_socket",
     "rest",
+    "since_boot",
     "socket_at",
     "system_ports",
 ]

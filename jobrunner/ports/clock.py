@@ -28,6 +28,12 @@ def rest(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def since_boot() -> float:
+    """Seconds by a clock that nobody sets and that goes on while the machine is asleep."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
+
+
 def is_synchronised() -> bool | None:
     """Say whether the system keeps its clock by others'; None where it does not tell."""
     import ctypes  # slow to come by, and seldom asked for

@@ -8,7 +8,7 @@ from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import Reader
-from jobrunner.errors import Misconfigured, StorageError
+from jobrunner.errors import Misconfigured
 from jobrunner.ports import Clock, StoreThread
 from jobrunner.store.batch import Written
 from jobrunner.store.describing import FileKeeper
@@ -16,8 +16,9 @@ from jobrunner.store.fsck import check
 from jobrunner.store.hop import open_handle
 from jobrunner.store.identity import Whereabouts
 from jobrunner.store.keeping.backups import StoreTurns
-from jobrunner.store.keeping.health import FileCondition, probed
+from jobrunner.store.keeping.health import FileCondition, condition_of
 from jobrunner.store.keeping.migrating import BroughtUp, prepare_with_copy
+from jobrunner.store.keeping.standby.writing import NO_STANDBY, StandbyWriting
 from jobrunner.store.keeping.upkeep import WAL_MAX
 from jobrunner.store.opening import ProcessLock, lock_patiently, prepare_reader
 from jobrunner.store.reader import StoreReader
@@ -85,21 +86,7 @@ class Store:
 
     async def condition(self) -> FileCondition:
         """How the file is now, for those who work on it and for a new start."""
-        if lost := self._whereabouts.lost():
-            return FileCondition(lost=lost)
-        if spoilt := self._whereabouts.spoilt():
-            return FileCondition(unreadable=spoilt)
-        try:
-            newest = await self._reader.pulse()
-        except (StorageError, TypeError) as error:
-            return FileCondition(unreadable=f"{self.path} cannot be read: {error}")
-        if newest != self.epoch:
-            return FileCondition(
-                lost=f"{self.path} has been taken over by a later start ({newest})"
-            )
-        found = await probed(self.path)
-        failures = self._reader.failures()
-        return found if found.fault else FileCondition(damaged=failures)
+        return await condition_of(self.path, self.epoch, self._whereabouts, self._reader)
 
     async def check(self) -> tuple[str, ...]:
         """Everything that is wrong with the file, as sentences. On a handle of its own, so that
@@ -128,12 +115,13 @@ async def open_store(
     wal_max: int = WAL_MAX,
     command: str = "",
     on_wait: Callable[[str], None] = lambda text: None,
+    copying: StandbyWriting = NO_STANDBY,
 ) -> Store:
     """``initial_credits`` is what an account starts with, whoever its user is. The two hops are
     the seam for simulation: they are given functions that want a ``sqlite3.Connection`` first.
     ``wal_max`` is how large the write-ahead log may be.
     ``command`` says who opens it when it is not the service; ``on_wait`` is told when another
-    command has it, which is waited for.
+    command has it, which is waited for. ``copying`` has the last word about every commit.
 
     Raises: Misconfigured, StorageFull
     """
@@ -142,7 +130,8 @@ async def open_store(
         handles.callback(lock.release)
         whereabouts = Whereabouts(path)
         handles.callback(whereabouts.close)  # after the handles of SQLite: last in, first out
-        write = StoreTurns(writer_hop or await _handle(path, handles), clock)
+        handles.callback(copying.tap.close)  # after them, too
+        write = StoreTurns(writer_hop or await _handle(path, handles), clock, copying.tap.looked)
         handles.push_async_callback(write.close)
         prepared = await write(prepare_with_copy, path, clock.now(), wal_max)
         brought, (epoch, first_row), scheduled = prepared
@@ -151,7 +140,7 @@ async def open_store(
             whereabouts.hold()
         read = reader_hop or await _handle(path, handles)
         await read(prepare_reader, path)
-        writer = StoreWriter(write, epoch, first_row, initial_credits, clock, meter, whereabouts)
+        writer = copying.writer(write, epoch, first_row, initial_credits, clock, meter, whereabouts)
         reader = StoreReader(read, initial_credits)
         keeper = FileKeeper(path, writer.between, wal_max, clock)
         kept = handles.pop_all()

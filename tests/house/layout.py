@@ -102,6 +102,7 @@ FEATURES = frozenset(
         "sessions",
         "schedules",
         "sources",
+        "standby",
         "status_moves",
         "streams",
         "submissions",

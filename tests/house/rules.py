@@ -43,13 +43,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "startup": {"config", "core", "errors", "ports", "stages", "store"},
     "preflight": {"actors", "config", "errors", "http", "ports", "stages"},
     "entrance": {
-        *("actors", "config", "errors", "files", "http", "oidc", "ports", "preflight", "store")
+        *("actors", "config", "errors", "files", "http", "oidc", "ports", "preflight"),
+        *("standing_by", "store"),
     },
+    "standing_by": {"actors", "config", "core", "errors", "files", "ports", "store"},
     "equipping": {"config", "files", "outgoing", "ports", "stages"},
     "work": {"client", "config", "core", "errors", "files", "outgoing", "ports", "stages"},
     "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
     | {"files", "outgoing"}
-    | {"ending", "entrance", "equipping", "minding", "oidc", "preflight", "startup", "telemetry"},
+    | {"ending", "entrance", "equipping", "minding", "oidc", "preflight", "standing_by", "startup"}
+    | {"telemetry"},
 }
 ALL_ROOMS = set(MAY_IMPORT) | {"app"}
 MAY_IMPORT |= {"bench": ALL_ROOMS, "testing": ALL_ROOMS | {"bench"}, "__main__": {"cli"}}

@@ -1,6 +1,6 @@
 """Watches the health of the service: ``/readyz`` tells of it, and a store that is lost ends it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from jobrunner.actors.commits import Announce
@@ -40,10 +40,13 @@ class Living(Protocol):
 
 class Health:
     """The loop's lag is measured by how late a nap ends; the file is looked at now and then, and
-    the writer proves now and then that it can write."""
+    the writer proves now and then that it can write. ``refusal``: why nobody is answered."""
 
-    def __init__(self, store: Living, world: World) -> None:
+    def __init__(
+        self, store: Living, world: World, refusal: Callable[[], str] = lambda: ""
+    ) -> None:
         self._store = store
+        self._refusal = refusal
         self._world = world
         self._clock = world.clock
         self._lag_s = 0.0
@@ -61,6 +64,8 @@ class Health:
             faults["loop"] = f"the event loop lags {self._lag_s:.1f} s behind{self._suspects()}"
         if fault := self._file_fault or self._write_fault or self._silence():
             faults["store"] = fault
+        if refusal := self._refusal():
+            faults["standby"] = refusal
         if self._world.children.strays >= STRAYS_MAX:
             faults["threads"] = "stages in threads go on though their time is over; restart"
         if deaf := self._world.roster.those_deaf():

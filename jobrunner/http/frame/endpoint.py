@@ -13,6 +13,7 @@ from jobrunner.actors.keeping.backups import Backups
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.meter import SILENT, Meter, Readings
 from jobrunner.core.job import Actor
+from jobrunner.core.keeping.standby import StandbyState
 from jobrunner.core.questions import Reader
 from jobrunner.errors import STATUS_OF_CODE, Refused
 from jobrunner.files.incoming import Arrivals
@@ -40,7 +41,7 @@ ALWAYS = ("VALIDATION_ERROR", "INTERNAL", "RATE_LIMITED", "OVERLOADED", "FORBIDD
 WITH_TOKEN = ("UNAUTHORIZED",)
 WITH_BODY = ("BODY_TOO_LARGE", "BODY_TIMEOUT", "UNSUPPORTED_MEDIA_TYPE")
 WITH_PATH = ("NOT_FOUND",)
-WITH_WRITE = ("STORAGE_FULL", "OUTCOME_UNKNOWN", "OVERLOADED", "DRAINING")
+WITH_WRITE = ("STORAGE_FULL", "LEASE_OVER", "OUTCOME_UNKNOWN", "OVERLOADED", "DRAINING")
 
 # Among the codes of what submits or moves a job: the workflows' own codes go with them.
 DECLARED = "DECLARED"
@@ -111,7 +112,9 @@ class HttpDoor(Struct, frozen=True, eq=False, kw_only=True):
     """``health`` answers by check's name what is wrong with it (empty: nothing); ``check_db`` lists
     the faults of the stored file; ``log`` takes an event's name and its fields. ``assets`` is the
     folder of all files, ``arrivals`` those that are coming in. ``meter`` is told what happens here,
-    and ``exposition`` turns readings into the text of all figures, with its media type."""
+    and ``exposition`` turns readings into the text of all figures, with its media type.
+    ``refusal`` says why nobody may be answered, empty while they may; ``standby`` how the copy of
+    everything stands, from which another machine can take over."""
 
     facade: Facade
     reader: Reader
@@ -128,6 +131,8 @@ class HttpDoor(Struct, frozen=True, eq=False, kw_only=True):
     arrivals: Arrivals
     assets: str
     version: str = "0"
+    refusal: Callable[[], str] = lambda: ""
+    standby: Callable[[], StandbyState | None] = lambda: None
     meter: Meter = SILENT
     exposition: Callable[[Readings], tuple[bytes, str]] = lambda readings: (b"", JSON)
 

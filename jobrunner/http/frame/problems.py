@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from jobrunner.core.instants import timed
-from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageFull
+from jobrunner.errors import JobrunnerError, LeaseOver, OutcomeUnknown, Refused, StorageFull
 from jobrunner.http.frame.endpoint import PROBLEM, HttpReply, View
 
 RETRY_AFTER_S = 5
@@ -56,6 +56,8 @@ def refusal_of(error: Exception) -> Refused | None:
     match error:
         case Refused():
             return error
+        case LeaseOver():
+            return Refused("LEASE_OVER", str(error))
         case StorageFull():
             detail = "the disk is full: nothing was stored; the operator must make room"
             return Refused("STORAGE_FULL", detail)

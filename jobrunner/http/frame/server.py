@@ -36,6 +36,7 @@ CONNECTIONS_MIN = 64
 UNREAD = (408, 413)
 NOBODY = Actor("", "user")
 NOWHERE = "none"
+ABOUT_US = frozenset({"/healthz", "/readyz", "/metrics"})
 REFUSED = web.RequestKey("refused", Refused)
 KNOWN = web.RequestKey("known", bool)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -146,8 +147,11 @@ def _frame(door: HttpDoor) -> Any:
         try:
             if _is_ambiguous(request):
                 raise invalid("Transfer-Encoding: only chunked", ("Transfer-Encoding", "not so"))
+            _demand_standing(door, request)
             response = await _answered(door, request, handler)
             await packing.pack(request, response)
+            if not response.prepared:
+                _demand_standing(door, request)  # the last thing before it is sent
             if (refused := request.get(REFUSED)) is not None:
                 refusals.note(request, _route(request), refused, correlation_id, known=True)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
@@ -176,6 +180,14 @@ async def _answered(door: HttpDoor, request: web.Request, handler: Served) -> we
     if settings.auth == "none":
         check_page(request, settings.public_url, settings.cors)
     return cors.preflight()
+
+
+def _demand_standing(door: HttpDoor, request: web.Request) -> None:
+    """Nobody is told anything when another machine may serve by now, but how this one is.
+
+    Raises: Refused LEASE_OVER"""
+    if (refusal := door.refusal()) and _route(request) not in ABOUT_US:
+        raise Refused("LEASE_OVER", refusal)
 
 
 def _route(request: web.Request) -> str:
@@ -319,7 +331,7 @@ def _refusal_of(door: HttpDoor, error: Exception) -> Refused | None:
 
 def _note_full(door: HttpDoor, error: Exception) -> None:
     """Now and then, not for each of the many who are refused while it lasts."""
-    full = isinstance(error, StorageFull) or getattr(error, "code", "") == "STORAGE_FULL"
+    full = type(error) is StorageFull or getattr(error, "code", "") == "STORAGE_FULL"
     if full and (times := door.limits.full_seen()):
         door.log("storage.full", level="error", times=times, detail=str(error))
 

@@ -56,10 +56,14 @@ class CopyStopped(StorageError):
 
 
 class StoreTurns:
-    """The handle that writes, for two users in turn."""
+    """The handle that writes, for two users in turn. ``looked`` is called after each turn of the
+    first, before anybody else has it."""
 
-    def __init__(self, hop: StoreThread, clock: Clock) -> None:
+    def __init__(
+        self, hop: StoreThread, clock: Clock, looked: Callable[[], None] = lambda: None
+    ) -> None:
         self._hop = hop
+        self._looked = looked
         self._clock = clock
         self._turn = one_at_a_time()
         self._copying = one_at_a_time()
@@ -69,14 +73,21 @@ class StoreTurns:
     async def __call__(self, function: Callable[..., T], *arguments: Any) -> T:
         return await self._hop(self._in_turn, function, *arguments)
 
-    async def copied(self, place: str, children: Children, wanted: Callable[[], bool]) -> int:
-        """Make a copy at ``place``, flushed; say as of when it is.
+    async def copied(
+        self,
+        place: str,
+        children: Children,
+        wanted: Callable[[], bool],
+        last: Callable[[], object] = lambda: None,
+    ) -> int:
+        """Make a copy at ``place``, flushed; say as of when it is. ``last`` is called when all of
+        it is there and nothing can be committed yet.
 
         Raises: StorageError
         """
         self._used = True
         source = await self._hop(_itself)
-        return await children.in_thread(partial(self._copy, source, place, wanted))
+        return await children.in_thread(partial(self._copy, source, place, wanted, last))
 
     async def close(self) -> None:
         """A copy ends before its handle is closed, also when nobody waits for it any more: to call
@@ -91,13 +102,20 @@ class StoreTurns:
 
     def _in_turn(self, connection: Db, function: Callable[..., T], *arguments: Any) -> T:
         with self._turn:
-            return function(connection, *arguments)
+            try:
+                return function(connection, *arguments)
+            finally:
+                self._looked()
 
-    def _copy(self, source: Db, place: str, wanted: Callable[[], bool]) -> int:
+    def _copy(
+        self, source: Db, place: str, wanted: Callable[[], bool], last: Callable[[], object]
+    ) -> int:
         with self._copying:
-            return self._copy_alone(source, place, lambda: wanted() and not self._closed)
+            return self._copy_alone(source, place, lambda: wanted() and not self._closed, last)
 
-    def _copy_alone(self, source: Db, place: str, wanted: Callable[[], bool]) -> int:
+    def _copy_alone(
+        self, source: Db, place: str, wanted: Callable[[], bool], last: Callable[[], object]
+    ) -> int:
         pace = _Pace(self._turn, self._clock, place, wanted)
         if not wanted():
             raise CopyStopped(STOPPING)
@@ -107,6 +125,7 @@ class StoreTurns:
                     target.execute(f"PRAGMA {setting}")
                 with pace:
                     source.backup(target, pages=STEP_PAGES, progress=pace, sleep=REST_LEAST_S)
+                    last()
             flush(place)
         except (sqlite3.Error, OSError) as error:
             raise StorageError(f"{place} cannot be written: {error}") from error

@@ -8,10 +8,13 @@ read either.
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Protocol
 
 from msgspec import Struct
 
+from jobrunner.errors import StorageError
 from jobrunner.store.hop import open_handle
+from jobrunner.store.identity import Whereabouts
 from jobrunner.store.opening import APPLICATION_ID
 
 SMALL_BYTES = 16 * 1024 * 1024
@@ -32,10 +35,36 @@ class FileCondition(Struct, frozen=True):
         return self.lost or self.unreadable or self.damaged
 
 
+class Reading(Protocol):
+    """The handle that answers questions, as far as it tells of the file."""
+
+    async def pulse(self) -> int: ...
+
+    def failures(self) -> str: ...
+
+
 def pulse(connection: sqlite3.Connection) -> int:
     """The newest epoch. Asked of the handle that answers everybody's questions."""
     connection.execute("SELECT * FROM jobs ORDER BY id DESC LIMIT 1").fetchone()
     return int(connection.execute("SELECT max(epoch) FROM lives").fetchone()[0])
+
+
+async def condition_of(
+    path: str, epoch: int, whereabouts: Whereabouts, reader: Reading
+) -> FileCondition:
+    """How the file is for who has had it open since this epoch."""
+    if lost := whereabouts.lost():
+        return FileCondition(lost=lost)
+    if spoilt := whereabouts.spoilt():
+        return FileCondition(unreadable=spoilt)
+    try:
+        newest = await reader.pulse()
+    except (StorageError, TypeError) as error:
+        return FileCondition(unreadable=f"{path} cannot be read: {error}")
+    if newest != epoch:
+        return FileCondition(lost=f"{path} has been taken over by a later start ({newest})")
+    found = await probed(path)
+    return found if found.fault else FileCondition(damaged=reader.failures())
 
 
 async def probed(path: str) -> FileCondition:

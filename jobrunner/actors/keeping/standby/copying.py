@@ -1,0 +1,294 @@
+"""Copies what commits have changed, renews the token behind it, and tells the writer how it stands.
+
+Each round runs on a thread of its own: a place that does not answer holds up no loop, only the next
+round, and in the end the lease.
+"""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import anyio
+from msgspec import Struct
+
+from jobrunner.actors.keeping.standby.leases import Lease, TakenOver
+from jobrunner.actors.tasks import Crew
+from jobrunner.core.keeping.standby import (
+    CopiedChange,
+    CopiedLine,
+    StandbyState,
+    StandbyTerms,
+    WholeCopy,
+)
+from jobrunner.errors import JobrunnerError, Misconfigured, OutcomeUnknown, StorageError
+from jobrunner.files.standby.copied_lines import CopiedLines
+from jobrunner.ports import Children, Clock, one_at_a_time
+from jobrunner.store.keeping.standby.tap import Pages, Tap
+
+Say = Callable[..., None]
+RENEWALS = 5
+AGAIN_S = 1.0
+LOOK_S = 0.25
+BASE_LEAST = 64 * 1024**2
+
+
+class Copied(Protocol):
+    """The store, as far as a base needs it."""
+
+    path: str
+
+    async def copy(
+        self,
+        place: str,
+        children: Children,
+        wanted: Callable[[], bool],
+        last: Callable[[], object] = ...,
+    ) -> int: ...
+
+
+class StandbyPlaces(Struct, frozen=True):
+    """The copy's place, for its writer."""
+
+    lease: Lease
+    lines: CopiedLines
+    tap: Tap
+
+
+class StandbyCopy:
+    """The copy of one life. ``most`` bytes wait to be copied before commits have to."""
+
+    def __init__(
+        self,
+        terms: StandbyTerms,
+        places: StandbyPlaces,
+        clock: Clock,
+        steady: Callable[[], float],
+        children: Children,
+        say: Say,
+        most: int,
+    ) -> None:
+        self._terms = terms
+        self._places = places
+        self._clock = clock
+        self._steady = steady
+        self._children = children
+        self._say = say
+        self._most = most
+        self._crew = Crew(clock, say, self._give_up)
+        self._wake, self._turned = anyio.Event(), anyio.Event()
+        self._rounds = one_at_a_time()
+        self._line = CopiedLine(0, 0)
+        self._copied_at = self._changes = self._bytes = 0
+        self._since_base = self._base_bytes = 0
+        self._store: Copied | None = None
+        self._stopping = False
+        self._fault = ""
+        self._loss: OutcomeUnknown | None = None
+        self.files_behind = 0
+        self._on_loss: Callable[[OutcomeUnknown], None] = lambda error: None
+
+    async def claim(self) -> None:
+        """Have the token, or do not start.
+
+        Raises: Misconfigured
+        """
+        fault = await self._in_thread(self._claimed)
+        if fault is not None:
+            raise fault if isinstance(fault, Misconfigured) else Misconfigured(_told(fault))
+        self._crew.keep(self._run)
+
+    async def begin(self, store: Copied) -> None:
+        """Copy the whole file, before anything is acknowledged that would not be in the copy.
+
+        Raises: StorageError
+        """
+        self._store = store
+        await self._copy_base()
+
+    def end_with(self, on_loss: Callable[[OutcomeUnknown], None]) -> None:
+        """Tell whom to tell when this service must end."""
+        self._on_loss = on_loss
+        if self._loss is not None:
+            on_loss(self._loss)
+
+    async def keep_small(self) -> None:
+        """Copy the whole file again when its changes have grown larger than it is."""
+        while True:
+            await self._clock.sleep(AGAIN_S)
+            if self._since_base > max(self._base_bytes, BASE_LEAST):
+                await self._copy_base()
+
+    async def close(self) -> None:
+        """Copy the rest and give the token back, unless it is lost already."""
+        self._stopping = True
+        await self._crew.close()
+        with anyio.move_on_after(self._terms.lease_s):
+            fault = await self._in_thread(partial(self._round, last=True))
+            if fault is not None:
+                self._say("standby.fault", level="error", detail=_told(fault))
+
+    def crew(self) -> Crew:
+        """For what else is done for the copy."""
+        return Crew(self._clock, self._say, self._give_up)
+
+    def refusal(self) -> str:
+        return self._over() if self._places.lease.is_nearly_over else ""
+
+    def over(self) -> str:
+        """Say why nobody may be answered any more; empty while they may."""
+        return self._over() if self._places.lease.is_over else ""
+
+    async def kept_up(self) -> str:
+        while self._lags() and not self._places.lease.is_over:
+            turned = self._turned
+            self._wake.set()
+            with anyio.move_on_after(LOOK_S):
+                await turned.wait()
+        return self.over()
+
+    def state(self) -> StandbyState:
+        return StandbyState(
+            path=self._terms.path,
+            epoch=self._places.lease.epoch,
+            behind_s=self.behind_s,
+            lease_s=self._places.lease.left_s,
+            copied_at=self._copied_at,
+            changes=self._changes,
+            bytes=self._bytes,
+            files_behind=self.files_behind,
+            fault=self._places.lease.lost or self._fault,
+        )
+
+    @property
+    def line(self) -> CopiedLine:
+        return self._line
+
+    @property
+    def behind_s(self) -> float:
+        oldest = self._places.tap.since
+        return max(self._steady() - oldest, 0) if oldest is not None else 0
+
+    def _lags(self) -> bool:
+        oldest = self._places.tap.since
+        if oldest is None:
+            return False
+        return self._steady() - oldest >= self._terms.lag_s or self._places.tap.bytes > self._most
+
+    def _over(self) -> str:
+        if self._places.lease.lost:
+            return self._places.lease.lost
+        return (
+            f"the copy in {self._terms.path} could not be reached for so long that another machine "
+            "may have taken over; nothing is stored until it can be"
+        )
+
+    async def _run(self) -> None:
+        """Round after round, for as long as the service runs."""
+        while True:
+            with anyio.move_on_after(self._pause_s()):
+                await self._wake.wait()
+            self._wake = anyio.Event()
+            self._tell(await self._in_thread(self._round))
+            self._turned.set()
+            self._turned = anyio.Event()
+
+    def _pause_s(self) -> float:
+        renewing = self._terms.lease_s / RENEWALS
+        if self._fault:
+            return min(renewing, AGAIN_S)
+        return min(renewing, self._terms.lag_s / 2) if self._terms.lag_s else renewing
+
+    def _tell(self, fault: Exception | None) -> None:
+        if isinstance(fault, TakenOver):
+            self._give_up(fault)
+            raise fault
+        told = "" if fault is None else _told(fault)
+        if told != self._fault:
+            level = "error" if told else "info"
+            detail = told or "the copy is reached again"
+            self._say("standby.fault", level=level, detail=detail, path=self._terms.path)
+        self._fault = told
+
+    def _give_up(self, error: OutcomeUnknown) -> None:
+        if self._loss is None:
+            self._loss = error
+            self._on_loss(error)
+
+    def _claimed(self) -> None:
+        lease = self._places.lease
+        lease.claim()
+        self._line = self._places.lines.begin(lease.epoch)
+
+    def _round(self, *, last: bool = False) -> None:
+        """On a thread: what is new, then the token behind it. One that hung and is not wanted any
+        more goes first."""
+        with self._rounds:
+            tap, lease = self._places.tap, self._places.lease
+            if (pages := tap.take()) is not None:
+                self._put(pages)
+            lease.renew()
+            if pages is not None:
+                tap.copied()
+            if last:
+                lease.free()
+
+    def _put(self, pages: Pages) -> None:
+        numbers = tuple(sorted(pages.found))
+        change = CopiedChange(
+            number=pages.number,
+            as_of=pages.as_of,
+            page_bytes=pages.page_bytes,
+            pages=pages.count,
+            numbers=numbers,
+        )
+        data = b"".join(pages.found[number] for number in numbers)
+        size = self._places.lines.put_change(self._line, change, data)
+        self._copied_at = pages.as_of
+        self._changes += 1
+        self._bytes += size
+        self._since_base += size
+
+    async def _copy_base(self) -> None:
+        store = self._store
+        assert store is not None, "begin comes first"
+        place = f"{os.path.abspath(store.path)}.standing-by"
+        numbers: list[int] = []
+        taken = partial(_noted, numbers, self._places.tap.begin)
+        as_of = await store.copy(place, self._children, self._wanted, taken)
+        base = WholeCopy(number=numbers[0], as_of=as_of, size=0, sha256="")
+        fault = await self._in_thread(partial(self._base_put, base, place))
+        if isinstance(fault, JobrunnerError):
+            raise fault
+        if fault is not None:
+            raise StorageError(_told(fault)) from fault
+
+    def _base_put(self, base: WholeCopy, source: str) -> None:
+        lines = self._places.lines
+        base = lines.put_base(self._line, base, source)
+        self._base_bytes, self._since_base = base.size, 0
+        self._copied_at = max(self._copied_at, base.as_of)
+        lines.clear_before(self._line, base.number)
+
+    def _wanted(self) -> bool:
+        return not self._stopping
+
+    async def _in_thread(self, function: Callable[[], None]) -> Exception | None:
+        """A thread that hangs in its place is waited for by nobody but us."""
+        return await self._children.thread(partial(_failure, function), "standby")
+
+
+def _noted(numbers: list[int], begin: Callable[[], int]) -> None:
+    numbers.append(begin())
+
+
+def _failure(function: Callable[[], None]) -> Exception | None:
+    try:
+        function()
+    except Exception as error:  # noqa: BLE001 - a thread has nobody to raise it at
+        return error
+    return None
+
+
+def _told(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

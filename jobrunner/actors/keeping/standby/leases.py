@@ -1,0 +1,105 @@
+"""The lease of whoever serves: how long it still may, by the last renewal of the token."""
+
+from collections.abc import Callable
+
+from jobrunner.core.keeping.standby import FREE, HELD, StandbyToken
+from jobrunner.errors import Misconfigured, OutcomeUnknown
+from jobrunner.files.standby.tokens import TokenPlace
+
+SPARE = 0.1
+TOO_LATE = "stop using this machine, or follow with `jobrunner standby`"
+
+
+class TakenOver(OutcomeUnknown):
+    """Somebody else has the token: this service must end, and may not start again."""
+
+
+class Lease:
+    """``renew`` and ``free`` run on one thread at a time; the rest is asked from the loop. Where it
+    ends, ``left_s`` is 0 for good."""
+
+    def __init__(
+        self, place: TokenPlace, holder: str, lease_s: float, steady: Callable[[], float]
+    ) -> None:
+        self._place = place
+        self._holder = holder
+        self._lease_s = lease_s
+        self._steady = steady
+        self._token: StandbyToken | None = None
+        self._until = 0.0
+        self.lost = ""
+
+    @property
+    def epoch(self) -> int:
+        return self._token.epoch if self._token else 0
+
+    @property
+    def left_s(self) -> float:
+        return 0 if self.lost else max(self._until - self._steady(), 0)
+
+    @property
+    def is_over(self) -> bool:
+        return self.left_s <= 0
+
+    @property
+    def is_nearly_over(self) -> bool:
+        """Nothing should be begun that has to be over with it."""
+        return self.left_s <= self._lease_s * SPARE
+
+    def claim(self) -> None:
+        """Have the token, which must be ours, or nobody's yet.
+
+        Raises: Misconfigured, StorageError, OSError
+        """
+        found = self._place.find()
+        if found is None:
+            found = StandbyToken(FREE, 0, 0, self._lease_ms, self._holder).taken_by(
+                self._holder, FREE
+            )
+            if not self._place.make(found):
+                found = self._place.find()
+        if found is None or found.holder != self._holder or found.standing not in (HELD, FREE):
+            raise Misconfigured(taken_text(str(self._place.root), found))
+        self._token = found
+        self.renew()
+
+    def renew(self) -> None:
+        """Be good for another while, from before it was asked for.
+
+        Raises: TakenOver, OSError
+        """
+        began = self._steady()
+        old = self._token
+        assert old is not None, "claim comes first"
+        new = old.renewed(HELD, self._lease_ms)
+        if not self._place.swap(old, new):
+            new = self._again(new)
+        self._token, self._until = new, began + self._lease_s
+
+    def free(self) -> None:
+        """Nobody serves from here on: whoever takes over need not wait. Raises: OSError"""
+        if self._token is not None and not self.lost:
+            self._place.swap(self._token, self._token.renewed(FREE, self._lease_ms), safely=True)
+            self._until = 0.0
+
+    def _again(self, new: StandbyToken) -> StandbyToken:
+        """A server that lost its last moments may have our token under an older name."""
+        found = self._place.find()
+        if found is not None and (found.holder, found.epoch) == (self._holder, self.epoch):
+            if found.standing == HELD and self._place.swap(found, new):
+                return new
+        self.lost = taken_text(str(self._place.root), found)
+        raise TakenOver(self.lost)
+
+    @property
+    def _lease_ms(self) -> int:
+        return int(self._lease_s * 1000)
+
+
+def taken_text(root: str, found: StandbyToken | None) -> str:
+    if found is None:
+        return f"{root} has no token any more: mount its disk, or put it back"
+    return (
+        f"{root} is held by {found.holder} since epoch {found.epoch} ({found.standing}), and not "
+        f"by this machine: it has been taken over from; {TOO_LATE}"
+    )

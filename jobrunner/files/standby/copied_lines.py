@@ -1,0 +1,185 @@
+"""The lines of a copy: bases and changes, written by who serves and read by who follows."""
+
+import hashlib
+import os
+import shutil
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from jobrunner.core.keeping.standby import CopiedChange, CopiedLine, WholeCopy, line_of
+from jobrunner.errors import StorageError
+from jobrunner.files.folders import flush, made, private
+
+FOLDER, BASE, CHANGE = "lines", "base.", ".change"
+QUICKLY = 1
+CHUNK = 1024 * 1024
+
+
+class CopiedLines:
+    """All lines of a copy."""
+
+    def __init__(self, root: str) -> None:
+        self.folder = Path(root) / FOLDER
+
+    def lines(self) -> list[CopiedLine]:
+        """In their order. Raises: OSError"""
+        try:
+            return sorted(line for name in os.listdir(self.folder) if (line := line_of(name)))
+        except FileNotFoundError:
+            return []
+
+    def newest(self) -> CopiedLine | None:
+        """The last one that has a base: the one before is whole until then.
+
+        Raises: OSError
+        """
+        return next((line for line in reversed(self.lines()) if self.bases(line)), None)
+
+    def begin(self, epoch: int) -> CopiedLine:
+        """The next line of this epoch. Raises: OSError"""
+        life = max((line.life for line in self.lines() if line.epoch == epoch), default=0) + 1
+        line = CopiedLine(epoch, life)
+        made(self.folder / line.name)
+        return line
+
+    def bases(self, line: CopiedLine) -> list[int]:
+        """The numbers of its whole bases, in their order."""
+        found = self._names(line)
+        return sorted(
+            int(name[len(BASE) : -len(".json")])
+            for name in found
+            if name.startswith(BASE) and name.endswith(".json")
+        )
+
+    def changes(self, line: CopiedLine) -> list[int]:
+        """The numbers of its changes, in their order."""
+        found = self._names(line)
+        return sorted(int(name[: -len(CHANGE)]) for name in found if name.endswith(CHANGE))
+
+    def put_base(self, line: CopiedLine, base: WholeCopy, source: str) -> WholeCopy:
+        """Take a copy of the file from ``source``, which goes; with its digest and size, once it is
+        on the disk.
+
+        Raises: OSError
+        """
+        place = self.base_place(line, base.number)
+        draft = place.with_suffix(".draft")
+        try:
+            size, sha256 = _copied(Path(source), draft)
+        finally:
+            os.unlink(source)
+        os.replace(draft, place)
+        base = msgspec.structs.replace(base, size=size, sha256=sha256)
+        _put(place.with_suffix(".json"), _sealed(msgspec.json.encode(base)))
+        return base
+
+    def base(self, line: CopiedLine, number: int) -> WholeCopy:
+        """Raises: StorageError, when it is not what it was; OSError"""
+        place = self.base_place(line, number).with_suffix(".json")
+        try:
+            return msgspec.json.decode(_unsealed(place), type=WholeCopy)
+        except msgspec.DecodeError as error:
+            raise StorageError(f"{place} is damaged: {error}") from error
+
+    def base_place(self, line: CopiedLine, number: int) -> Path:
+        return self.folder / line.name / f"{BASE}{number:012d}.db"
+
+    def put_change(self, line: CopiedLine, change: CopiedChange, pages: bytes) -> int:
+        """How many bytes it takes. Raises: OSError"""
+        head = msgspec.json.encode(change)
+        packed = len(head).to_bytes(4) + head + zlib.compress(pages, QUICKLY)
+        data = _sealed(packed)
+        _put(self.change_place(line, change.number), data)
+        return len(data)
+
+    def change(self, line: CopiedLine, number: int) -> tuple[CopiedChange, bytes]:
+        """A change and its pages.
+
+        Raises: StorageError, when it is not what it was; OSError
+        """
+        place = self.change_place(line, number)
+        packed = _unsealed(place)
+        try:
+            end = 4 + int.from_bytes(packed[:4])
+            change = msgspec.json.decode(packed[4:end], type=CopiedChange)
+            return change, zlib.decompress(packed[end:])
+        except (msgspec.DecodeError, zlib.error) as error:
+            raise StorageError(f"{place} is damaged: {error}") from error
+
+    def has_change(self, line: CopiedLine, number: int) -> bool:
+        return self.change_place(line, number).exists()
+
+    def change_place(self, line: CopiedLine, number: int) -> Path:
+        return self.folder / line.name / f"{number:012d}{CHANGE}"
+
+    def clear_before(self, line: CopiedLine, number: int) -> None:
+        """Remove what the base of this number has made needless: it goes on from there.
+
+        Raises: OSError
+        """
+        for older in self.lines():
+            if older < line:
+                shutil.rmtree(self.folder / older.name, ignore_errors=True)
+        for one in self.changes(line):
+            if one <= number:
+                self.change_place(line, one).unlink(missing_ok=True)
+        for one in self.bases(line):
+            if one < number:
+                place = self.base_place(line, one)
+                place.with_suffix(".json").unlink(missing_ok=True)
+                place.unlink(missing_ok=True)
+
+    def _names(self, line: CopiedLine) -> list[str]:
+        try:
+            return os.listdir(self.folder / line.name)
+        except FileNotFoundError:
+            return []
+
+
+def demand_sound(place: Path, base: WholeCopy) -> None:
+    """Raises: StorageError, when a base is not what it was; OSError"""
+    with place.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != base.sha256:
+            raise StorageError(f"{place} is damaged: it is not what was copied")
+
+
+def _copied(source: Path, target: Path) -> tuple[int, str]:
+    digest, size = hashlib.sha256(), 0
+    with source.open("rb") as old, open(target, "wb", opener=private) as new:
+        for chunk in _chunks(old):
+            new.write(chunk)
+            digest.update(chunk)
+            size += len(chunk)
+        new.flush()
+        os.fsync(new.fileno())
+    return size, digest.hexdigest()
+
+
+def _chunks(file: "object") -> Iterator[bytes]:
+    while chunk := file.read(CHUNK):  # type: ignore[attr-defined]
+        yield chunk
+
+
+def _sealed(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest() + data
+
+
+def _unsealed(place: Path) -> bytes:
+    found = place.read_bytes()
+    if hashlib.sha256(found[32:]).digest() != found[:32]:
+        raise StorageError(f"{place} is damaged: it is not what was copied")
+    return found[32:]
+
+
+def _put(place: Path, data: bytes) -> None:
+    """Whole and on the disk before it has its name, and its name on the disk, too."""
+    draft = place.with_name(f"{place.name}.draft")
+    with open(draft, "wb", opener=private) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, place)
+    flush(place.parent)

@@ -1,0 +1,61 @@
+"""The files of jobs, and those beside the database, in the place of a copy and back again.
+
+A file never changes, so one that is there is the right one; those beside the database are few and
+small, and are looked at each time.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from jobrunner.files.folders import flush, made
+from jobrunner.files.library import inside
+from jobrunner.files.stored_backups import BESIDE, flushed_copy, second_name
+
+FILES, LITTLE = "files", "beside"
+
+
+class Mirror:
+    """From ``source`` to ``target``, both folders of files."""
+
+    def __init__(self, source: str, target: str) -> None:
+        self._source = source
+        self._target = target
+
+    def bring(self, paths: Iterable[str]) -> list[str]:
+        """Give the target all of these; name those that the source has not either.
+
+        Raises: OSError
+        """
+        absent: list[str] = []
+        for path in paths:
+            place = inside(self._target, path)
+            if place.exists():
+                continue
+            source = inside(self._source, path)
+            if not source.exists():
+                absent.append(path)
+                continue
+            made(place.parent)
+            if not second_name(source, place):
+                flushed_copy(source, place)
+            flush(place.parent)
+        return absent
+
+    def clear(self) -> None:
+        """Remove from the target what the source has no more. Raises: OSError"""
+        for folder, _, names in os.walk(self._target):
+            for name in names:
+                place = Path(folder, name)
+                if not Path(self._source, place.relative_to(self._target)).exists():
+                    place.unlink(missing_ok=True)
+
+
+def bring_beside(source: str, target: str) -> None:
+    """The keys and tokens that lie beside a database. Raises: OSError"""
+    for name in BESIDE:
+        old, new = Path(source, name), Path(target, name)
+        if old.exists() and not (new.exists() and new.read_bytes() == old.read_bytes()):
+            made(new.parent)
+            flushed_copy(old, new)
+            flush(new.parent)

@@ -1,0 +1,133 @@
+"""The copy from which another machine can take over, fitted with settings: opened before the store,
+since a service that was taken over from may not even touch its file, and closed after it, since the
+last thing that is written is copied, too.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from jobrunner.actors.keeping.standby.copying import StandbyCopy, StandbyPlaces
+from jobrunner.actors.keeping.standby.leases import Lease
+from jobrunner.actors.keeping.standby.mirroring import StandbyFiles
+from jobrunner.config.settings import Config
+from jobrunner.core.keeping.standby import StandbyState, StandbyTerms
+from jobrunner.errors import Misconfigured, OutcomeUnknown
+from jobrunner.files.folders import made as made_folder
+from jobrunner.files.standby.copied_lines import CopiedLines
+from jobrunner.files.standby.tokens import TokenPlace
+from jobrunner.ports import Files, Ids, Ports, since_boot
+from jobrunner.store.keeping.standby.tap import Tap
+from jobrunner.store.keeping.standby.writing import NO_STANDBY, StandbyWriting, copying
+from jobrunner.store.store import Store
+
+NAME = ".standby"
+NAME_LETTERS = 16
+
+
+class Standby:
+    """The copy, as the rooms need it; without one it does nothing."""
+
+    def __init__(self, copy: StandbyCopy | None, files: StandbyFiles | None, tap: Any) -> None:
+        self.copy = copy
+        self._files = files
+        self.copying: StandbyWriting = NO_STANDBY if copy is None else copying(tap, copy)
+
+    def refusal(self) -> str:
+        """Say why nobody may be answered; empty while all is well."""
+        return self.copy.over() if self.copy is not None else ""
+
+    def state(self) -> StandbyState | None:
+        return self.copy.state() if self.copy is not None else None
+
+    async def is_whole(self, on_loss: Callable[[OutcomeUnknown], None]) -> None:
+        """The keys that lie beside the file are in the copy before anybody is answered. ``on_loss``
+        is told when another machine has taken over.
+
+        Raises: StorageError
+        """
+        if self.copy is not None and self._files is not None:
+            self.copy.end_with(on_loss)
+            await self._files.bring_keys()
+
+    @asynccontextmanager
+    async def following(self, store: Store) -> AsyncIterator[None]:
+        """The whole file is copied first, then whatever changes."""
+        if self.copy is None or self._files is None:
+            yield
+            return
+        await self.copy.begin(store)
+        crew = self.copy.crew()
+        crew.keep(self.copy.keep_small)
+        crew.keep(self._files.run)
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await crew.close()
+                await self._files.finish()
+
+
+@asynccontextmanager
+async def standing_by(
+    config: Config, ports: Ports, log: Callable[..., None]
+) -> AsyncIterator[Standby]:
+    """Have the copy's place, or do not start.
+
+    Raises: Misconfigured
+    """
+    if not config.standby.path:
+        yield Standby(None, None, None)
+        return
+    standby = _fitted(config, ports, log)
+    assert standby.copy is not None, "it has just been made"
+    await standby.copy.claim()
+    log("standby.held", **_told(standby.copy.state()))
+    try:
+        yield standby
+    finally:
+        with anyio.CancelScope(shield=True):
+            await standby.copy.close()
+
+
+def _fitted(config: Config, ports: Ports, log: Callable[..., None]) -> Standby:
+    path, root = config.store.path, os.path.abspath(config.standby.path)
+    terms = StandbyTerms(root, config.standby.lag, config.standby.lease)
+    holder = name_of_machine(path, ports.files, ports.ids)
+    lease = Lease(TokenPlace(root), holder, terms.lease_s, since_boot)
+    tap = Tap(path, since_boot, ports.clock.now)
+    places = StandbyPlaces(lease, CopiedLines(root), tap)
+    copy = StandbyCopy(
+        terms, places, ports.clock, since_boot, ports.children, log, config.store.wal_max
+    )
+    files = StandbyFiles(copy, root, path, config.store.assets, ports.clock, ports.children, log)
+    return Standby(copy, files, tap)
+
+
+def name_of_machine(path: str, files: Files, ids: Ids) -> str:
+    """The name by which the token knows who serves from this file: made once, and kept beside it.
+
+    Raises: Misconfigured
+    """
+    place = f"{os.path.abspath(path)}{NAME}"
+    try:
+        return files.read(place).decode().strip()
+    except FileNotFoundError:
+        pass
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"{place} cannot be read: {error}") from error
+    made = ids.fresh().replace("-", "")[-NAME_LETTERS:]
+    try:
+        made_folder(Path(place).parent)
+        files.write_private(place, f"{made}\n".encode())
+    except OSError as error:
+        raise Misconfigured(f"{place} cannot be written: {error}") from error
+    return made
+
+
+def _told(state: StandbyState) -> dict[str, Any]:
+    return {"path": state.path, "epoch": state.epoch, "lease_s": state.lease_s}
