@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from msgspec import Struct
 
 from jobrunner.actors.keeping.standby.copying import StandbyCopy, StandbyPlaces
 from jobrunner.actors.keeping.standby.leases import Lease
@@ -27,6 +28,13 @@ from jobrunner.store.store import Store
 
 NAME = ".standby"
 NAME_LETTERS = 16
+
+
+class Machine(Struct, frozen=True):
+    """A machine, and the place whose token it has had last; empty, if none."""
+
+    name: str
+    root: str
 
 
 class Standby:
@@ -83,9 +91,12 @@ async def standing_by(
     if not config.standby.path:
         yield Standby(None, None, None)
         return
-    standby = _fitted(config, ports, log)
+    root, files = os.path.abspath(config.standby.path), ports.files
+    machine = machine_of(config.store.path, files, ports.ids)
+    standby = _fitted(config, ports, log, machine.name)
     assert standby.copy is not None, "it has just been made"
-    await standby.copy.claim()
+    await standby.copy.claim(machine.root == root)
+    remember(Machine(machine.name, root), config.store.path, files)
     log("standby.held", **_told(standby.copy.state()))
     try:
         yield standby
@@ -94,10 +105,9 @@ async def standing_by(
             await standby.copy.close()
 
 
-def _fitted(config: Config, ports: Ports, log: Callable[..., None]) -> Standby:
+def _fitted(config: Config, ports: Ports, log: Callable[..., None], holder: str) -> Standby:
     path, root = config.store.path, os.path.abspath(config.standby.path)
     terms = StandbyTerms(root, config.standby.lag, config.standby.lease)
-    holder = name_of_machine(path, ports.files, ports.ids)
     lease = Lease(TokenPlace(root), holder, terms.lease_s, since_boot)
     tap = Tap(path, since_boot, ports.clock.now)
     places = StandbyPlaces(lease, CopiedLines(root), tap)
@@ -108,25 +118,31 @@ def _fitted(config: Config, ports: Ports, log: Callable[..., None]) -> Standby:
     return Standby(copy, files, tap)
 
 
-def name_of_machine(path: str, files: Files, ids: Ids) -> str:
-    """The name by which the token knows who serves from this file: made once, and kept beside it.
+def machine_of(path: str, files: Files, ids: Ids) -> Machine:
+    """The machine as the token knows it: its name is made once, and kept beside its file.
 
     Raises: Misconfigured
     """
     place = f"{os.path.abspath(path)}{NAME}"
     try:
-        return files.read(place).decode().strip()
+        name, root = f"{files.read(place).decode()}\n\n".split("\n")[:2]
+        return Machine(name, root)
     except FileNotFoundError:
-        pass
+        made = Machine(ids.fresh().replace("-", "")[-NAME_LETTERS:], "")
+        remember(made, path, files)
+        return made
     except (OSError, UnicodeDecodeError) as error:
         raise Misconfigured(f"{place} cannot be read: {error}") from error
-    made = ids.fresh().replace("-", "")[-NAME_LETTERS:]
+
+
+def remember(machine: Machine, path: str, files: Files) -> None:
+    """Raises: Misconfigured"""
+    place = f"{os.path.abspath(path)}{NAME}"
     try:
         made_folder(Path(place).parent)
-        files.write_private(place, f"{made}\n".encode())
+        files.write_private(place, f"{machine.name}\n{machine.root}\n".encode())
     except OSError as error:
         raise Misconfigured(f"{place} cannot be written: {error}") from error
-    return made
 
 
 def _told(state: StandbyState) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import anyio
 import pytest
 from anyio.abc import TaskStatus
 
-from tests.whole.process import Place, place, until
+from tests.whole.process import PATIENCE_S, Place, place, until
 
 pytestmark = pytest.mark.anyio
 
@@ -149,6 +149,28 @@ async def one_kill(pair: Pair, lag_s: float, acks: int, *, stopped: bool) -> str
     )
 
 
+async def out_of_reach(pair: Pair) -> None:
+    """The place is away for longer than the lease, and comes back with the token as it was."""
+    home, away = pair.here, pair.copy.with_name("away")
+    before = await home.post("/jobs", {"workflow": "howera"})
+    pair.copy.rename(away)
+    said = before
+    with anyio.fail_after(PATIENCE_S):
+        while said.status == 201:
+            said = await home.post("/jobs", {"workflow": "howera"})
+        assert (said.status, said.code) == (503, "LEASE_OVER"), said
+        while (await home.ask("GET", f"/jobs/{before.body['id']}")).status != 503:
+            continue
+    assert (await home.ask("GET", "/healthz")).status == 200
+    ready = await home.ask("GET", "/readyz")
+    assert (ready.status, bool(ready.body["checks"]["standby"])) == (503, True)
+    away.rename(pair.copy)
+    with anyio.fail_after(PATIENCE_S):
+        while said.status == 503:
+            said = await home.post("/jobs", {"workflow": "howera"})
+    assert said.status == 201
+
+
 async def kill_again_and_again(folder: Path, kills: int, lags: tuple[float, ...]) -> list[str]:
     found = []
     async with (
@@ -158,6 +180,7 @@ async def kill_again_and_again(folder: Path, kills: int, lags: tuple[float, ...]
         pair = Pair(one, two, folder / "copy")
         pair.configure(lags[0])
         await pair.begin()
+        await out_of_reach(pair)
         for number in range(kills):
             lag_s, after = lags[number % len(lags)], lags[(number + 1) % len(lags)]
             pair.configure(after)

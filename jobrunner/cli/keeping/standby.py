@@ -132,12 +132,13 @@ async def _take_over(wanted: StandbyOrder) -> None:
     """Fence the other one, wait until it knows, take what it has copied, and be the one."""
     from jobrunner.actors.keeping.standby.taking_over import TakingOver
     from jobrunner.ports import SystemFiles, since_boot
-    from jobrunner.standing_by import name_of_machine
+    from jobrunner.standing_by import Machine, machine_of, remember
     from jobrunner.store.opening import lock_patiently
 
     path = wanted.config.store.path
     os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
-    token = TakingOver(wanted.root, name_of_machine(path, SystemFiles(), ids), since_boot)
+    name = machine_of(path, SystemFiles(), ids).name
+    token = TakingOver(wanted.root, name, since_boot)
     began = since_boot()
     if token.take() == "ours":
         print(f"{wanted.root} is held by this machine already: `jobrunner serve` goes on from here")
@@ -154,6 +155,7 @@ async def _take_over(wanted: StandbyOrder) -> None:
     finally:
         lock.release()
     token.finish()
+    remember(Machine(name, wanted.root), path, SystemFiles())
     print(f"took over in {since_boot() - began:.1f} s: this machine serves from now on", flush=True)
 
 

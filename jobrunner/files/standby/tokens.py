@@ -36,6 +36,10 @@ class TokenPlace:
             )
         return found[0]
 
+    def demand(self) -> None:
+        """Raises: OSError, where the place is not there: nothing is to be made in its stead."""
+        os.stat(self.folder)
+
     def make(self, token: StandbyToken) -> bool:
         """Make the first one; False when somebody else was quicker. A folder with something in it
         is not replaced by another, so one of two wins."""

@@ -28,6 +28,7 @@ from jobrunner.store.keeping.standby.tap import Pages, Tap
 
 Say = Callable[..., None]
 RENEWALS = 5
+ROUNDS, EARLIER = 4, 0.75
 AGAIN_S = 1.0
 LOOK_S = 0.25
 BASE_LEAST = 64 * 1024**2
@@ -88,12 +89,12 @@ class StandbyCopy:
         self.files_behind = 0
         self._on_loss: Callable[[OutcomeUnknown], None] = lambda error: None
 
-    async def claim(self) -> None:
-        """Have the token, or do not start.
+    async def claim(self, known: bool) -> None:
+        """Have the token, or do not start. A place that is ``known`` had one.
 
         Raises: Misconfigured
         """
-        fault = await self._in_thread(self._claimed)
+        fault = await self._in_thread(partial(self._claimed, known))
         if fault is not None:
             raise fault if isinstance(fault, Misconfigured) else Misconfigured(_told(fault))
         self._crew.keep(self._run)
@@ -132,8 +133,13 @@ class StandbyCopy:
         """For what else is done for the copy."""
         return Crew(self._clock, self._say, self._give_up)
 
-    def refusal(self) -> str:
-        return self._over() if self._places.lease.is_nearly_over else ""
+    async def ready(self) -> str:
+        """Nothing is begun that would have to wait for the copy when it is written: if the place is
+        gone it is not written at all, which is a plain no."""
+        lease = self._places.lease
+        while self._lags(EARLIER) and self._terms.lag_s and not lease.is_nearly_over:
+            await self._next_round()
+        return self._over() if lease.is_nearly_over else ""
 
     def over(self) -> str:
         """Say why nobody may be answered any more; empty while they may."""
@@ -141,10 +147,7 @@ class StandbyCopy:
 
     async def kept_up(self) -> str:
         while self._lags() and not self._places.lease.is_over:
-            turned = self._turned
-            self._wake.set()
-            with anyio.move_on_after(LOOK_S):
-                await turned.wait()
+            await self._next_round()
         return self.over()
 
     def state(self) -> StandbyState:
@@ -169,11 +172,18 @@ class StandbyCopy:
         oldest = self._places.tap.since
         return max(self._steady() - oldest, 0) if oldest is not None else 0
 
-    def _lags(self) -> bool:
+    async def _next_round(self) -> None:
+        turned = self._turned
+        self._wake.set()
+        with anyio.move_on_after(LOOK_S):
+            await turned.wait()
+
+    def _lags(self, share: float = 1) -> bool:
         oldest = self._places.tap.since
         if oldest is None:
             return False
-        return self._steady() - oldest >= self._terms.lag_s or self._places.tap.bytes > self._most
+        behind_s = self._steady() - oldest
+        return behind_s >= self._terms.lag_s * share or self._places.tap.bytes > self._most
 
     def _over(self) -> str:
         if self._places.lease.lost:
@@ -197,7 +207,7 @@ class StandbyCopy:
         renewing = self._terms.lease_s / RENEWALS
         if self._fault:
             return min(renewing, AGAIN_S)
-        return min(renewing, self._terms.lag_s / 2) if self._terms.lag_s else renewing
+        return min(renewing, self._terms.lag_s / ROUNDS) if self._terms.lag_s else renewing
 
     def _tell(self, fault: Exception | None) -> None:
         if isinstance(fault, TakenOver):
@@ -215,9 +225,9 @@ class StandbyCopy:
             self._loss = error
             self._on_loss(error)
 
-    def _claimed(self) -> None:
+    def _claimed(self, known: bool) -> None:
         lease = self._places.lease
-        lease.claim()
+        lease.claim(known)
         self._line = self._places.lines.begin(lease.epoch)
 
     def _round(self, *, last: bool = False) -> None:

@@ -46,19 +46,23 @@ class Lease:
         """Nothing should be begun that has to be over with it."""
         return self.left_s <= self._lease_s * SPARE
 
-    def claim(self) -> None:
-        """Have the token, which must be ours, or nobody's yet.
+    def claim(self, known: bool = False) -> None:
+        """Have the token, which must be ours, or nobody's yet: a place that is ``known`` had one.
 
         Raises: Misconfigured, StorageError, OSError
         """
         found = self._place.find()
+        if found is None and known:
+            raise Misconfigured(absent_text(str(self._place.root)))
         if found is None:
             found = StandbyToken(FREE, 0, 0, self._lease_ms, self._holder).taken_by(
                 self._holder, FREE
             )
             if not self._place.make(found):
                 found = self._place.find()
-        if found is None or found.holder != self._holder or found.standing not in (HELD, FREE):
+        if found is None:
+            raise OSError(absent_text(str(self._place.root)))
+        if found.holder != self._holder or found.standing not in (HELD, FREE):
             raise Misconfigured(taken_text(str(self._place.root), found))
         self._token = found
         self.renew()
@@ -88,6 +92,8 @@ class Lease:
         if found is not None and (found.holder, found.epoch) == (self._holder, self.epoch):
             if found.standing == HELD and self._place.swap(found, new):
                 return new
+        if found is None:
+            raise OSError(absent_text(str(self._place.root)))
         self.lost = taken_text(str(self._place.root), found)
         raise TakenOver(self.lost)
 
@@ -96,9 +102,11 @@ class Lease:
         return int(self._lease_s * 1000)
 
 
-def taken_text(root: str, found: StandbyToken | None) -> str:
-    if found is None:
-        return f"{root} has no token any more: mount its disk, or put it back"
+def absent_text(root: str) -> str:
+    return f"{root} has no token, and had one: mount its disk, or put its contents back"
+
+
+def taken_text(root: str, found: StandbyToken) -> str:
     return (
         f"{root} is held by {found.holder} since epoch {found.epoch} ({found.standing}), and not "
         f"by this machine: it has been taken over from; {TOO_LATE}"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from jobrunner.actors.keeping.standby.copying import StandbyCopy
 from jobrunner.errors import JobrunnerError, StorageError
 from jobrunner.files.standby.mirror import FILES, LITTLE, Mirror, bring_beside
+from jobrunner.files.standby.tokens import TokenPlace
 from jobrunner.ports import Children, Clock
 from jobrunner.store.keeping.standby.naming import files_after
 
@@ -55,6 +56,7 @@ class StandbyFiles:
 
     def _bring_keys(self) -> None:
         try:
+            TokenPlace(self._root).demand()
             bring_beside(os.path.dirname(self._database), os.path.join(self._root, LITTLE))
         except OSError as error:
             raise StorageError(f"keys are not copied to {self._root}: {error}") from error
@@ -62,11 +64,11 @@ class StandbyFiles:
     def _pass(self) -> bool:
         """Run on a thread; say whether there may be more."""
         mirror = Mirror(self._assets, os.path.join(self._root, FILES))
+        self._bring_keys()
         try:
             self._begin_anew(mirror)
             reached, paths = files_after(self._database, self._reached)
             self._copy.files_behind = len(paths)
-            self._bring_keys()
             mirror.bring(paths)
         except OSError as error:
             raise StorageError(f"files are not copied to {self._root}: {error}") from error

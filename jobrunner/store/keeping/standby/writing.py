@@ -21,8 +21,8 @@ from jobrunner.store.writer import StoreWriter
 class Leased(Protocol):
     """Somebody who knows whether we may still serve."""
 
-    def refusal(self) -> str:
-        """Say why nothing should be begun any more; empty while it may."""
+    async def ready(self) -> str:
+        """Wait until something may be begun; say why it may not."""
         ...
 
     async def kept_up(self) -> str:
@@ -38,7 +38,7 @@ class LeasedWriter(StoreWriter):
         self._lease = lease
 
     async def _written(self, batch: list[Work]) -> list[Verdict]:
-        if refusal := self._lease.refusal():
+        if refusal := await self._lease.ready():
             return [LeaseOver(refusal) for _ in batch]
         verdicts = await super()._written(batch)
         if lost := await self._lease.kept_up():

@@ -1,0 +1,281 @@
+"""The place of a copy: a token that one alone has, and parts that are whole or refused."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from jobrunner.actors.keeping.standby.leases import Lease, TakenOver
+from jobrunner.actors.keeping.standby.taking_over import StandbyFollower, TakingOver
+from jobrunner.core.keeping.standby import CopiedChange, CopiedLine, WholeCopy
+from jobrunner.errors import Misconfigured, StorageError
+from jobrunner.files.standby.copied_lines import CopiedLines
+from jobrunner.files.standby.tokens import TokenPlace
+
+LEASE_S = 10.0
+PAGE = 4096
+
+
+class Steady:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+class Machines:
+    def __init__(self, root: Path) -> None:
+        self.root, self.clock = str(root / "copy"), Steady()
+
+    def serving(self, name: str) -> Lease:
+        return Lease(TokenPlace(self.root), name, LEASE_S, self.clock)
+
+    def taking(self, name: str) -> TakingOver:
+        return TakingOver(self.root, name, self.clock)
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Machines:
+    return Machines(tmp_path)
+
+
+def test_a_lease_ends_by_itself_and_is_renewed_from_before_it_was_asked_for(
+    machines: Machines,
+) -> None:
+    lease = machines.serving("a")
+    lease.claim()
+    assert lease.left_s == LEASE_S
+    machines.clock.at += LEASE_S - 0.5
+    assert lease.is_nearly_over
+    assert not lease.is_over
+    machines.clock.at += 0.5
+    assert lease.is_over
+    lease.renew()
+    assert lease.left_s == LEASE_S
+
+
+def test_who_was_taken_over_from_is_over_and_may_not_come_back(machines: Machines) -> None:
+    lease, other = machines.serving("a"), machines.taking("b")
+    lease.claim()
+    assert other.take() == "taken"
+    assert other.wait_s > LEASE_S, "the other one may believe for that long that it serves"
+    with pytest.raises(TakenOver, match="held by b since epoch 2"):
+        lease.renew()
+    assert lease.is_over
+    machines.clock.at += other.wait_s
+    assert other.wait_s == 0
+    with pytest.raises(Misconfigured, match="taken over"):
+        machines.serving("a").claim()
+    with pytest.raises(Misconfigured, match="taken"):
+        machines.serving("b").claim()  # not before all is in place
+    other.finish()
+    machines.serving("b").claim()
+    with pytest.raises(Misconfigured, match="taken over"):
+        machines.serving("a").claim()
+
+
+def test_who_said_goodbye_is_not_waited_for(machines: Machines) -> None:
+    lease, other = machines.serving("a"), machines.taking("b")
+    lease.claim()
+    lease.free()
+    assert lease.is_over
+    other.take()
+    assert other.wait_s == 0
+
+
+def test_one_of_two_that_take_over_is_the_one(machines: Machines) -> None:
+    first, second = machines.taking("b"), machines.taking("c")
+    machines.serving("a").claim()
+    first.take()
+    second.take()
+    with pytest.raises(StorageError, match="meanwhile"):
+        first.finish()
+    second.finish()
+    machines.serving("c").claim()
+
+
+def test_a_take_over_that_was_cut_off_is_begun_again(machines: Machines) -> None:
+    machines.serving("a").claim()
+    assert machines.taking("b").take() == "taken"
+    again = machines.taking("b")
+    assert again.take() == "again"
+    again.finish()
+    assert machines.taking("b").take() == "ours"
+
+
+def test_a_renewal_whose_answer_was_lost_has_happened(machines: Machines) -> None:
+    place, lease = TokenPlace(machines.root), machines.serving("a")
+    lease.claim()
+    token = place.find()
+    assert token is not None
+    new = token.renewed("held", 1000)
+    assert place.swap(token, new)
+    assert place.swap(token, new), "the server did it, and was asked again"
+    assert not place.swap(token, token.renewed("held", 2000))
+
+
+def test_an_absent_place_is_no_other_machine_and_none_is_made_in_its_stead(
+    machines: Machines,
+) -> None:
+    lease = machines.serving("a")
+    lease.claim()
+    os.rename(machines.root, f"{machines.root}-unmounted")
+    with pytest.raises(OSError, match="mount its disk"):
+        lease.renew()
+    assert not lease.lost
+    with pytest.raises(Misconfigured, match="mount its disk"):
+        machines.serving("a").claim(known=True)
+    os.rename(f"{machines.root}-unmounted", machines.root)
+    lease.renew()
+
+
+def test_two_tokens_are_one_too_many(machines: Machines) -> None:
+    machines.serving("a").claim()
+    place = TokenPlace(machines.root)
+    (place.folder / "held.00000001.000000000009.1000.z").touch()
+    with pytest.raises(StorageError, match="2 tokens"):
+        place.find()
+
+
+class Copy:
+    """A line of a base and three changes, made by hand: in each, all rows have one more."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.folder = folder / "copy", folder
+        self.lines, self.line = CopiedLines(str(self.root)), CopiedLine(1, 1)
+        self.lines.begin(1)
+        self._source = folder / "source.db"
+        self._write(0)
+        before = self._source.read_bytes()
+        base = WholeCopy(number=0, as_of=0, size=0, sha256="")
+        (folder / "taken.db").write_bytes(before)
+        self.lines.put_base(self.line, base, str(folder / "taken.db"))
+        for number in (1, 2, 3):
+            self._write(number)
+            self._put(number, self._source.read_bytes())
+
+    def follower(self) -> StandbyFollower:
+        return StandbyFollower(
+            str(self.root), str(self.folder / "b.db"), str(self.folder / "files")
+        )
+
+    def change(self, number: int) -> Path:
+        return self.lines.change_place(self.line, number)
+
+    def value(self, follower: StandbyFollower) -> int:
+        with closing(sqlite3.connect(f"file:{follower.place}?immutable=1", uri=True)) as db:
+            return int(db.execute("SELECT n FROM t").fetchone()[0])
+
+    def _write(self, number: int) -> None:
+        with closing(sqlite3.connect(self._source, isolation_level=None)) as db:
+            db.execute("CREATE TABLE IF NOT EXISTS t (n)")
+            db.execute("DELETE FROM t")
+            db.execute("INSERT INTO t VALUES (?)", (number,))
+
+    def _put(self, number: int, data: bytes) -> None:
+        pages = len(data) // PAGE
+        numbers = tuple(range(1, pages + 1))
+        change = CopiedChange(
+            number=number, as_of=number, page_bytes=PAGE, pages=pages, numbers=numbers
+        )
+        self.lines.put_change(self.line, change, data)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    return Copy(tmp_path)
+
+
+def test_a_whole_copy_is_followed_to_its_end(copy: Copy) -> None:
+    follower = copy.follower()
+    found = follower.follow()
+    assert found.reached is not None
+    assert (found.reached.number, found.changes, found.fault) == (3, 3, "")
+    assert copy.value(follower) == 3
+    assert follower.follow().changes == 0
+
+
+@pytest.mark.parametrize("spoil", ["cut", "empty", "flipped", "gone"])
+def test_a_change_that_is_not_what_it_was_stops_the_follower_before_it(
+    copy: Copy, spoil: str
+) -> None:
+    place = copy.change(2)
+    whole = place.read_bytes()
+    match spoil:
+        case "cut":
+            place.write_bytes(whole[: len(whole) // 2])
+        case "empty":
+            place.write_bytes(b"")
+        case "flipped":
+            place.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        case _:
+            place.unlink()
+    follower = copy.follower()
+    found = follower.follow()
+    assert found.reached is not None
+    assert found.reached.number == 1
+    assert found.fault
+    assert copy.value(follower) == 1
+    place.write_bytes(whole)
+    assert follower.follow().fault == ""
+    assert copy.value(follower) == 3
+
+
+@pytest.mark.parametrize("part", [".db", ".json"])
+def test_a_base_that_is_not_what_it_was_is_not_begun_with(copy: Copy, part: str) -> None:
+    place = copy.lines.base_place(copy.line, 0).with_suffix(part)
+    place.write_bytes(place.read_bytes()[:-9])
+    found = copy.follower().follow()
+    assert found.reached is None
+    assert "damaged" in found.fault
+
+
+def test_a_line_without_a_whole_base_is_not_taken_for_the_newest(copy: Copy) -> None:
+    later = copy.lines.begin(2)
+    place = copy.lines.base_place(later, 0)
+    place.with_suffix(".draft").write_bytes(b"half of it")
+    place.write_bytes(b"all of it, but nobody said so yet")
+    follower = copy.follower()
+    assert follower.follow().fault == ""
+    assert copy.value(follower) == 3
+
+
+def test_what_was_half_written_has_no_name(copy: Copy) -> None:
+    copy.change(4).with_suffix(".change.draft").write_bytes(b"half")
+    assert copy.follower().follow().fault == ""
+
+
+def test_another_life_begins_anew_with_its_base(copy: Copy) -> None:
+    """Between two lives something may have happened that nobody has copied."""
+    follower = copy.follower()
+    follower.follow()
+    later = copy.lines.begin(1)
+    taken = copy.folder / "taken.db"
+    taken.write_bytes(Path(follower.place).read_bytes())
+    copy.lines.put_base(later, WholeCopy(number=0, as_of=9, size=0, sha256=""), str(taken))
+    copy.lines.clear_before(later, 0)
+    found = follower.follow()
+    assert found.reached is not None
+    assert (found.reached.line, found.reached.number) == (later, 0)
+    assert copy.lines.lines() == [later]
+
+
+def test_a_follower_that_was_left_behind_takes_the_later_base(copy: Copy) -> None:
+    follower = copy.follower()
+    whole = [copy.change(number).read_bytes() for number in (2, 3)]
+    for number in (2, 3):
+        copy.change(number).unlink()
+    follower.follow()
+    taken = copy.folder / "taken.db"
+    taken.write_bytes((copy.folder / "source.db").read_bytes())
+    copy.lines.put_base(copy.line, WholeCopy(number=3, as_of=3, size=0, sha256=""), str(taken))
+    found = follower.follow()
+    assert whole
+    assert found.reached is not None
+    assert (found.reached.number, found.fault) == (3, "")
+    assert copy.value(follower) == 3
