@@ -106,6 +106,7 @@ def _told(config: Config) -> dict[str, float]:
         "limits.free_disk": config.limits.free_disk,
         "limits.lag": config.limits.lag,
         "store.wal_max": config.store.wal_max,
+        "standby.lease": config.standby.lease if config.standby.path else 0,
         "backup.every": config.backup.every if config.backup.path else 0,
     }
 

@@ -21,7 +21,7 @@ from jobrunner.errors import Misconfigured, OutcomeUnknown
 from jobrunner.files.folders import made as made_folder
 from jobrunner.files.standby.copied_lines import CopiedLines
 from jobrunner.files.standby.tokens import TokenPlace
-from jobrunner.ports import Files, Ids, Ports, since_boot
+from jobrunner.ports import Files, Ids, Ports, SystemFiles, since_boot
 from jobrunner.store.keeping.standby.tap import Tap
 from jobrunner.store.keeping.standby.writing import NO_STANDBY, StandbyWriting, copying
 from jobrunner.store.store import Store
@@ -30,7 +30,7 @@ NAME = ".standby"
 NAME_LETTERS = 16
 
 
-class Machine(Struct, frozen=True):
+class KnownMachine(Struct, frozen=True):
     """A machine, and the place whose token it has had last; empty, if none."""
 
     name: str
@@ -96,7 +96,7 @@ async def standing_by(
     standby = _fitted(config, ports, log, machine.name)
     assert standby.copy is not None, "it has just been made"
     await standby.copy.claim(machine.root == root)
-    remember(Machine(machine.name, root), config.store.path, files)
+    remember(KnownMachine(machine.name, root), config.store.path, files)
     log("standby.held", **_told(standby.copy.state()))
     try:
         yield standby
@@ -118,24 +118,34 @@ def _fitted(config: Config, ports: Ports, log: Callable[..., None], holder: str)
     return Standby(copy, files, tap)
 
 
-def machine_of(path: str, files: Files, ids: Ids) -> Machine:
-    """The machine as the token knows it: its name is made once, and kept beside its file.
+def known_machine(path: str) -> KnownMachine | None:
+    """The machine that this file belongs to; None for one that never had a token.
 
     Raises: Misconfigured
     """
     place = f"{os.path.abspath(path)}{NAME}"
     try:
-        name, root = f"{files.read(place).decode()}\n\n".split("\n")[:2]
-        return Machine(name, root)
+        name, root = f"{SystemFiles().read(place).decode()}\n\n".split("\n")[:2]
+        return KnownMachine(name, root)
     except FileNotFoundError:
-        made = Machine(ids.fresh().replace("-", "")[-NAME_LETTERS:], "")
-        remember(made, path, files)
-        return made
+        return None
     except (OSError, UnicodeDecodeError) as error:
         raise Misconfigured(f"{place} cannot be read: {error}") from error
 
 
-def remember(machine: Machine, path: str, files: Files) -> None:
+def machine_of(path: str, files: Files, ids: Ids) -> KnownMachine:
+    """The machine as the token knows it: its name is made once, and kept beside its file.
+
+    Raises: Misconfigured
+    """
+    if (known := known_machine(path)) is not None:
+        return known
+    made = KnownMachine(ids.fresh().replace("-", "")[-NAME_LETTERS:], "")
+    remember(made, path, files)
+    return made
+
+
+def remember(machine: KnownMachine, path: str, files: Files) -> None:
     """Raises: Misconfigured"""
     place = f"{os.path.abspath(path)}{NAME}"
     try:

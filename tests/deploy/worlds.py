@@ -54,6 +54,8 @@ WELL: Series = {
     limit("store.wal_max"): "100x1440",
     f"jobrunner_backup_timestamp_seconds{{{HERE}}}": "0x1440",
     limit("backup.every"): "0x1440",
+    f"jobrunner_standby_lease_seconds{{{HERE}}}": "0x1440",
+    limit("standby.lease"): "0x1440",
     f"jobrunner_retention_due{{{HERE}}}": "900000-60x1440",
     f"jobrunner_log_faulty{{{HERE}}}": "0x1440",
     f"jobrunner_log_lost_lines_total{{{HERE}}}": "70x1440",
@@ -148,6 +150,14 @@ ILL: dict[str, tuple[str, str, Series]] = {
         {
             f"jobrunner_backup_timestamp_seconds{{{HERE}}}": "0x400",
             limit("backup.every"): "3600x400",
+        },
+    ),
+    "JobrunnerStandbyUnreached": (
+        "5m",
+        HERE,
+        {
+            f"jobrunner_standby_lease_seconds{{{HERE}}}": "0x400",
+            limit("standby.lease"): "15x400",
         },
     ),
     "JobrunnerRetentionBehind": (

@@ -141,7 +141,7 @@ async def test_the_copy_is_the_file_whatever_befalls_its_log(tmp_path: Path, see
 async def test_what_is_taken_is_behind_until_it_is_copied(tmp_path: Path) -> None:
     async with copied(tmp_path) as it:
         await it.base()
-        assert it.tap.since is None
+        assert it.tap.take() is None
         await it.do("INSERT INTO t (text) VALUES ('a')")
         since = it.tap.since
         assert since is not None

@@ -152,6 +152,8 @@ async def one_kill(pair: Pair, lag_s: float, acks: int, *, stopped: bool) -> str
 async def out_of_reach(pair: Pair) -> None:
     """The place is away for longer than the lease, and comes back with the token as it was."""
     home, away = pair.here, pair.copy.with_name("away")
+    standing = (await home.get("/admin/db"))["standby"]
+    assert (standing["path"], standing["epoch"], standing["fault"]) == (str(pair.copy), 1, "")
     before = await home.post("/jobs", {"workflow": "howera"})
     pair.copy.rename(away)
     said = before
@@ -163,6 +165,7 @@ async def out_of_reach(pair: Pair) -> None:
             continue
     assert (await home.ask("GET", "/healthz")).status == 200
     ready = await home.ask("GET", "/readyz")
+    assert str(pair.copy) in ready.body["warnings"]["standby"]
     assert (ready.status, bool(ready.body["checks"]["standby"])) == (503, True)
     away.rename(pair.copy)
     with anyio.fail_after(PATIENCE_S):

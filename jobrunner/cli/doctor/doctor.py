@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from jobrunner.cli.doctor import file_checks, machine_checks, settings_checks
 from jobrunner.cli.doctor.findings import Finding, Patient
+from jobrunner.cli.doctor.standby import standby
 from jobrunner.cli.frame import printing, terminal
 from jobrunner.cli.frame.options import Listing
 from jobrunner.cli.frame.service import service, url_of
@@ -27,6 +28,7 @@ CHECKS: tuple[Callable[[Patient], Iterator[Finding]], ...] = (
         file_checks.life,
         file_checks.tokens,
         file_checks.backups,
+        standby,
     ),
     *(machine_checks.disk, machine_checks.flush, machine_checks.sqlite, machine_checks.limits),
     *(settings_checks.ports, settings_checks.plugins),

@@ -132,7 +132,7 @@ async def _take_over(wanted: StandbyOrder) -> None:
     """Fence the other one, wait until it knows, take what it has copied, and be the one."""
     from jobrunner.actors.keeping.standby.taking_over import TakingOver
     from jobrunner.ports import SystemFiles, since_boot
-    from jobrunner.standing_by import Machine, machine_of, remember
+    from jobrunner.standing_by import KnownMachine, machine_of, remember
     from jobrunner.store.opening import lock_patiently
 
     path = wanted.config.store.path
@@ -155,7 +155,7 @@ async def _take_over(wanted: StandbyOrder) -> None:
     finally:
         lock.release()
     token.finish()
-    remember(Machine(name, wanted.root), path, SystemFiles())
+    remember(KnownMachine(name, wanted.root), path, SystemFiles())
     print(f"took over in {since_boot() - began:.1f} s: this machine serves from now on", flush=True)
 
 

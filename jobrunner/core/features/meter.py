@@ -143,6 +143,9 @@ class Readings(Struct, frozen=True, kw_only=True):
     free_bytes: int = 0
     threads_stray: int = 0
     backup_at_s: float = 0
+    standby_behind_s: float = 0
+    standby_lease_s: float = 0
+    standby_files: int = 0
     ready: bool = False
     log_faulty: bool = False
     log_lost: int = 0

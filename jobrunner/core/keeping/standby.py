@@ -126,3 +126,10 @@ class StandbyState(Struct, frozen=True, kw_only=True):
     bytes: int = 0
     files_behind: int = 0
     fault: str = ""
+
+    @property
+    def warning(self) -> str:
+        """Say what an operator should look at, though all goes on."""
+        if not self.fault:
+            return ""
+        return f"the copy in {self.path} is {self.behind_s:.1f} s behind: {self.fault}"

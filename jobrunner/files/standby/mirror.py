@@ -5,7 +5,7 @@ small, and are looked at each time.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from jobrunner.files.folders import flush, made
@@ -42,12 +42,16 @@ class Mirror:
             flush(place.parent)
         return absent
 
-    def clear(self) -> None:
-        """Remove from the target what the source has no more. Raises: OSError"""
+    def clear(self, allowed: Callable[[], bool]) -> None:
+        """Remove from the target what the source has no more, as long as that is ``allowed``.
+
+        Raises: OSError
+        """
         for folder, _, names in os.walk(self._target):
             for name in names:
                 place = Path(folder, name)
-                if not Path(self._source, place.relative_to(self._target)).exists():
+                gone = not Path(self._source, place.relative_to(self._target)).exists()
+                if gone and allowed():
                     place.unlink(missing_ok=True)
 
 

@@ -136,6 +136,12 @@ class HttpDoor(Struct, frozen=True, eq=False, kw_only=True):
     meter: Meter = SILENT
     exposition: Callable[[Readings], tuple[bytes, str]] = lambda readings: (b"", JSON)
 
+    def warnings(self) -> dict[str, str]:
+        """Name what an operator should look at, though all goes on."""
+        state = self.standby()
+        found = {"standby": state.warning} if state is not None and state.warning else {}
+        return self.backups.warnings() | found
+
 
 class HttpCall(NamedTuple):
     """One request, after token and body were looked at. ``body`` and ``query`` are the endpoint's

@@ -80,4 +80,4 @@ class StandbyFiles:
         if self._clock.monotonic() - self._whole_at >= WHOLE_EVERY_S:
             self._whole_at = self._clock.monotonic()
             self._reached = 0
-            mirror.clear()
+            mirror.clear(lambda: not self._copy.over())

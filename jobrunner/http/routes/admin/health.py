@@ -44,7 +44,7 @@ async def is_ready(call: HttpCall) -> HttpReply:
     checks = dict(await call.door.health())
     fine = not any(checks.values())
     return reply(
-        Readiness(ready=fine, checks=checks, warnings=call.door.backups.warnings() | _stale()),
+        Readiness(ready=fine, checks=checks, warnings=call.door.warnings() | _stale()),
         200 if fine else 503,
     )
 

@@ -24,6 +24,7 @@ async def readings(door: HttpDoor) -> Readings:
     found, census = await door.reader.gauges(), await door.facade.census.latest()
     ready = not await door.health()
     log_fault, log_lost = getattr(door.log, "condition", ("", 0))
+    standby = door.standby()
     stats, pressure, now = door.facade.stats(), door.limits.stats(), door.clock.now()
     return Readings(
         jobs=found.by_status,
@@ -51,6 +52,9 @@ async def readings(door: HttpDoor) -> Readings:
         free_bytes=door.limits.free_bytes,
         threads_stray=stats["strays"],
         backup_at_s=(door.backups.last_at or 0) / 1000,
+        standby_behind_s=standby.behind_s if standby else 0,
+        standby_lease_s=standby.lease_s if standby else 0,
+        standby_files=standby.files_behind if standby else 0,
         ready=ready,
         log_faulty=bool(log_fault),
         log_lost=log_lost,

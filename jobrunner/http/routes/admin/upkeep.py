@@ -1,5 +1,7 @@
 """The stored file: what is in it, and that it gives back what it does not use."""
 
+from jobrunner.core.instants import text_or_none
+from jobrunner.core.keeping.standby import StandbyState
 from jobrunner.core.keeping.upkeep import FileInfo, JobAge
 from jobrunner.http.frame.endpoint import ADMINS, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import NoFields
@@ -19,10 +21,27 @@ class JobAgeView(View, frozen=True, kw_only=True):
     at: str
 
 
+class StandbyView(View, frozen=True, kw_only=True):
+    """The copy from which another machine can take over. ``behind_s`` is the age of the oldest
+    commit that is not in it, ``lease_s`` how long this service may still serve; ``fault`` is empty
+    while all is well."""
+
+    path: str
+    epoch: int
+    copied_at: str | None
+    behind_s: float
+    lease_s: float
+    changes: int
+    bytes: int
+    files_behind: int
+    fault: str
+
+
 class FileView(View, frozen=True, kw_only=True):
     """``tables`` have their indexes with them, the largest first; ``estimated`` where SQLite cannot
     tell exactly. ``oldest_ended`` is the ended job that was changed last longest ago. ``retention``
-    is what would go now. ``flush_ms`` is how long the disk takes to keep a page."""
+    is what would go now. ``flush_ms`` is how long the disk takes to keep a page. ``standby`` is
+    there where [standby] path is set and the service runs."""
 
     path: str
     file_bytes: int
@@ -40,6 +59,7 @@ class FileView(View, frozen=True, kw_only=True):
     oldest_ended: JobAgeView | None
     last_backup_at: str | None
     flush_ms: float
+    standby: StandbyView | None
     retention: PruneView
 
 
@@ -55,7 +75,8 @@ async def describe_database(call: HttpCall) -> HttpReply:
     """Show what is in the stored file, and what takes the room."""
     facade = call.door.facade
     info = await facade.upkeep.info()
-    return reply(file_view(info, prune_view(await facade.retention.foresee(), dry_run=True)))
+    foreseen = prune_view(await facade.retention.foresee(), dry_run=True)
+    return reply(file_view(info, foreseen, call.door.standby()))
 
 
 @Endpoint("POST", "/admin/db/compact", {200: Compacted}, ADMINS, body=NoFields, empty=True)
@@ -65,14 +86,27 @@ async def compact_database(call: HttpCall) -> HttpReply:
     return reply(Compacted(done=not left, free_pages=left))
 
 
-def file_view(info: FileInfo, retention: PruneView) -> FileView:
+def file_view(
+    info: FileInfo, retention: PruneView, standby: StandbyState | None = None
+) -> FileView:
     return view_of(
         FileView,
         info,
         tables=[view_of(TableView, one) for one in info.tables],
         oldest_job=_age(info.oldest_job),
         oldest_ended=_age(info.oldest_ended),
+        standby=_standby(standby) if standby else None,
         retention=retention,
+    )
+
+
+def _standby(state: StandbyState) -> StandbyView:
+    return view_of(
+        StandbyView,
+        state,
+        copied_at=text_or_none(state.copied_at or None),
+        behind_s=round(state.behind_s, 3),
+        lease_s=round(state.lease_s, 3),
     )
 
 

@@ -363,7 +363,7 @@ async def _system(call: HttpCall) -> SystemView:
         version=door.version,
         draining=door.facade.draining,
         checks={name: fault for name, fault in (await door.health()).items() if fault},
-        warnings=dict(door.backups.warnings()),
+        warnings=door.warnings(),
         refused={
             f"{kind} {name}": [str(fault) for fault in faults]
             for kind, named in sorted(refused.items())
