@@ -27,6 +27,7 @@ from jobrunner.actors.features.notifications.secrets import key_file_beside, sea
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.features.upgrades.replays import Recorder
 from jobrunner.actors.keeping.backups import Backups, BackupSource, BackupTerms
+from jobrunner.actors.keeping.file_moves import MoveTerms
 from jobrunner.actors.keeping.health import Health
 from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
@@ -40,7 +41,7 @@ from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.core.features.turns.rates import RateLimit
 from jobrunner.ending import LATE_S, Ending, ungrouped
 from jobrunner.entrance import fitted_door, places
-from jobrunner.equipping import accompanied, reached_at, surroundings, url_of
+from jobrunner.equipping import accompanied, bucket_of, reached_at, surroundings, url_of
 from jobrunner.errors import JobrunnerError, OutcomeUnknown
 from jobrunner.log import Log as Subscriber
 from jobrunner.minding import keep_telling, stopping
@@ -112,7 +113,7 @@ async def running(
     ports = ports or system_ports()
     preflight.demand_folders(config)
     definitions = registry or load_definitions(config)
-    around = surroundings(config, ports)
+    around = _surroundings(config, ports)
     keep_secrets(config, definitions, around.redaction, log)
     around.hold(definitions.names())
     waits = partial(_waits, log)
@@ -170,7 +171,7 @@ async def working(
     await tell_of_restoration(store, ports.clock, log)
     await remember(store, definitions, ports.clock, log)
     first = await first_token(config, store, ports.clock, ports.ids, ports.files)
-    around = around or surroundings(config, ports)
+    around = around or _surroundings(config, ports)
     around.answer_keys = keys_beside(config.store.path, ports.files, ports.ids)
     world = World(
         store,
@@ -188,8 +189,18 @@ async def working(
         yield facade, first
 
 
+def _surroundings(config: Config, ports: Ports) -> Surroundings:
+    """Raises: Misconfigured, where the store of objects cannot be spoken to."""
+    around = surroundings(config, ports)
+    around.bucket = bucket_of(config, os.environ)
+    if around.bucket is not None:
+        around.redaction.learn([around.bucket.keys.secret, around.bucket.keys.token])
+    return around
+
+
 def backup_source(config: Config, store: Store, ports: Ports) -> BackupSource:
     """Name everything that a backup is made of, and the means to make it."""
+    at = config.objects
     return BackupSource(
         store=store,
         assets=os.path.abspath(config.store.assets),
@@ -198,6 +209,7 @@ def backup_source(config: Config, store: Store, ports: Ports) -> BackupSource:
         clock=ports.clock,
         children=ports.children,
         files=ports.files,
+        far_place=f"s3://{at.bucket}/{at.prefix}" if at.bucket else "",
     )
 
 
@@ -292,6 +304,13 @@ def _terms(config: Config, registry: Registry, ports: Ports) -> Terms:
         families=FamilyLimits(config.limits.children_per_job, config.limits.child_generations),
         seals=_seals(config, registry, ports),
         schedules=schedules_of(config),
+        moves=MoveTerms(
+            place=config.objects.place,
+            at_once=config.objects.at_once,
+            keep_local_s=config.objects.keep_local,
+            keep_deleted_s=config.objects.keep_deleted,
+            presign_s=config.objects.presign,
+        ),
     )
 
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from jobrunner.config.settings import Config
+from jobrunner.files.objects.bucket import ObjectStore, ObjectTerms
 from jobrunner.files.space import Room
 from jobrunner.outgoing.gate import Outlets
 from jobrunner.ports import Clock, Ports
@@ -31,6 +32,27 @@ def surroundings(config: Config, ports: Ports) -> Surroundings:
     around = Surroundings(outlets, room)
     around.base_url = config.server.public_url or url_of(config.server.host, config.server.port)
     return around
+
+
+def bucket_of(config: Config, environ: Mapping[str, str]) -> ObjectStore | None:
+    """Open the store of objects, where the settings name one. Nobody is asked anything yet.
+
+    Raises: Misconfigured, without the library or the keys for it."""
+    at = config.objects
+    if not at.bucket:
+        return None
+    terms = ObjectTerms(
+        bucket=at.bucket,
+        endpoint=at.endpoint.rstrip("/"),
+        region=at.region,
+        prefix=at.prefix,
+        credentials=at.credentials,
+        style=at.style,
+        checksum=at.checksum,
+        part=at.part,
+        timeout_s=at.timeout,
+    )
+    return ObjectStore(terms, environ)
 
 
 @asynccontextmanager

@@ -62,6 +62,7 @@ STATUS_OF_CODE: dict[str, int] = {
     "ASSET_ATTACHED": 409,
     "BACKUP_UNDER_WAY": 409,
     "SCHEDULE_OF_FILE": 409,
+    "PLACE_OF_SETTINGS": 409,
     "JOB_GONE": 410,
     "ANSWER_OVER": 410,
     "ASSET_GONE": 410,
@@ -83,6 +84,7 @@ STATUS_OF_CODE: dict[str, int] = {
     "OUTCOME_UNKNOWN": 503,
     "LEASE_OVER": 503,
     "WORKFLOW_UNAVAILABLE": 503,
+    "FILES_UNREACHABLE": 503,
 }
 
 
@@ -184,6 +186,15 @@ class StorageFull(StorageError):
 class LeaseOver(StorageFull):
     """The copy's token could not be renewed in time, so another machine may have it: the write did
     not happen. The next may, when the copy's place is there again."""
+
+
+class FilesUnreachable(StorageError):
+    """The store of objects did not do what it was asked. ``lasting``: not before an operator has
+    seen to it; anything else may pass by itself."""
+
+    def __init__(self, detail: str, *, lasting: bool = False) -> None:
+        super().__init__(detail)
+        self.lasting = lasting
 
 
 class OutcomeUnknown(StorageError):

@@ -9,6 +9,7 @@ from functools import partial
 
 from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
 from jobrunner.config.settings import Config, nearest
+from jobrunner.equipping import bucket_of
 from jobrunner.errors import Misconfigured
 from jobrunner.http.frame.sources import keys_of
 from jobrunner.ports import SystemFiles
@@ -23,6 +24,7 @@ def lacking(config: Config, registry: Registry, environ: Mapping[str, str]) -> l
         *_notifications(config, registry, environ),
         *_webhooks(config, registry, environ),
         *filter(None, [oidc_fault(config)]),
+        *_objects(config, environ),
     ]
 
 
@@ -73,6 +75,11 @@ def oidc_fault(config: Config) -> str:
     if not config.auth.oidc.issuer or importlib.util.find_spec("joserfc") is not None:
         return ""
     return "auth.oidc.issuer: needs joserfc to read its tokens: pip install 'jobrunner[oidc]'"
+
+
+def _objects(config: Config, environ: Mapping[str, str]) -> Iterator[str]:
+    if config.objects.bucket:
+        yield from _faults_of(partial(bucket_of, config, environ))
 
 
 def _notifications(config: Config, registry: Registry, environ: Mapping[str, str]) -> Iterator[str]:

@@ -34,6 +34,7 @@ from jobrunner.actors.keeping.census import CensusTaker
 from jobrunner.actors.keeping.charts import ChartKeeper
 from jobrunner.actors.keeping.cleaning import clear_scratch, sweep
 from jobrunner.actors.keeping.deletions import Deletions
+from jobrunner.actors.keeping.file_moves import FileMoves, MoveTerms
 from jobrunner.actors.keeping.retention import Retention
 from jobrunner.actors.keeping.upkeep import Upkeep
 from jobrunner.actors.recovery import recover
@@ -65,6 +66,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     seals: Seals | None = None
     schedules: tuple[Schedule, ...] = ()
     families: FamilyLimits = FamilyLimits()
+    moves: MoveTerms = MoveTerms()
 
 
 @asynccontextmanager
@@ -87,6 +89,8 @@ async def working(world: World, terms: Terms) -> AsyncIterator[Facade]:
         crew.keep(facade.retention.run)
         if world.meter.charts is not None:
             crew.keep(facade.charts.run)
+        if world.surroundings.bucket is not None:
+            crew.keep(facade.file_moves.run)
         crew.keep(partial(facade.dispatcher.run, crew))
         await facade.schedules.begin(crew)
         facade.upgrades.resume()
@@ -140,6 +144,7 @@ def _assembled(
         retention=Retention(world, terms.retention, supervisor.reread),
         upgrades=Upgrades(world, supervisor, crew, terms.limits),
         upkeep=Upkeep(world),
+        file_moves=FileMoves(world, terms.moves),
         schedules=Schedules(world, Firings(world, submissions, supervisor.ask), terms.schedules),
         census=CensusTaker(world, terms.retention),
         overview=Overview(world.watchers, world.clock),

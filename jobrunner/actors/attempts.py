@@ -221,7 +221,8 @@ class RunningAttempts:
             if stage.runs == "loop":
                 host.live(always=True)
             kind = kind_of(definition, job)
-            return await run_attempt(stage, brief, kind, host, self._world.children)
+            ended = await run_attempt(stage, brief, kind, host, self._world.children)
+            return host.reach.judged(ended)
         finally:
             await take_back(self._world, brief)
 

@@ -30,6 +30,7 @@ from jobrunner.actors.features.webhooks import Hearing, hear
 from jobrunner.actors.keeping.census import CensusTaker
 from jobrunner.actors.keeping.charts import ChartKeeper
 from jobrunner.actors.keeping.deletions import Deletions
+from jobrunner.actors.keeping.file_moves import FileMoves
 from jobrunner.actors.keeping.retention import Retention
 from jobrunner.actors.keeping.storage_loss import StorageLoss
 from jobrunner.actors.keeping.upkeep import Upkeep
@@ -66,6 +67,7 @@ class Facade(Struct, frozen=True, kw_only=True):
     retention: Retention
     upgrades: Upgrades
     upkeep: Upkeep
+    file_moves: FileMoves
     census: CensusTaker
     overview: Overview
     charts: ChartKeeper

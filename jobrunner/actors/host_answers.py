@@ -2,16 +2,16 @@
 and the files of the job's owner, of nobody else.
 """
 
-import os
 import re
-from functools import partial
 from typing import Any
 
 from jobrunner.actors.features.families.bearing import Bearing
+from jobrunner.actors.keeping.objects import lent, spared
 from jobrunner.actors.shared import World
 from jobrunner.core.features.families.parentage import JobsAwaited
 from jobrunner.core.job import Asset
-from jobrunner.errors import PermanentFailure, RetryableFailure, StorageError
+from jobrunner.core.messages import Ended
+from jobrunner.errors import FilesUnreachable, PermanentFailure, RetryableFailure, StorageError
 from jobrunner.files.library import Kept
 from jobrunner.outgoing.calls import Download, Exchange
 from jobrunner.stages import Given
@@ -34,6 +34,7 @@ from jobrunner.stages.requests import (
 from jobrunner.stages.way_out import WayOut
 
 PAGE = 500
+LACKS_FILES = "FILES_UNREACHABLE"
 LIBRARY_MAX = 10_000
 ASSET_ID = re.compile(r"[0-9a-f-]{36}")
 
@@ -43,6 +44,7 @@ class Reach:
         self._world = world
         self._bearing = bearing
         self._given = given
+        self._lacked_files = False
         self._way_out = WayOut(world.surroundings.outlets, given)
 
     async def answer(self, question: Beyond) -> Answer:
@@ -65,9 +67,22 @@ class Reach:
                     return JobsSeen(await self._bearing.is_met(question))
                 case OutcomesAsked(ids):
                     return JobOutcomes(await self._bearing.outcomes(ids))
+        except FilesUnreachable as fault:
+            self._lacked_files = True
+            text = "the store that holds a file of the job does not answer"
+            raise RetryableFailure(LACKS_FILES, text, excerpt=said(fault)) from fault
         except StorageError as fault:
             text = "a file could not be read: the disk says no"
             raise RetryableFailure("STORAGE", text, excerpt=said(fault)) from fault
+
+    def judged(self, ended: Ended) -> Ended:
+        """An attempt that failed for want of a file was none. A stage that went on without it has
+        said what became of it."""
+        failure = ended.failure
+        lacks = failure is not None and failure.retryable and failure.code == LACKS_FILES
+        if not (lacks and self._lacked_files):
+            return ended
+        return spared(self._world, self._given.workflow, ended)
 
     async def _recall(self, name: str, version: int) -> Any:
         view = await self._world.reader.artifact(self._given.job_id, name, version)
@@ -88,10 +103,11 @@ class Reach:
             raise PermanentFailure("ASSET_NOT_FOUND", f"the job's owner has no file {shown!r}")
         asset = row.asset
         kept = Kept(asset.storage_path, asset.file_size or 0, asset.sha256)
-        if not await self._world.children.in_thread(partial(self._world.checked, kept)):
+        path = await lent(self._world, kept, asset.id, self._given.scratch)
+        if path is None:
             text = f"the file of asset {asset.id} is missing, or is not what was recorded"
             raise PermanentFailure("CORRUPT_INPUT", text)
-        return Held(asset, os.path.join(self._world.assets, asset.storage_path))
+        return Held(asset, path)
 
     async def _browse(self, asset_type: str | None, limit: int) -> tuple[Asset, ...]:
         if not 0 < limit <= LIBRARY_MAX:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from jobrunner.actors.keeping.objects import is_there, lending
 from jobrunner.actors.shared import World
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.tracing import attempt_of
@@ -19,7 +20,7 @@ async def given(
 ) -> Given:
     """The brief of an attempt; whoever asks for it takes it back in the end. In the loop there is
     no scratch folder before the stage asks for it, because most never do."""
-    brief = await known(world, job, attempt, definition)
+    brief = lending(world, job, await known(world, job, attempt, definition))
     if stage.runs != "loop":
         await world.children.in_thread(lambda: made_empty(brief.scratch))
     return brief
@@ -94,7 +95,9 @@ async def sound_ones(world: World, assets: Iterable[Asset]) -> list[Asset]:
 
 
 async def _is_sound(world: World, kept: Kept) -> bool:
-    return await world.children.in_thread(lambda: world.checked(kept))
+    return await world.children.in_thread(lambda: world.checked(kept)) or await is_there(
+        world, kept
+    )
 
 
 def _params(job: Snapshot) -> Any:

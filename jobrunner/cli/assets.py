@@ -3,6 +3,7 @@
 import hashlib
 import os
 from pathlib import Path
+from typing import Literal
 
 from cyclopts import App
 
@@ -16,6 +17,7 @@ from jobrunner.errors import Refused
 
 app = App(name="asset", help="Files that lie with the service.")
 
+PATIENCE_S = 30
 COLUMNS = ("id", "job_id", "asset_type", "file_size", "storage_path", "created_at")
 
 
@@ -73,6 +75,34 @@ async def delete(asset_ids: Ids, /, *, listing: Listing = Listing()) -> None:
         for one in spelled_out(asset_ids):
             await running.ask("DELETE", f"/assets/{part(one)}")
             printing.record({"id": one, "deleted": True}, listing)
+
+
+@app.command(
+    help_epilogue=examples(
+        "jobrunner asset move --to s3 --dry-run", "jobrunner asset move --to disk"
+    )
+)
+async def move(
+    *, to: Literal["s3", "disk"], dry_run: bool = False, listing: Listing = Listing()
+) -> int:
+    """Move all files to the store of objects, or back to the disk, while everything goes on.
+
+    Whatever is cut off goes on by itself: the order is the service's, not this command's.
+
+    Parameters
+    ----------
+    to
+        Where they are to lie.
+    dry_run
+        Only say how many files it would be.
+    """
+    async with service(listing) as running:
+        told = await running.post("/admin/file-moves", {"to": to, "dry_run": dry_run})
+        while told.get("status") == "running":
+            path = f"/admin/file-moves/{part(told['id'])}"
+            told = await running.get(path, {"wait": PATIENCE_S})
+        printing.record(told, listing)
+    return 0 if told.get("status", "done") == "done" and not told.get("skipped") else 1
 
 
 async def kept(running: RunningService, asset_id: str, file: Path | None) -> dict[str, str]:

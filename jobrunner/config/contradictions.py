@@ -11,12 +11,18 @@ from jobrunner.config.settings import ORIGIN, PUBLIC_URL, SOCKET, Config
 from jobrunner.core.features.turns.rates import RATE_ALLOWED
 
 WAL_MIN = 8 * 1024**2
+TIMEOUT_MIN_S, TIMEOUT_MAX_S = 1, 3600
+PART_MIN = 5 * 1024**2
+PRESIGN_MAX_S = 7 * 86400
+BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+OBJECT_PREFIX = r"([A-Za-z0-9_-][A-Za-z0-9._-]*/)*"
 
 
 def contradictions(config: Config) -> list[str]:
     """List every such fault, with the key, its value and what is allowed."""
     found = (
         *(_of_downloads, _of_server, _of_telemetry, _of_auth, _of_oidc, _of_store, _of_rates),
+        _of_objects,
         schedule_faults,
     )
     return [fault for faults_of in found for fault in faults_of(config)]
@@ -35,6 +41,28 @@ def _of_downloads(config: Config) -> Iterator[str]:
                 f"downloads.allow_hosts = {host!r}: must be the name of a host alone, like "
                 '"cdn.example.com", without scheme, port or path'
             )
+
+
+def _of_objects(config: Config) -> Iterator[str]:
+    at = config.objects
+    if at.place == "s3" and not at.bucket:
+        yield 'objects.place = "s3": needs objects.bucket, which says where they go'
+    if at.bucket and not re.fullmatch(BUCKET, at.bucket):
+        yield (
+            f"objects.bucket = {at.bucket!r}: must be the name of a bucket alone: 3 to 63 small "
+            "letters, digits, dots and hyphens; the address of the store is objects.endpoint"
+        )
+    if not re.fullmatch(OBJECT_PREFIX, at.prefix):
+        yield (
+            f"objects.prefix = {at.prefix!r}: must be empty, or names of letters, digits, '.', '_' "
+            'and "-", each followed by a slash, like "jobrunner/"'
+        )
+    if at.presign > PRESIGN_MAX_S:
+        yield f"objects.presign = {at.presign:g}: the store takes at most 7 days"
+    if not TIMEOUT_MIN_S <= at.timeout <= TIMEOUT_MAX_S:
+        yield f"objects.timeout = {at.timeout:g}: must be a duration from 1s to 1h"
+    if at.part < PART_MIN:
+        yield f"objects.part = {at.part}: the store takes no less than 5 MiB"
 
 
 def _of_server(config: Config) -> Iterator[str]:

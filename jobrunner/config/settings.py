@@ -57,6 +57,9 @@ LogFormat = Annotated[
 LogLevel = Annotated[
     Literal["info", "warning", "error"], Meta(description='"info", "warning" or "error"')
 ]
+Keeping = Annotated[Literal["disk", "s3"], Meta(description='"disk" or "s3"')]
+BucketStyle = Annotated[Literal["path", "host"], Meta(description='"path" or "host"')]
+Checksum = Annotated[Literal["sha256", "off"], Meta(description='"sha256" or "off"')]
 RateText = Annotated[str, Meta(description=RATE_ALLOWED)]
 Record = Annotated[Literal["off", "decisions"], Meta(description='"off" or "decisions"')]
 Anything = Annotated[Any, Meta(description="any value")]
@@ -92,6 +95,28 @@ class StoreSection(Struct, frozen=True):
     assets: Text = "data/assets"
     min_free: Space = 256 * 1024**2
     wal_max: Size = 64 * 1024**2
+
+
+class ObjectsSection(Struct, frozen=True):
+    """``bucket`` empty: there is no store of objects. ``place`` is where files go that come from
+    now on; ``keep_local`` for how long they lie on the disk, too. ``presign`` above 0: a download
+    is sent to the store, by an address that is good for so long. ``keep_deleted`` is for how long
+    an object outlives its file. ``credentials`` is a file; empty: the environment has them."""
+
+    bucket: Worded = ""
+    place: Keeping = "disk"
+    endpoint: Address = ""
+    region: Text = "us-east-1"
+    prefix: Worded = ""
+    credentials: Path = ""
+    style: BucketStyle = "path"
+    checksum: Checksum = "sha256"
+    part: Size = 8 * 1024**2
+    timeout: Duration = 30
+    at_once: Count = 4
+    keep_local: Duration = 3600
+    keep_deleted: Duration = 7 * 86400
+    presign: Duration = 0
 
 
 class OidcSection(Struct, frozen=True):
@@ -303,6 +328,7 @@ class ScheduleSettings(Struct, frozen=True):
 class Config(Struct, frozen=True):
     server: ServerSection = ServerSection()
     store: StoreSection = StoreSection()
+    objects: ObjectsSection = ObjectsSection()
     auth: AuthSection = AuthSection()
     limits: LimitsSection = LimitsSection()
     resources: dict[str, Amount] = msgspec.field(default_factory=lambda: {"gpu": 1})

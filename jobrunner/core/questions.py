@@ -25,6 +25,7 @@ from jobrunner.core.features.upgrades.upgrades import UpgradeReader
 from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
 from jobrunner.core.keeping.backups import BackupReader
 from jobrunner.core.keeping.charts import ChartReader
+from jobrunner.core.keeping.objects import ObjectReader
 from jobrunner.core.keeping.retention import RetentionReader
 
 PAGE = 1_000
@@ -245,6 +246,7 @@ class Reader(
     BatchReader,
     BackupReader,
     BulkReader,
+    ObjectReader,
     RetentionReader,
     RateReader,
     LineReader,

@@ -129,6 +129,8 @@ class Archive(StoredBackups):
             new_bytes=count.new_bytes,
             absent_count=count.absent,
             absent=tuple(count.named),
+            far_files=count.far_files,
+            far_bytes=count.far_bytes,
         )
 
     def _taken(
@@ -137,6 +139,9 @@ class Archive(StoredBackups):
         for row in rows:
             if not wanted():
                 raise StorageError("the service is stopping; no backup was made")
+            if row.far is not None:
+                count.refer(row.far)
+                continue
             taken = self.take_file(assets, row.path, row.sha256)
             if taken is not None:
                 line, new = taken
@@ -263,7 +268,13 @@ class Archive(StoredBackups):
 class _Count:
     def __init__(self) -> None:
         self.files = self.bytes = self.new_files = self.new_bytes = self.absent = 0
+        self.far_files = self.far_bytes = 0
         self.named: list[str] = []
+
+    def refer(self, size: int) -> None:
+        """It lies in a store, and stays there."""
+        self.far_files += 1
+        self.far_bytes += size
 
     def add(self, size: int, new: bool) -> None:
         self.files += 1

@@ -59,6 +59,20 @@ def untwin(root: str, paths: Iterable[str]) -> None:
             continue
 
 
+def second_name(source: Path, place: Path) -> None:
+    """One more name of a file, or a copy where the disk cannot do that; one that is there stays.
+
+    Raises: OSError"""
+    made(place.parent)
+    try:
+        os.link(source, place)
+    except (FileExistsError, FileNotFoundError):
+        if not place.exists():
+            raise
+    except OSError:
+        _copy(str(source), str(place))
+
+
 def _json(place: Path) -> bytes:
     """Nothing of what is no JSON, or too much to be looked through."""
     if place.suffix != ".json" or place.stat().st_size > JSON_MAX:

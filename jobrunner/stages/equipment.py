@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jobrunner.core.features.redaction import Redaction
+from jobrunner.files.objects.bucket import ObjectStore
 from jobrunner.files.space import Room
 from jobrunner.outgoing.gate import Outlets
 from jobrunner.stages.companions import Opened
@@ -13,18 +14,21 @@ from jobrunner.stages.secret_settings import secrets_of_settings
 
 class Surroundings:
     """``base_url`` is where others reach this service, ``local_url`` where this machine does. A
-    workflow that is held is one whose jobs wait, because what they need is still being opened.
+    workflow that is held is one whose jobs wait, because what they need is still being opened, or
+    because files of theirs are in a store of objects (``bucket``) that does not answer.
     ``answer_keys`` are what the tokens of questions follow from, the newest first."""
 
     def __init__(self, outlets: Outlets | None = None, room: Room | None = None) -> None:
         self.outlets = outlets or Outlets()
         self.room = room or Room()
+        self.bucket: ObjectStore | None = None
         self.redaction = Redaction()
         self.base_url = ""
         self.local_url = ""
         self.answer_keys: Callable[[], Sequence[str]] = lambda: ("of no file",)
         self.on_release: Callable[[], None] = lambda: None
         self._held: set[str] = set()
+        self._without_files: set[str] = set()
         self._opened: dict[str, Opened] = {}
 
     def hold(self, workflows: Iterable[str]) -> None:
@@ -35,7 +39,20 @@ class Surroundings:
         self.on_release()
 
     def is_held(self, workflow: str) -> bool:
-        return workflow in self._held
+        return workflow in self._held or workflow in self._without_files
+
+    def lacks_files(self, workflow: str) -> bool:
+        """Tell if its jobs wait for the store that holds their files."""
+        return workflow in self._without_files and workflow not in self._held
+
+    def hold_without_files(self, workflow: str) -> None:
+        """A job of it could not have a file, since the store of objects does not answer."""
+        self._without_files.add(workflow)
+
+    def files_are_back(self) -> None:
+        if self._without_files:
+            self._without_files.clear()
+            self.on_release()
 
     def opened(self, workflow: str, opened: Opened) -> None:
         self.redaction.learn(secrets_of_settings(opened.settings, {}))

@@ -57,6 +57,7 @@ GAUGES = (
     ("standby_behind_seconds", "Age of the oldest commit that is not copied", "standby_behind_s"),
     ("standby_lease_seconds", "How long this service may go on serving", "standby_lease_s"),
     ("standby_files_waiting", "Files of jobs that are about to be copied", "standby_files"),
+    ("objects_unreachable_seconds", "How long the store has not answered", "objects_away_s"),
     ("threads_stray", "Threads that go on though their stage is over", "threads_stray"),
     ("ready", "1 while /readyz says that all is well", "ready"),
     ("log_faulty", "1 while lines of the log do not arrive where they should", "log_faulty"),
@@ -82,6 +83,7 @@ class Figures(Meter):
         self._request_s = Spread("http_request_seconds", text, REQUESTS, at_route)
         self._refusals = Tally("http_refusals", "Refusals by their code", ("code",))
         self._pruned = Tally("pruned", "What was old enough to go", ("what",))
+        self._files_moved = Tally("files_moved", "Files that were moved, and where to", ("to",))
         self._webhooks = Tally("webhooks", "Webhooks that came", ("source", "verdict"))
         text = "Moments of schedules, by what came of them"
         self._firings = Tally("schedule_firings", text, ("schedule", "outcome"))
@@ -141,6 +143,10 @@ class Figures(Meter):
 
     def pruned(self, what: str, count: int) -> None:
         self._pruned.add(what, times=count)
+
+    def files_moved(self, target: str, count: int) -> None:
+        if count:
+            self._files_moved.add(target, times=count)
 
     def heard(self, source: str, verdict: str) -> None:
         self._webhooks.add(source, verdict)

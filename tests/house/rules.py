@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "http": {"actors", "core", "drawing", "errors", "files", "ports", "stages"},
     "": {"core", "errors", "files", "outgoing", "providers", "stages"},
     "startup": {"config", "core", "errors", "ports", "stages", "store"},
-    "preflight": {"actors", "config", "errors", "http", "ports", "stages"},
+    "preflight": {"actors", "config", "equipping", "errors", "http", "ports", "stages"},
     "entrance": {
         *("actors", "config", "errors", "files", "http", "oidc", "ports", "preflight"),
         *("standing_by", "store"),

@@ -141,6 +141,8 @@ def _in_line(world: World, dispatcher: Dispatcher, job: Snapshot) -> str:
         return _resumed(f"workflow {job.workflow}", pauses.workflows[job.workflow])
     if paused := pauses.stages.get(bound):
         return _resumed(f"stage {bound}", paused)
+    if world.surroundings.lacks_files(job.workflow):
+        return "the store of objects, which holds files of its workflow, to answer again"
     if world.surroundings.is_held(job.workflow):
         return "the companion of its workflow, which is still being opened"
     if dispatcher.is_asked(job.id):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.features.submissions import Submissions
+from jobrunner.actors.keeping.objects import brought
 from jobrunner.actors.shared import World
 from jobrunner.actors.stage_input import sound_ones, verified
 from jobrunner.core.declaration.workflow import Definition
@@ -79,6 +80,7 @@ class Reruns:
         """With the files on the disk, as they are there."""
         if not plan.pairs:
             return plan
+        await brought(self._world, (old for old, _ in plan.pairs))
         doing = partial(twin, self._world.assets, plan.pairs, plan.ids)
         anew = {kept.path: kept for kept in await self._world.children.in_thread(doing)}
         assets = tuple(
@@ -126,6 +128,9 @@ class Reruns:
         if not artifacts:
             return []
         rows = {row.asset.url: row.asset for row in await self._world.reader.assets(job.id)}
+        behind = {asset.id: asset.storage_path for asset in rows.values()}
+        texts = [behind.get(one.asset, "") for one in artifacts]
+        await brought(self._world, [path for path in texts if path.endswith(".json")])
         told = await self._world.children.in_thread(partial(self._told_in, artifacts, rows))
         named = {asset.id: asset for one in told for asset in named_in(one, rows)}
         return await sound_ones(self._world, named.values())

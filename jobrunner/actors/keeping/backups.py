@@ -46,7 +46,7 @@ class Copying(Protocol):
 
 class BackupSource(Struct, frozen=True):
     """The things that are backed up, and by which program. ``floor`` bytes of each disk are left
-    alone."""
+    alone. ``far_place`` is the store that files lie in, too."""
 
     store: Copying
     assets: str
@@ -55,6 +55,7 @@ class BackupSource(Struct, frozen=True):
     clock: Clock
     children: Children
     files: Files
+    far_place: str = ""
 
 
 class BackupMade(Struct, frozen=True):
@@ -137,6 +138,7 @@ async def _backed_up(
             began_at=began_at,
             as_of=as_of,
             ended_at=source.clock.now(),
+            far_place=source.far_place if manifest.far_files else "",
         )
         await in_thread(partial(archive.finish, manifest))
     except BaseException:

@@ -81,7 +81,15 @@ def told(made: "Manifest") -> dict[str, Any]:
         "files": made.files,
         "bytes": made.database.size + made.bytes,
         "absent": made.absent_count or None,
+        **_far(made),
     }
+
+
+def _far(made: "Manifest") -> dict[str, Any]:
+    """Say which files are not in it, where some are not."""
+    if not made.far_files:
+        return {}
+    return {"far_files": made.far_files, "far_bytes": made.far_bytes, "far_place": made.far_place}
 
 
 async def _made(asking: Asking, store: "Store", folder: str) -> dict[str, Any]:

@@ -105,6 +105,10 @@ def _restored(archive: "StoredBackups", name: str, places: RestorePlaces) -> Non
     finish_restore(places.database)
     print(f"{name} is restored to {places.database} and {places.assets}:")
     print(f"{manifest.jobs} jobs and {manifest.files} files, as of {text_of(manifest.as_of)}")
+    if manifest.far_files:
+        print(
+            f"{manifest.far_files} more files lie in {manifest.far_place}, and were not looked at"
+        )
     for move in plan.moves:
         if move.aside:
             print(f"{move.source} is kept as {move.target}")

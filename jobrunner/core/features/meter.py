@@ -91,6 +91,9 @@ class Meter:
         """Moments of a schedule have fired, or not: ``fired``, ``same``, ``skipped``, ``refused``
         or ``missed``."""
 
+    def files_moved(self, target: str, count: int) -> None:
+        """So many files lie there from now on: in the store (``s3``) or on the ``disk``."""
+
     def backed_up(self, outcome: str, seconds: float) -> None:
         """A backup is over: ``done`` or ``failed``."""
 
@@ -141,6 +144,7 @@ class Readings(Struct, frozen=True, kw_only=True):
     unused_bytes: int = 0
     wal_bytes: int = 0
     free_bytes: int = 0
+    objects_away_s: float = 0
     threads_stray: int = 0
     backup_at_s: float = 0
     standby_behind_s: float = 0

@@ -18,7 +18,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     in it. ``beside`` are the small files that lie beside the database. ``files`` and ``bytes``
     count the files of jobs, ``new_files`` and ``new_bytes`` those that no backup before had.
     ``absent`` names the first of those (``absent_count``) that a row spoke of and that were not
-    there, or were not what the row says."""
+    there, or were not what the row says. ``far_files``, of ``far_bytes``, lie in the store of
+    objects ``far_place``, and only their rows are in the backup."""
 
     name: str
     version: str
@@ -37,6 +38,9 @@ class Manifest(Struct, frozen=True, kw_only=True):
     new_bytes: int = 0
     absent_count: int = 0
     absent: tuple[str, ...] = ()
+    far_files: int = 0
+    far_bytes: int = 0
+    far_place: str = ""
 
 
 class CopyFacts(Struct, frozen=True):
@@ -49,11 +53,13 @@ class CopyFacts(Struct, frozen=True):
 
 class FileRow(Struct, frozen=True):
     """A file that a copy of the database speaks of; an empty digest says that nothing is known of
-    it. One that is not ``due`` may lie elsewhere."""
+    it. One that is not ``due`` may lie elsewhere; one that is ``far`` lies in a store of objects
+    and is so large."""
 
     path: str
     sha256: str
     due: bool
+    far: int | None = None
 
 
 class BackedUp(Struct, frozen=True, tag=True):

@@ -140,7 +140,7 @@ class HttpDoor(Struct, frozen=True, eq=False, kw_only=True):
         """Name what an operator should look at, though all goes on."""
         state = self.standby()
         found = {"standby": state.warning} if state is not None and state.warning else {}
-        return self.backups.warnings() | found
+        return self.backups.warnings() | self.facade.file_moves.warnings() | found
 
 
 class HttpCall(NamedTuple):

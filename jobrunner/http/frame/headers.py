@@ -111,6 +111,9 @@ ANSWERED = {
 }
 
 
+ELSEWHERE = (304, 307)  # the file is with the caller already, or at another service
+
+
 def asked_of(endpoint: Endpoint) -> list[dict[str, Any]]:
     """As parameters."""
     return [
@@ -141,10 +144,12 @@ def _asked(endpoint: Endpoint) -> list[str]:
 
 def answered_by(endpoint: Endpoint, status: int) -> dict[str, Any]:
     """The headers of an answer that an operation is meant to give."""
-    own, perhaps = ANSWERED.get(endpoint.name, ((), ())) if status != 304 else ((), ())
+    own, perhaps = ANSWERED.get(endpoint.name, ((), ())) if status not in ELSEWHERE else ((), ())
     always = ["X-Request-Id", *own, *_of_job(endpoint, status)]
     if status == 503:  # /readyz says so in a way of its own
         perhaps = (*perhaps, "Retry-After")
+    if status == 307:
+        always.append("Location")
     if status == 206:
         always.append("Content-Range")
     return _headers(always, perhaps)

@@ -7,10 +7,18 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from jobrunner.core.instants import timed
-from jobrunner.errors import JobrunnerError, LeaseOver, OutcomeUnknown, Refused, StorageFull
+from jobrunner.errors import (
+    FilesUnreachable,
+    JobrunnerError,
+    LeaseOver,
+    OutcomeUnknown,
+    Refused,
+    StorageFull,
+)
 from jobrunner.http.frame.endpoint import PROBLEM, HttpReply, View
 
 RETRY_AFTER_S = 5
+LASTING_S = 60
 RESERVED = frozenset({"type", "title", "status", "detail", "error_code", "correlation_id"})
 
 
@@ -64,6 +72,12 @@ def refusal_of(error: Exception) -> Refused | None:
         case OutcomeUnknown():
             detail = "nobody knows whether this was stored; ask again with the same key or event id"
             return Refused("OUTCOME_UNKNOWN", detail)
+        case FilesUnreachable(lasting=lasting):
+            detail = "the store that holds this file does not answer; it is tried again by itself"
+            if lasting:
+                detail = "the store that holds this file refuses us; the operator must see to it"
+            wait_s = LASTING_S if lasting else RETRY_AFTER_S
+            return Refused("FILES_UNREACHABLE", detail, retry_after_s=wait_s)
         case JobrunnerError():
             return Refused("INTERNAL", "this is our fault; the log has the details")
         case _:

@@ -17,6 +17,7 @@ from jobrunner.http.routes.admin import (
     audit,
     backups,
     credits,  # noqa: A004 - the feature's word
+    file_moves,
     firings,
     health,
     limits,
@@ -55,7 +56,7 @@ MODULES = (
     *(assets, content, uploads, resumable),
     *(claims, remote, status_moves, reports, webhooks, commands, bulk),
     *(workflows, credits, audit, tokens, limits, notifications, retention, upkeep, backups),
-    *(upgrades, schedules, firings),
+    *(upgrades, schedules, firings, file_moves),
     *(health, metrics, sessions, overview, charts, docs, dashboard, panels),
 )
 

@@ -6,6 +6,7 @@ They are run after those of the job itself, in the order at the end of this file
 from jobrunner.core.features.sessions import SESSIONS_MAX
 from jobrunner.store.features.answers import QUESTION
 from jobrunner.store.features.schedules.schedule_statements import SCHEDULES_IN_ORDER
+from jobrunner.store.keeping.object_statements import OBJECTS_IN_ORDER
 from jobrunner.store.rows import MOVING, PLACE
 from jobrunner.store.statements import Statement, insert, upsert
 
@@ -248,5 +249,5 @@ BESIDE_IN_ORDER = (
     HELD_BACK, REDELIVERED, ENDPOINT_ENABLED, LET_GO, BACKED_UP, BACKUP_FAILED,
     RESTORATION_TOLD, RATE, TURN, TURN_OVER, LIMIT, LIMIT_GONE, *SCHEDULES_IN_ORDER, QUESTION,
     JOB_REPINNED, REPINNED, UPGRADES_OLD, UPGRADE, UPGRADE_LOOKED, UPGRADE_MOVED, UPGRADE_TURNED,
-    DECISION, *DECLARATION_FORGOTTEN,
+    DECISION, *DECLARATION_FORGOTTEN, *OBJECTS_IN_ORDER,
 )  # fmt: skip

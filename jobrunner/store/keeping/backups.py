@@ -46,7 +46,12 @@ STEP_PAGES = 64
 FLUSH_EVERY_STEPS = 64
 STOPPING = "the service is stopping; no backup was made"
 REST_LEAST_S = 0.0005
-FILES = "SELECT storage_path, sha256, url FROM assets WHERE storage_path <> '' ORDER BY id"
+FILES = (
+    "SELECT storage_path, sha256, url, {} FROM assets a {} WHERE storage_path <> '' ORDER BY a.id"
+)
+HERE = FILES.format("NULL", "")
+HERE_AND_FAR = FILES.format("o.size", "LEFT JOIN objects o ON o.asset = a.id")
+FAR_SINCE = 9
 # A copy that is broken off is thrown away, so it needs no journal and no flushing of its own.
 OF_A_COPY = ("journal_mode = off", "synchronous = off", "cache_size = -4096")
 
@@ -185,8 +190,9 @@ def files_of(place: str) -> Iterator[FileRow]:
     """The files that a copy speaks of: those of jobs and owners, those that a worker has sent, and
     those that an open attempt keeps."""
     with _unchanging(place) as db:
-        for path, sha256, url in db.execute(FILES):
-            yield FileRow(path, sha256, bool(sha256) and not url.startswith("http"))
+        for path, sha256, url, far in db.execute(HERE if level(db) < FAR_SINCE else HERE_AND_FAR):
+            due = bool(sha256) and far is None and not url.startswith("http")
+            yield FileRow(path, sha256, due, far)
         held = "SELECT j.uid, a.attempt FROM attempts a JOIN jobs j ON j.id = a.job"
         for job_id, text in db.execute(f"{held} WHERE a.status <> 'ended'"):
             yield from _held(job_id, msgspec.json.decode(text, type=Attempt))

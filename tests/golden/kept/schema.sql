@@ -318,6 +318,24 @@ CREATE TABLE family_waits (
 
 CREATE INDEX family_waits_over ON family_waits (job) WHERE due <= 0 OR spare <= 0
 
+CREATE TABLE file_moves (
+    id       INTEGER PRIMARY KEY,
+    uid      TEXT NOT NULL UNIQUE,
+    target   TEXT NOT NULL CHECK (target IN ('s3', 'disk')),
+    actor    TEXT NOT NULL,
+    at       INTEGER NOT NULL,
+    status   TEXT NOT NULL CHECK (status IN ('running', 'done', 'aborted')),
+    up_to    INTEGER NOT NULL,
+    reached  INTEGER NOT NULL DEFAULT 0 CHECK (reached >= 0),
+    moved    INTEGER NOT NULL DEFAULT 0 CHECK (moved >= 0),
+    bytes    INTEGER NOT NULL DEFAULT 0 CHECK (bytes >= 0),
+    skipped  INTEGER NOT NULL DEFAULT 0 CHECK (skipped >= 0),
+    ended_at INTEGER,
+    CHECK ((status = 'running') = (ended_at IS NULL))
+) STRICT
+
+CREATE UNIQUE INDEX file_moves_open ON file_moves (status) WHERE status = 'running'
+
 CREATE TRIGGER final_is_final BEFORE UPDATE OF status, kind, definition ON jobs
 WHEN OLD.kind = 'final'
     AND (NEW.status <> OLD.status OR NEW.kind <> OLD.kind OR NEW.definition <> OLD.definition)
@@ -509,6 +527,36 @@ CREATE TABLE locks (
     lease_until INTEGER,
     PRIMARY KEY (job, scope)
 ) STRICT, WITHOUT ROWID
+
+CREATE TABLE objects (
+    asset      INTEGER PRIMARY KEY REFERENCES assets (id) ON DELETE CASCADE,
+    path       TEXT NOT NULL UNIQUE CHECK (path <> ''),
+    key        TEXT NOT NULL CHECK (key <> ''),
+    size       INTEGER NOT NULL CHECK (size >= 0),
+    stored_at  INTEGER NOT NULL,
+    here_until INTEGER
+) STRICT
+
+CREATE TRIGGER objects_come AFTER INSERT ON objects
+BEGIN
+    DELETE FROM objects_left WHERE key = NEW.key;
+END
+
+CREATE TRIGGER objects_go AFTER DELETE ON objects
+BEGIN
+    INSERT INTO objects_left (key, left_at) VALUES (OLD.key, NULL) ON CONFLICT (key) DO NOTHING;
+END
+
+CREATE INDEX objects_here ON objects (here_until) WHERE here_until IS NOT NULL
+
+CREATE TABLE objects_left (
+    key     TEXT PRIMARY KEY CHECK (key <> ''),
+    left_at INTEGER
+) STRICT, WITHOUT ROWID
+
+CREATE INDEX objects_left_by_age ON objects_left (left_at)
+
+CREATE INDEX objects_of_key ON objects (key)
 
 CREATE TABLE partings (
     job  INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,

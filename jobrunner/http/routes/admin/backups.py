@@ -33,8 +33,8 @@ class BackupQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class Backup(View, frozen=True, kw_only=True):
     """One backup. ``bytes`` is database and files, ``new_bytes`` what of that no backup before it
-    had. ``absent`` counts files that rows speak of and that were not there; ``detail`` says why it
-    failed."""
+    had. ``absent`` counts files that rows speak of and that were not there, ``far_files`` those
+    that lie in a store of objects and are not in the backup; ``detail`` says why it failed."""
 
     state: Literal["idle", "running", "done", "failed"]
     folder: str
@@ -47,6 +47,7 @@ class Backup(View, frozen=True, kw_only=True):
     bytes: int = 0
     new_bytes: int = 0
     absent: int = 0
+    far_files: int = 0
     detail: str = ""
 
 
@@ -148,6 +149,7 @@ def _of_manifest(found: BackupState) -> dict[str, Any]:
         "bytes": made.database.size + made.bytes,
         "new_bytes": made.database.size + made.new_bytes,
         "absent": made.absent_count,
+        "far_files": made.far_files,
     }
 
 

@@ -50,6 +50,7 @@ async def readings(door: HttpDoor) -> Readings:
         wal_bytes=found.wal_bytes,
         unused_bytes=found.unused_bytes,
         free_bytes=door.limits.free_bytes,
+        objects_away_s=door.facade.file_moves.away_s,
         threads_stray=stats["strays"],
         backup_at_s=(door.backups.last_at or 0) / 1000,
         standby_behind_s=standby.behind_s if standby else 0,

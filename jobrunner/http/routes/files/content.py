@@ -8,7 +8,8 @@ where it stood if, and only if, the file is still the one that it began with.
 import errno
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,12 +17,13 @@ import anyio
 from aiohttp import web
 
 from jobrunner.core.questions import AssetRow
-from jobrunner.errors import Refused
+from jobrunner.errors import JobrunnerError, Refused
 from jobrunner.files.library import inside, is_absent
 from jobrunner.http.frame.addresses import link
-from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply
+from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query
 from jobrunner.http.frame.streaming import ANY_TYPE
 from jobrunner.http.routes.files.assets import own_asset
+from jobrunner.http.routes.files.objects import FarPlace, far_blocks, far_place, redirected
 
 BLOCK = 256 * 1024
 RANGE = re.compile(r"bytes=\s*([0-9]{0,18})-([0-9]{0,18})\s*")
@@ -55,46 +57,64 @@ LOCKED_DOWN = {
 }
 
 
+class ContentQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``direct``: answer with an address at the store that holds the file, where the settings allow
+    it. Whoever says this follows it without the token that was sent here."""
+
+    direct: bool = False
+
+
 @Endpoint(
     "GET",
     "/assets/{id}/content",
-    {200: ANY_TYPE, 206: ANY_TYPE, 304: None},
-    codes=("ASSET_GONE", "RANGE_NOT_SATISFIABLE"),
+    {200: ANY_TYPE, 206: ANY_TYPE, 304: None, 307: None},
+    query=ContentQuery,
+    codes=("ASSET_GONE", "RANGE_NOT_SATISFIABLE", "FILES_UNREACHABLE"),
     media=KINDS,
 )
 async def get_asset_content(call: HttpCall) -> HttpReply:
     """Download a file, or a range of it."""
     row = await own_asset(call)
-    size, headers = await _found(call, row), _headers(row)
+    size, far = await _found(call, row)
+    headers = _headers(row)
     if "ETag" in headers and _seen(call, headers["ETag"]):
         return HttpReply(304, b"", headers)
+    query: ContentQuery = call.query
+    if query.direct and far is not None and (elsewhere := await redirected(call, far)) is not None:
+        return elsewhere
     first, last = _wanted(call, size, headers.get("ETag"))
     headers["Content-Length"] = str(last - first + 1)
     status = 200
     if (first, last) != (0, size - 1):
         status = 206
         headers["Content-Range"] = f"bytes {first}-{last}/{size}"
-    path = inside(call.door.assets, row.asset.storage_path)
-    idle_s = call.door.settings.upload_idle_s
+    path = row.asset.storage_path
 
     async def pour(request: web.Request) -> web.StreamResponse:
-        return await _pour(request, status, headers, path, first, last, idle_s)
+        response = web.StreamResponse(status=status, headers=headers)
+        if request.method == "HEAD":
+            return await _only_head(request, response)
+        async with aclosing(_blocks(call, path, far, first, last)) as blocks:
+            return await _pour(request, response, blocks, call.door.settings.upload_idle_s)
 
     return HttpReply(status, headers=headers, pour=pour)
 
 
-async def _found(call: HttpCall, row: AssetRow) -> int:
-    """The size of the file, where it is what its row says and lies where only its own files lie.
+async def _found(call: HttpCall, row: AssetRow) -> tuple[int, FarPlace | None]:
+    """The size of the file, where it is what its row says and lies where only its own files lie;
+    and its place in the store, unless it is here.
 
-    Raises: Refused ASSET_GONE."""
+    Raises: Refused ASSET_GONE, FilesUnreachable."""
     asset, parts = row.asset, Path(row.asset.storage_path).parts
-    size = -1
+    size, far = -1, None
     if len(parts) > 1 and parts[-2] in (row.job_id, asset.id):
         size = await anyio.to_thread.run_sync(_size, call.door.assets, asset.storage_path)
+    if size < 0 and (far := await far_place(call, asset.storage_path)) is not None:
+        size = far[1].size
     if size < 0 or asset.file_size not in (None, size):
         detail = f"the file of asset {asset.id} is not in this service; its url says where it was"
         raise Refused("ASSET_GONE", detail, url=link(call, asset.url))
-    return size
+    return size, far
 
 
 def _size(root: str, path: str) -> int:
@@ -150,36 +170,64 @@ def _wanted(call: HttpCall, size: int, etag: str | None) -> tuple[int, int]:
     return first, last
 
 
+async def _only_head(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    await response.prepare(request)
+    await response.write_eof()
+    return response
+
+
 async def _pour(
     request: web.Request,
-    status: int,
-    headers: Mapping[str, str],
-    path: Path,
-    first: int,
-    last: int,
+    response: web.StreamResponse,
+    blocks: AsyncIterator[bytes],
     idle_s: float,
 ) -> web.StreamResponse:
     """Send the bytes. An answer that has begun cannot become another one: a fault from here on
-    breaks the connection."""
-    file = await anyio.to_thread.run_sync(_opened, path, first)
-    response = web.StreamResponse(status=status, headers=headers)
+    breaks the connection. So it begins when the first of them are here."""
+    block = await anext(blocks, b"")
     try:
         await response.prepare(request)
-        left = last - first + 1 if request.method != "HEAD" else 0
+        while block:
+            with anyio.fail_after(idle_s):
+                await response.write(block)
+            block = await anext(blocks, b"")
+        await response.write_eof()
+    except (OSError, EOFError, JobrunnerError):
+        if request.transport is not None:
+            request.transport.abort()
+    return response
+
+
+async def _blocks(
+    call: HttpCall, path: str, far: FarPlace | None, first: int, last: int
+) -> AsyncGenerator[bytes]:
+    """From where the file is in the moment when it is opened: it may have been moved since.
+
+    Raises: Refused ASSET_GONE, FilesUnreachable"""
+    place = inside(call.door.assets, path)
+    if far is None:
+        try:
+            file = await anyio.to_thread.run_sync(_opened, place, first)
+        except Refused:
+            if (far := await far_place(call, path)) is None:
+                raise
+        else:
+            async for block in _of_disk(file, last - first + 1):
+                yield block
+            return
+    async with aclosing(far_blocks(far, first, last)) as blocks:
+        async for block in blocks:
+            yield block
+
+
+async def _of_disk(file: BinaryIO, left: int) -> AsyncIterator[bytes]:
+    with file:
         while left:
             block = await anyio.to_thread.run_sync(file.read, min(left, BLOCK))
             if not block:
                 raise EOFError("the file has become shorter")
-            with anyio.fail_after(idle_s):
-                await response.write(block)
             left -= len(block)
-        await response.write_eof()
-    except (OSError, EOFError):
-        if request.transport is not None:
-            request.transport.abort()
-    finally:
-        file.close()
-    return response
+            yield block
 
 
 def _opened(path: Path, first: int) -> BinaryIO:

@@ -1,0 +1,154 @@
+"""Files in a store of objects, as rows: where each lies, what is to be cleared there, and orders to
+move them.
+
+A file is in the store when its row says so, and the row is written when the object is there
+whole. Until then it lies on the disk, and it is taken off the disk only afterwards; so whoever
+looks on the disk first and asks the rows then finds it at every moment.
+"""
+
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+Target = Literal["s3", "disk"]
+Standing = Literal["running", "done", "aborted"]
+
+
+class FileHere(Struct, frozen=True):
+    """A file that a row speaks of and that no row says is in the store; ``row`` is its asset's."""
+
+    row: int
+    path: str
+    size: int | None
+    sha256: str
+
+
+class FilesHere(Struct, frozen=True):
+    """Those among a page of assets. ``reached`` is the last of the page; None: there are none."""
+
+    files: tuple[FileHere, ...]
+    reached: int | None
+
+
+class FarFile(Struct, frozen=True):
+    """A file in the store. Its digest is a part of its ``key``."""
+
+    row: int
+    path: str
+    key: str
+    size: int
+
+    @property
+    def sha256(self) -> str:
+        return self.key.split("/")[-2]
+
+
+class FarCounts(Struct, frozen=True):
+    files: int
+    bytes: int
+    left: int
+
+
+class FileMove(Struct, frozen=True):
+    """An order to move the files of all assets up to ``up_to``; ``reached`` is how far it is."""
+
+    id: str
+    target: Target
+    actor: str
+    at: int
+    up_to: int
+    status: Standing = "running"
+    reached: int = 0
+    moved: int = 0
+    bytes: int = 0
+    skipped: int = 0
+    ended_at: int | None = None
+
+
+class NewMove(Struct, frozen=True, tag=True):
+    """Store an order; refused with ``exists`` while another one is open."""
+
+    move: FileMove
+
+
+class MoveTurned(Struct, frozen=True, tag=True):
+    """It is done or was aborted; refused with ``missing`` when it is over already."""
+
+    id: str
+    status: Standing
+    actor: str
+    at: int
+
+
+class FilesMoved(Struct, frozen=True, tag=True):
+    """These lie in the store from now on (``there``; a copy stays here until ``here_until``), and
+    these no more (``back``). With ``order`` an order has come to ``reached``."""
+
+    at: int
+    there: tuple[FarFile, ...] = ()
+    back: tuple[FarFile, ...] = ()
+    here_until: int | None = None
+    order: str = ""
+    reached: int = 0
+    skipped: int = 0
+
+
+class CopiesHere(Struct, frozen=True, tag=True):
+    """Copies of files in the store: they lie here until then, or (None) no more."""
+
+    paths: tuple[str, ...]
+    until: int | None
+
+
+class KeysSeen(Struct, frozen=True, tag=True):
+    """Somebody has seen that no row names these keys."""
+
+    keys: tuple[str, ...]
+    at: int
+
+
+class KeysCleared(Struct, frozen=True, tag=True):
+    """Nothing lies under these keys any more."""
+
+    keys: tuple[str, ...]
+
+
+ObjectUnit = NewMove | MoveTurned | FilesMoved | CopiesHere | KeysSeen | KeysCleared
+OBJECT_UNITS = NewMove, MoveTurned, FilesMoved, CopiesHere, KeysSeen, KeysCleared
+
+
+class ObjectReader(Protocol):
+    """The questions about files in a store of objects."""
+
+    async def files_here(self, after: int, up_to: int, limit: int) -> FilesHere:
+        """Of so many assets behind ``after``."""
+        ...
+
+    async def files_there(self, after: int, up_to: int, limit: int) -> tuple[FarFile, ...]: ...
+
+    async def far_file(self, path: str) -> FarFile | None: ...
+
+    async def last_asset(self) -> int: ...
+
+    async def copies_over(self, now: int, limit: int) -> tuple[str, ...]:
+        """Paths of copies that need not lie on the disk any more."""
+        ...
+
+    async def keys_unseen(self, limit: int) -> tuple[str, ...]: ...
+
+    async def keys_left(self, before: int, limit: int) -> tuple[str, ...]:
+        """Keys that were left before then, and that no row names."""
+        ...
+
+    async def keys_orphaned(self, keys: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of jobs that are or were here, that no row names and nobody left. A key of a job
+        that was never here may be somebody else's."""
+        ...
+
+    async def far_counts(self) -> FarCounts: ...
+
+    async def file_moves(
+        self, limit: int, move_id: str | None = None, running: bool = False
+    ) -> tuple[FileMove, ...]:
+        """Newest first."""
+        ...

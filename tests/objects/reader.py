@@ -1,0 +1,49 @@
+"""Workflows of one stage each that read files, in the three ways that stages run."""
+
+from msgspec import Struct
+
+from jobrunner import Context, Done, PlainContext, one_stage, stage
+from jobrunner.stages import Registry
+
+
+class ReadParams(Struct, frozen=True, forbid_unknown_fields=True):
+    """``asset`` is a file of the owner's."""
+
+    asset: str = ""
+
+
+def told(path: str) -> Done:
+    with open(path, "rb") as file:
+        data = file.read()
+    return Done(result={"size": len(data), "place": path})
+
+
+@stage("loop.read")
+async def in_loop(ctx: Context[ReadParams]) -> Done:
+    """Also what it made itself, in the attempt before."""
+    order = await ctx.once("order", _one)
+    found = told((await ctx.asset(ctx.params.asset)).path)
+    return Done(result={**found.result, "order": order})
+
+
+async def _one() -> int:
+    return 1
+
+
+@stage("thread.read", how="thread")
+def in_thread(ctx: PlainContext[ReadParams]) -> Done:
+    return told(ctx.asset(ctx.params.asset).path)
+
+
+@stage("process.read")
+def in_process(ctx: PlainContext[ReadParams]) -> Done:
+    return told(ctx.asset(ctx.params.asset).path)
+
+
+def readers() -> Registry:
+    registry = Registry()
+    for one in (in_loop, in_thread, in_process):
+        registry.add(one)
+        registry.add(one_stage(one, ReadParams, tries=2))
+    assert not registry.refused["workflows"], registry.refused["workflows"]
+    return registry
