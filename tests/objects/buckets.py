@@ -104,7 +104,12 @@ class Wire:
             return web.Response(status=403, text=DENIED, content_type="application/xml")
         if self.on_step is not None:
             await self.on_step(step, len(self.steps))
-        body = await request.read()
+        try:
+            body = await request.read()
+        except ConnectionResetError:
+            return web.Response(status=502)
+        if request.transport is None or request.transport.is_closing():
+            return web.Response(status=502)  # whoever asked was killed
         status, headers, data = await self._passed_on(request, body)
         if when == "after":
             return self._broken(request)

@@ -1,0 +1,261 @@
+"""A file's whole way to the store and back, with a fault or a kill at each of its steps: nobody
+ever sees half of it, and none is lost."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import aiohttp
+import anyio
+import pytest
+
+from tests.http.serving import House, opened
+from tests.http.test_files import shelved
+from tests.http.uploading import files
+from tests.objects.buckets import (
+    BUCKET,
+    KEYS,
+    Step,
+    When,
+    Wire,
+    bucket_server,
+    keys_in,
+    section,
+    until,
+    wired,
+)
+from tests.objects.reader import readers
+from tests.whole.process import Place, place
+
+pytestmark = pytest.mark.anyio
+SMALL, LARGE = b"small" * 1000, bytes(range(251)) * 25_000  # one request, and two parts
+STEPS: tuple[Step, ...] = ("size", "put", "begin", "part", "whole")
+WHENS: tuple[When, ...] = ("before", "after", "refuse")
+SETTINGS = """
+[objects]
+bucket = "{bucket}"
+endpoint = "{url}"
+prefix = "jobs/"
+place = "{place}"
+part = "5MiB"
+timeout = "5s"
+keep_local = 0
+keep_deleted = {keep_deleted}
+"""
+
+
+@pytest.fixture(scope="module")
+async def behind(anyio_backend: str) -> AsyncIterator[str]:
+    with pytest.MonkeyPatch.context() as patch, bucket_server() as url:
+        for name, value in KEYS.items():
+            patch.setenv(name, value)
+        yield url
+
+
+@pytest.fixture(scope="module")
+async def line(behind: str, anyio_backend: str) -> AsyncIterator[Wire]:
+    async with wired(behind) as wire:
+        yield wire
+
+
+@pytest.fixture(scope="module")
+async def house(
+    line: Wire, tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
+) -> AsyncIterator[House]:
+    """Files go to the store when somebody orders it."""
+    folder = tmp_path_factory.mktemp("orders")
+    where = section(line, prefix="orders/", keep_deleted=3600.0)
+    async with opened(folder, registry=readers(), objects=where) as house:
+        yield house
+
+
+async def ordered(house: House, to: str) -> Any:
+    """An order, when it is over."""
+    said = await house.admin.post("/admin/file-moves", {"to": to})
+    assert said.status == 202, said.raw
+    told = said.json
+    while told["status"] == "running":
+        house.service.facade.file_moves.nudge()
+        told = (await house.admin.get(f"{said.headers['Location']}?wait=0.2")).json
+    return told
+
+
+async def wanted(house: House, assets: dict[str, bytes]) -> None:
+    for asset_id, data in assets.items():
+        said = await house.ada.get(f"/assets/{asset_id}/content")
+        assert (said.status, said.raw == data) == (200, True), asset_id
+
+
+@pytest.mark.parametrize("when", WHENS)
+async def test_a_fault_at_each_step(house: House, line: Wire, when: When) -> None:
+    """There and back again: each step fails twice, which is more than the library bears, before the
+    store hears of it, or after it did what was asked."""
+    assets = {
+        await shelved(house, BytesIO(data), name): data
+        for data, name in ((SMALL, "small.csv"), (LARGE, "large.mp4"))
+    }
+    for step in STEPS:
+        line.break_at(step, when, times=4)
+        told = await ordered(house, "s3")
+        assert (told["moved"], told["skipped"]) == (2, 0), (step, told)
+        assert not files(house)
+        await wanted(house, assets)
+        line.break_at("read", when, times=2)
+        told = await ordered(house, "disk")
+        assert (told["moved"], told["skipped"]) == (2, 0), (step, told)
+        assert len(files(house)) == 2
+        await wanted(house, assets)
+    sizes = (await keys_in(line)).values()
+    assert set(sizes) <= {len(SMALL), len(LARGE)}
+    for asset_id in assets:
+        await house.ada.delete(f"/assets/{asset_id}")
+
+
+async def test_an_order_is_counted_beforehand_and_given_once(house: House, line: Wire) -> None:
+    asset_id = await shelved(house, BytesIO(SMALL), "one.csv")
+    body = {"to": "s3", "dry_run": True}
+    said = await house.admin.post("/admin/file-moves", body)
+    assert (said.status, said.json["files"], said.json["bytes"]) == (200, 1, len(SMALL))
+    line.down = True
+    order = (await house.admin.post("/admin/file-moves", {"to": "s3"})).json
+    again = await house.admin.post("/admin/file-moves", {"to": "disk"})
+    assert (again.status, again.code) == (409, "ALREADY_EXISTS")
+    ended = await house.admin.delete(f"/admin/file-moves/{order['id']}")
+    assert ended.json["status"] == "aborted"
+    line.down = False
+    assert (await house.admin.get("/admin/file-moves/x")).status == 404
+    assert (await house.ada.get("/admin/file-moves")).status == 403
+    assert (await ordered(house, "s3"))["status"] == "done"
+    listed = (await house.admin.get("/admin/file-moves")).json["file_moves"]
+    assert [one["status"] for one in listed[:2]] == ["done", "aborted"]
+    await wanted(house, {asset_id: SMALL})
+
+
+async def test_every_file_is_read_while_it_is_moved(house: House, line: Wire) -> None:
+    """A reader in each moment, and stages that work on what is being moved."""
+    assets = {}
+    for number in range(6):
+        data = SMALL + bytes([number])
+        assets[await shelved(house, BytesIO(data), f"{number}.csv")] = data
+    read, over = 0, False
+
+    async def keep_reading() -> None:
+        nonlocal read
+        while not over:
+            await wanted(house, assets)
+            read += len(assets)
+
+    async def keep_working() -> None:
+        while not over:
+            job = await house.ada.submit("thread", params={"asset": next(iter(assets))})
+            done = (await house.ada.get(f"/jobs/{job['id']}?wait=20&until=ended")).json
+            assert done["result"]["size"] == len(SMALL) + 1, done
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(keep_reading)
+        group.start_soon(keep_working)
+        for to in ("s3", "disk", "s3", "disk", "s3"):
+            await ordered(house, to)
+        over = True
+    assert read
+
+
+class Mover:
+    """Lives of a service that is killed at a step of its files' way."""
+
+    def __init__(self, home: Place, wire: Wire) -> None:
+        self.home = home
+        self.wire = wire
+        self.sent: dict[str, bytes] = {}
+        self.random = Random(7)
+        self.reached = 0
+        self.prefix = f"{home.folder.name}/"
+
+    async def send(self) -> None:
+        """Two new files, of which one goes in parts."""
+        for size in (len(SMALL), len(LARGE)):
+            data = self.random.randbytes(size)
+            said = await self.home.upload("/assets?name=a.bin", BytesIO(data))  # type: ignore[arg-type]
+            assert said.status == 201, said
+            self.sent[said.body["id"]] = data
+
+    async def killed_at(self, step: Step, number: int) -> None:
+        """When the store is asked for this the so many-th time, before it hears of it."""
+        arrived, left = anyio.Event(), [number]
+
+        async def stop(seen: Step, _: int) -> None:
+            if seen == step:
+                left[0] -= 1
+                if left[0] == 0:
+                    arrived.set()
+                    await self.home.kill()
+
+        self.wire.on_step = stop
+        with anyio.move_on_after(8):
+            await arrived.wait()
+            self.reached += 1
+        self.wire.on_step = None
+        await self.home.kill()
+
+    async def judged(self) -> None:
+        """Every acknowledged file is whole, in the store or on the disk; no object is half."""
+        assert self.home.faults() == ()
+        for asset_id, data in self.sent.items():
+            answer = await self.read(asset_id)
+            assert answer == data, f"{asset_id}: {len(answer)} of {len(data)}"
+        lie = (await keys_in(self.wire)).items()
+        for key, size in ((key, size) for key, size in lie if key.startswith(self.prefix)):
+            digest = key.split("/")[-2]
+            assert any(
+                (len(data), hashlib.sha256(data).hexdigest()) == (size, digest)
+                for data in self.sent.values()
+            ), key
+
+    async def read(self, asset_id: str) -> bytes:
+        sent = {"Authorization": f"Bearer {self.home.tokens['admin']}"}
+        url = f"{self.home.url}/assets/{asset_id}/content"
+        async with aiohttp.ClientSession() as session, session.get(url, headers=sent) as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.read()
+
+
+async def lives(folder: Path, wire: Wire, rounds: list[tuple[Step, int]]) -> Mover:
+    more = SETTINGS.format(bucket=BUCKET, url=wire.url, place="s3", keep_deleted=0)
+    more = more.replace('"jobs/"', f'"{folder.name}/"')  # the store is that of other tests, too
+    async with place(folder, more=more) as home:
+        mover = Mover(home, wire)
+        await home.start()
+        for step, number in rounds:
+            await mover.send()
+            await mover.killed_at(step, number)
+            await home.start()
+            await mover.judged()
+
+        async def all_there() -> bool:
+            left = [one for one in (folder / "data/assets").rglob("*.bin") if one.is_file()]
+            return not left
+
+        await until(all_there)
+        await mover.judged()
+        assert await home.stop() == 0
+    return mover
+
+
+async def test_killed_at_a_step(tmp_path: Path, behind: str) -> None:
+    async with wired(behind) as wire:
+        mover = await lives(tmp_path, wire, [("whole", 1)])
+    assert mover.reached == 1
+
+
+@pytest.mark.long
+async def test_killed_at_each_step(tmp_path: Path, behind: str) -> None:
+    rounds: list[tuple[Step, int]] = [
+        (step, number) for number in (1, 2, 3, 4) for step in (*STEPS, "check")
+    ]
+    async with wired(behind) as wire:
+        mover = await lives(tmp_path, wire, rounds)
+    print(f"\\nkills at a step {mover.reached} of {len(rounds)}, files {len(mover.sent)}")
+    assert mover.reached >= len(rounds) // 2
