@@ -7,10 +7,9 @@ closes last to new work, running stages get their time, and the writer closes la
 
 import importlib.metadata
 import os
-import site
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -31,18 +30,17 @@ from jobrunner.actors.keeping.file_moves import MoveTerms
 from jobrunner.actors.keeping.health import Health
 from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
-from jobrunner.config import overrides
 from jobrunner.config.changeable import origins
 from jobrunner.config.retention import retention_terms
 from jobrunner.config.schedules import schedules_of
 from jobrunner.config.settings import Config
-from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.core.features.meter import SILENT, Meter
 from jobrunner.core.features.turns.rates import RateLimit
 from jobrunner.ending import LATE_S, Ending, ungrouped
 from jobrunner.entrance import fitted_door, places
 from jobrunner.equipping import accompanied, bucket_of, reached_at, surroundings, url_of
 from jobrunner.errors import JobrunnerError, OutcomeUnknown
+from jobrunner.loading import load_definitions
 from jobrunner.log import Log as Subscriber
 from jobrunner.minding import keep_telling, stopping
 from jobrunner.ports import Minder, Ports, system_ports
@@ -117,6 +115,7 @@ async def running(
     keep_secrets(config, definitions, around.redaction, log)
     around.hold(definitions.names())
     waits = partial(_waits, log)
+    cluster = _cluster(config, definitions, ports, around, log)
 
     async with (
         ungrouped(),
@@ -137,7 +136,7 @@ async def running(
             url, admin_url = url_of(host, port), url_of(*apart) if apart else ""
             around.local_url = url_of(reached_at(host), port)
             around.base_url = config.server.public_url or around.local_url
-            async with accompanied(config, definitions, around, ports.clock, log):
+            async with cluster, accompanied(config, definitions, around, ports.clock, log):
                 crew = Crew(ports.clock, log, facade.loss.give_up)
                 for watch in (health.watch, health.look, door.arrivals.watch):
                     crew.keep(partial(watch, log))
@@ -227,19 +226,20 @@ async def open_offline(config: Config) -> AsyncIterator[Store]:
         yield store
 
 
-def load_definitions(config: Config) -> Registry:
-    """Everything installed, as it would run under this config."""
-    from jobrunner.http.routes.table import TAKEN
+def _cluster(
+    config: Config, definitions: Registry, ports: Ports, around: Surroundings, log: Log
+) -> AbstractAsyncContextManager[None]:
+    """Where stages run that run elsewhere, if anything is said of that. What it needs is loaded
+    then, and not before."""
+    if not config.cluster.scheduler:
+        return nullcontext()
+    from jobrunner.cluster.engine import Cluster
+    from jobrunner.cluster.performing import versions
 
-    if os.path.isdir(config.plugins.path):
-        site.addsitedir(os.path.abspath(config.plugins.path))
-
-    def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
-        return overrides.laid_over(workflow, config.workflow(workflow.name))
-
-    registry = Registry(overlay, TAKEN, config.resources)
-    registry.load(config.plugins.enabled)
-    return registry
+    cluster = Cluster(config.cluster, versions(definitions), ports, config.store.min_free, log)
+    cluster.on_change = around.release
+    around.elsewhere = cluster
+    return cluster.opened()
 
 
 @asynccontextmanager

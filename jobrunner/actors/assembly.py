@@ -111,7 +111,7 @@ def _assembled(
 ) -> Facade:
     """Make each part, and tell it of what follows commits."""
     resources = dict(terms.resources)
-    slots = Slots(terms.limits, resources, world.rates)
+    slots = Slots(terms.limits, resources, world.rates, world.surroundings.elsewhere)
     dispatcher = Dispatcher(world, slots, supervisor.tell)
     world.turns.on_free = dispatcher.nudge
 

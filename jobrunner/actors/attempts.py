@@ -27,7 +27,7 @@ from jobrunner.core.job import Attempt, Failure, Snapshot
 from jobrunner.core.messages import Ended
 from jobrunner.core.units import LogLines
 from jobrunner.errors import JobrunnerError, StorageError
-from jobrunner.stages import Stage, run_attempt
+from jobrunner.stages import Stage
 from jobrunner.stages.in_loop import run_abandon
 from jobrunner.stages.outcomes import failed, places, raised, said
 
@@ -221,8 +221,8 @@ class RunningAttempts:
             if stage.runs == "loop":
                 host.live(always=True)
             kind = kind_of(definition, job)
-            ended = await run_attempt(stage, brief, kind, host, self._world.children)
-            return host.reach.judged(ended)
+            place, children = self._world.surroundings, self._world.children
+            return host.reach.judged(await place.run(stage, brief, kind, host, children))
         finally:
             await take_back(self._world, brief)
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from jobrunner.actors.features.turns.rates import Rates
 from jobrunner.stages import Stage
+from jobrunner.stages.away import NOWHERE, AwayStage, Elsewhere, is_away
 
 
 class WorkLimits(Struct, frozen=True):
@@ -30,8 +31,16 @@ class Slot(Struct, frozen=True):
 
 
 class Slots:
-    def __init__(self, limits: WorkLimits, resources: Mapping[str, int], rates: Rates) -> None:
+    def __init__(
+        self,
+        limits: WorkLimits,
+        resources: Mapping[str, int],
+        rates: Rates,
+        elsewhere: Elsewhere = NOWHERE,
+    ) -> None:
         self.limits = limits
+        self._elsewhere = elsewhere
+        self._here = 0
         self._rates = rates
         self._promised: dict[str, list[Stage]] = {}
         self._resources = resources
@@ -45,7 +54,7 @@ class Slots:
 
     @property
     def free(self) -> int:
-        return max(self.limits.active_jobs - len(self._held), 0)
+        return max(self.limits.active_jobs - self._here, 0) + self._elsewhere.free
 
     @property
     def holders(self) -> dict[str, str]:
@@ -67,18 +76,17 @@ class Slots:
         return {name: (self._taken[name], there) for name, there in self._resources.items()}
 
     def take(self, job_id: str, user_id: str, stage: Stage | None) -> None:
-        self._held[job_id] = Slot(user_id, stage)
-        self._count(self._held[job_id], 1)
+        self._hold(job_id, user_id, stage)
         self._rates.take(job_id, stage)
 
     def lend(self, job_id: str, stages: Iterable[Stage]) -> frozenset[str]:
         """Name those of these stages that this job may begin in its slot. They are promised to it,
         until it begins one or gives its slot back."""
         self._take_back(job_id)
-        if (slot := self._held.get(job_id)) is None:
+        if (slot := self._held.get(job_id)) is None or is_away(slot.stage):
             return frozenset()
         self._count(slot, -1)
-        fit = [stage for stage in stages if not self.short_of(stage)]
+        fit = [stage for stage in stages if not is_away(stage) and not self.short_of(stage)]
         self._count(slot, 1)
         if scarce := [stage for stage in fit if _is_scarce(stage) and stage != slot.stage]:
             self._promised[job_id] = scarce
@@ -96,28 +104,29 @@ class Slots:
         slot = self._held.get(job_id)
         if slot is None or slot.stage == stage:
             return promised
-        self._count(slot, -1)
-        self._held[job_id] = Slot(slot.user_id, stage)
-        self._count(self._held[job_id], 1)
+        self._leave(job_id, slot)
+        self._hold(job_id, slot.user_id, stage)
         return promised or (slot.stage is not None and _is_scarce(slot.stage))
 
     def give_back(self, job_id: str) -> None:
         self._take_back(job_id)
         slot = self._held.pop(job_id, None)
         if slot is not None:
-            self._count(slot, -1)
+            self._leave(job_id, slot)
 
     def lack(self, job_id: str, user_id: str, stage: Stage | None) -> str:
         """Name what this job is short of; empty when it may run."""
         if job_id in self._held:
             return "its last attempt to end, which goes on though it was stopped"
-        if not self.free:
-            return f"a free slot in this service ({self.limits.active_jobs} in all)"
+        if full := self._no_slot_for(stage):
+            return full
         if user_id in self.crowded():
             return f"one of the {self.limits.per_user_active} slots that its owner may have"
         return self.short_of(stage) if stage is not None else ""
 
     def short_of(self, stage: Stage) -> str:
+        if full := self._no_slot_for(stage):
+            return full
         if 0 < stage.concurrency <= self._stages[stage.name]:
             return f"stage {stage.name}, of which {stage.concurrency} may run at a time"
         for name, count in stage.resources.items():
@@ -127,6 +136,25 @@ class Slots:
                 return f"{count} of resource {name} ({there} in all, held by {holders})"
         return self._rates.short_of(stage) if stage.rates else ""
 
+    def _no_slot_for(self, stage: Stage | None) -> str:
+        """Those of this service are for what runs here."""
+        if isinstance(stage, AwayStage):
+            return self._elsewhere.lack(stage)
+        if self._here >= self.limits.active_jobs:
+            return f"a free slot in this service ({self.limits.active_jobs} in all)"
+        return ""
+
+    def _hold(self, job_id: str, user_id: str, stage: Stage | None) -> None:
+        self._held[job_id] = Slot(user_id, stage)
+        self._count(self._held[job_id], 1)
+        if isinstance(stage, AwayStage):
+            self._elsewhere.take(job_id, stage)
+
+    def _leave(self, job_id: str, slot: Slot) -> None:
+        self._count(slot, -1)
+        if is_away(slot.stage):
+            self._elsewhere.give_back(job_id)
+
     def _holding(self, name: str) -> list[str]:
         return [
             f"job {job_id}"
@@ -135,6 +163,7 @@ class Slots:
         ]
 
     def _count(self, slot: Slot, change: int) -> None:
+        self._here += 0 if is_away(slot.stage) else change
         self._users[slot.user_id] += change
         if not self._users[slot.user_id]:
             del self._users[slot.user_id]

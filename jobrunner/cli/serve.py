@@ -2,17 +2,22 @@
 
 import importlib.util
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import anyio
 from cyclopts import Parameter
+from msgspec.structs import replace
 
 from jobrunner.cli.frame.options import Asking, Where
+
+if TYPE_CHECKING:
+    from jobrunner.config.settings import Config
+    from jobrunner.log import Log
 
 Flag = Annotated[bool, Parameter(negative="")]
 
 
-def serve(*, reload: Flag = False, where: Where = Where()) -> int | None:
+def serve(*, reload: Flag = False, cluster: str = "", where: Where = Where()) -> int | None:
     """Run the service until SIGTERM or SIGINT; then drain.
 
     Parameters
@@ -20,17 +25,20 @@ def serve(*, reload: Flag = False, where: Where = Where()) -> int | None:
     reload
         For authors: start anew whenever a file of a plugin that is installed in place, or in
         the folder of plugins, has changed and everything loads.
+    cluster
+        To try one: "local" starts a cluster on this machine beside the service, of two workers;
+        "local:4" of four. Stages that are bound to "dask" run there.
     """
     if reload:
         from jobrunner.cli.frame.reload import serve_anew
 
         words = ("--config", str(where.config)) if where.config else ()
         return anyio.run(serve_anew, where.load(), words)
-    _serve(where)
+    _serve(where, cluster)
     return None
 
 
-def _serve(where: Where) -> None:
+def _serve(where: Where, cluster: str) -> None:
     from jobrunner import app
     from jobrunner.log import bridge, open_log
 
@@ -40,9 +48,22 @@ def _serve(where: Where) -> None:
     bridge(log)
     uvloop = importlib.util.find_spec("uvloop") is not None
     try:
-        anyio.run(app.serve, config, log, backend_options={"use_uvloop": uvloop})
+        options = {"use_uvloop": uvloop}
+        if cluster:
+            anyio.run(_serve_beside, cluster, config, log, backend_options=options)
+        else:
+            anyio.run(app.serve, config, log, backend_options=options)
     finally:
         log.close()
+
+
+async def _serve_beside(cluster: str, config: "Config", log: "Log") -> None:
+    from jobrunner import app
+    from jobrunner.cluster.local import local_cluster, workers_of
+
+    async with local_cluster(workers_of(cluster)) as address:
+        beside = replace(config.cluster, scheduler=address, ca="", cert="", key="", listen="")
+        await app.serve(replace(config, cluster=beside), log)
 
 
 async def openapi(*, asking: Asking = Asking()) -> None:

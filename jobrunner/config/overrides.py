@@ -26,7 +26,7 @@ from jobrunner.config.settings import (
     WorkflowSettings,
     nearest,
 )
-from jobrunner.core.declaration.states import EXTERNAL, REMOTE
+from jobrunner.core.declaration.states import AWAY, DASK, EXTERNAL, REMOTE
 from jobrunner.core.declaration.workflow import (
     ANY,
     Deadline,
@@ -160,8 +160,8 @@ def _bind(names: Names, stages: Mapping[str, str], states: dict[str, State]) -> 
             asked = [state for state in states.values() if state.on_demand]
             stage, remote = _where(stages[key])
             far = (ANY,) if remote else ()
-            states |= {s.name: replace(s, stage={ANY: stage}, remote=far) for s in active}
-            states |= {s.name: replace(s, on_demand=stage, remote=far) for s in asked}
+            states |= {s.name: replace(s, stage=_bound(s, ANY, stage), remote=far) for s in active}
+            states |= {s.name: replace(s, on_demand=_own(s, stage), remote=far) for s in asked}
         else:
             _bind_one(names, key, stages[key], states)
 
@@ -176,14 +176,36 @@ def _bind_one(names: Names, key: str, stage: str, states: dict[str, State]) -> N
     stage, remote = _where(stage)
     far = _far(names, state, job_type.name if job_type else ANY, remote)
     if state.kind == "active":
-        bound = state.stage | {job_type.name: stage} if job_type else {ANY: stage}
+        bound = _bound(state, job_type.name if job_type else ANY, stage)
+        if stage == DASK and not any(one.endswith(AWAY) for one in bound.values()):
+            names.fault("stages", key, "has no stage of its own that a cluster could run")
         states[state.name] = replace(state, stage=bound, remote=far)
     elif state.on_demand and not wanted:
-        states[state.name] = replace(state, on_demand=stage, remote=far)
+        states[state.name] = replace(state, on_demand=_own(state, stage), remote=far)
     elif state.on_demand:
         names.fault("stages", key, "runs on demand, for all job types alike")
     else:
         names.fault("stages", key, f"is a {state.kind} state: no stage runs there")
+
+
+def _bound(state: State, job_type: str, stage: str) -> dict[str, str]:
+    """Bind this job type of a state, or all of them; to a cluster, the stages that are there."""
+    if stage != DASK:
+        return {ANY: stage} if job_type == ANY else state.stage | {job_type: stage}
+    if job_type == ANY:
+        return {one: _away(bound) for one, bound in state.stage.items()}
+    return state.stage | {
+        job_type: _away(state.stage.get(job_type, state.stage.get(ANY, EXTERNAL)))
+    }
+
+
+def _own(state: State, stage: str) -> str:
+    return _away(state.on_demand) if stage == DASK else stage
+
+
+def _away(stage: str) -> str:
+    """Name the form of a stage that runs on a cluster; who works outside has none."""
+    return stage if stage == EXTERNAL or stage.endswith(AWAY) else f"{stage}{AWAY}"
 
 
 def _where(stage: str) -> tuple[str, bool]:

@@ -50,6 +50,7 @@ QUOTED = [f'"{name}"' for name in NAMES]
 Happenings = Annotated[
     tuple[Happening, ...], Meta(description=f"a list of {', '.join(QUOTED[:-1])} and {QUOTED[-1]}")
 ]
+Security = Annotated[Literal["tls", "none"], Meta(description='"tls" or "none"')]
 Mode = Annotated[Literal["tokens", "none"], Meta(description='"tokens" or "none"')]
 LogFormat = Annotated[
     Literal["auto", "human", "json"], Meta(description='"auto", "human" or "json"')
@@ -177,6 +178,21 @@ class RateSettings(Struct, frozen=True):
     @property
     def rate(self) -> RateLimit | None:
         return rate_of(self.limit, self.burst or 0)
+
+
+class ClusterSection(Struct, frozen=True):
+    """``scheduler`` empty: no cluster. ``listen``: the address (and port) under which workers reach
+    this service; empty: the one by which it reaches the scheduler. ``silence`` is after how long
+    without a sign a worker is lost, ``patience`` how long a stage may go on that is to stop."""
+
+    scheduler: Worded = ""
+    listen: Worded = ""
+    ca: Path = ""
+    cert: Path = ""
+    key: Path = ""
+    security: Security = "tls"
+    silence: Duration = 30
+    patience: Duration = 10
 
 
 class CreditsSection(Struct, frozen=True):
@@ -334,6 +350,7 @@ class Config(Struct, frozen=True):
     resources: dict[str, Amount] = msgspec.field(default_factory=lambda: {"gpu": 1})
     rates: dict[str, RateSettings] = {}
     credits: CreditsSection = CreditsSection()
+    cluster: ClusterSection = ClusterSection()
     downloads: DownloadsSection = DownloadsSection()
     notify: NotifySection = NotifySection()
     telemetry: TelemetrySection = TelemetrySection()

@@ -24,7 +24,7 @@ from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.draft import BY_ENGINE, BY_STAGE, Case, Cause, Draft
 from jobrunner.core.failed_stage import named
-from jobrunner.core.failures import fail
+from jobrunner.core.failures import WORKER_LOST, fail
 from jobrunner.core.features.answers.settling import await_answer, awaits_answer
 from jobrunner.core.features.families.awaiting import await_jobs
 from jobrunner.core.features.pauses import halted_by
@@ -258,6 +258,15 @@ def afresh(draft: Draft, outcome: str, failure: Failure | None) -> None:
         )
 
 
+def bereft(draft: Draft, text: str, cause: Cause) -> Refused | None:
+    """The worker of the attempt was lost. The third in a row may be the stage's doing."""
+    if draft.job.deaths + 1 >= DEATHS_MAX:
+        return fail(draft, Failure("HEARTBEAT_LOST", text), cause)
+    draft.set(deaths=draft.job.deaths + 1)
+    _interrupt(draft, Failure("INTERRUPTED", text))
+    return None
+
+
 def _done(draft: Draft, message: Ended) -> Refused | None:
     target = draft.state.done
     return _finish(draft, target, "done", None) if target else _misfit(draft, "done")
@@ -314,6 +323,8 @@ def _parked(draft: Draft, message: Ended) -> Refused | None:
 
 
 def _interrupted(draft: Draft, message: Ended) -> Refused | None:
+    if message.failure is not None and message.failure.code == WORKER_LOST:
+        return bereft(draft, message.failure.message, BY_STAGE)
     _interrupt(draft, message.failure)
     return None
 

@@ -15,6 +15,8 @@ from jobrunner.core.job import Failure
 from jobrunner.core.steps import go_on, say_again, step, walk
 from jobrunner.errors import Refused
 
+WORKER_LOST = "WORKER_LOST"
+
 
 def fail(draft: Draft, failure: Failure, cause: Cause) -> Refused | None:
     """Follow a failure of the open attempt, by its own report, by a clock, or with its worker, as

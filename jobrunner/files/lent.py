@@ -2,7 +2,9 @@
 folder of this process, which whoever comes after a crash removes."""
 
 import fcntl
+import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +12,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jobrunner.errors import Misconfigured
-from jobrunner.files.folders import made
+from jobrunner.files.folders import flush, made, private
 from jobrunner.files.library import inside
 
 LOCK = ".in-use"
 PART = ".part"
+NUMBERED = re.compile(r"-([0-9]{1,9})(?:\.[^.]{0,10})?\Z")
 
 
 @contextmanager
@@ -58,6 +61,70 @@ def going_out(root: str, path: str) -> Iterator[BinaryIO | None]:
         return
     with file:
         yield file
+
+
+class PiecedFile:
+    """A file of a job that comes from another machine in pieces, and has its name when it is whole.
+    Coming a second time changes nothing."""
+
+    def __init__(self, root: str, path: str) -> None:
+        self._place = inside(root, path)
+        made(self._place.parent)
+        self._part = self._place.with_name(f"{self._place.name}{PART}")
+        self._file = open(self._part, "w+b", opener=private)  # noqa: SIM115
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+
+    def finish(self, sha256: str) -> None:
+        """Raises: ValueError, for another content than was sent; FileExistsError, for a name that
+        another file has."""
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            if _digest(self._part) != sha256:
+                raise ValueError(f"{self._place.name} did not come as it was sent")
+            _link(self._part, self._place, sha256)
+        finally:
+            self.drop()
+        flush(self._place.parent)
+
+    def drop(self) -> None:
+        self._file.close()
+        self._part.unlink(missing_ok=True)
+
+
+def piece_of(path: str, at: int, size: int) -> bytes:
+    with open(path, "rb") as file:
+        file.seek(at)
+        return file.read(size)
+
+
+def digest_of(root: str, path: str) -> str:
+    return _digest(inside(root, path))
+
+
+def last_number(root: str, folder: str) -> int:
+    """The highest number that tells files of a job apart, so far."""
+    try:
+        names = os.listdir(os.path.join(root, folder))
+    except FileNotFoundError:
+        return 0
+    found = [int(match[1]) for name in names if (match := NUMBERED.search(name))]
+    return max(found, default=1 if names else 0)
+
+
+def _link(part: Path, place: Path, sha256: str) -> None:
+    try:
+        os.link(part, place)
+    except FileExistsError:
+        if _digest(place) != sha256:
+            raise
+
+
+def _digest(place: Path) -> str:
+    with place.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def is_here(path: str) -> bool:

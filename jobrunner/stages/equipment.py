@@ -4,11 +4,19 @@ callbacks come in, and what the companions of their workflows have opened."""
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from jobrunner.core.features.redaction import Redaction
+from jobrunner.core.messages import Ended
 from jobrunner.files.objects.bucket import ObjectStore
 from jobrunner.files.space import Room
 from jobrunner.outgoing.gate import Outlets
+from jobrunner.ports import Children
+from jobrunner.stages.api import Stage
+from jobrunner.stages.away import NOWHERE, AwayStage, Elsewhere
 from jobrunner.stages.companions import Opened
+from jobrunner.stages.given import Given, Host
+from jobrunner.stages.run import run_attempt
 from jobrunner.stages.secret_settings import secrets_of_settings
 
 
@@ -23,6 +31,7 @@ class Surroundings:
         self.room = room or Room()
         self.bucket: ObjectStore | None = None
         self.redaction = Redaction()
+        self.elsewhere: Elsewhere = NOWHERE
         self.base_url = ""
         self.local_url = ""
         self.answer_keys: Callable[[], Sequence[str]] = lambda: ("of no file",)
@@ -30,6 +39,14 @@ class Surroundings:
         self._held: set[str] = set()
         self._without_files: set[str] = set()
         self._opened: dict[str, Opened] = {}
+
+    async def run(
+        self, stage: Stage, given: Given, kind: type[Struct] | None, host: Host, children: Children
+    ) -> Ended:
+        """Run one attempt where its stage is bound to run: here, or on a cluster."""
+        if isinstance(stage, AwayStage):
+            return await self.elsewhere.run(stage, given, kind, host)
+        return await run_attempt(stage, given, kind, host, children)
 
     def hold(self, workflows: Iterable[str]) -> None:
         self._held |= set(workflows)

@@ -10,6 +10,7 @@ from jobrunner.check.excluded import Excluded, excluded
 from jobrunner.check.faults import Fault
 from jobrunner.check.types import slips
 from jobrunner.core.declaration.spelling import NAME, shown
+from jobrunner.core.declaration.states import AWAY
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.features.turns.rates import RATE_ALLOWED, rate_of
 from jobrunner.stages.answers import asked_twice
@@ -97,7 +98,7 @@ def unbound(
     }
     section = f"[workflows.{definition.workflow.name}.stages]"
     return tuple(
-        _why_unbound(state, stage, section, refused.get(stage, ()))
+        _why_unbound(state, stage, section, refused.get(stage.removesuffix(AWAY), ()))
         for state, stage in sorted(bound)
         if stage and stage != EXTERNAL and not brings(stage)
     )

@@ -13,6 +13,7 @@ plugin.
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner.check.adjustments import misset
@@ -21,6 +22,7 @@ from jobrunner.check.families import absent_children, uncancelable
 from jobrunner.check.types import illformed
 from jobrunner.core.declaration.missing import absent, lacking
 from jobrunner.core.declaration.old_declarations import leniently, rebound, with_former
+from jobrunner.core.declaration.states import AWAY
 from jobrunner.core.declaration.workflow import Definition, Workflow
 from jobrunner.core.features.turns.rates import RateLimit, rate_of
 from jobrunner.core.features.upgrades.forecasts import Forecast, forecast
@@ -28,6 +30,7 @@ from jobrunner.core.features.upgrades.upgrades import UnderWay
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Message, Migrate
 from jobrunner.stages.api import Stage
+from jobrunner.stages.away import away_form
 from jobrunner.stages.beside.panels import Panel, unfit_panel
 from jobrunner.stages.companions import Companion
 from jobrunner.stages.distributions import PREFIX, Kind, sorted_entries
@@ -36,11 +39,11 @@ from jobrunner.stages.hooks import Hook, unfit_hook
 from jobrunner.stages.importing import imported
 from jobrunner.stages.outcomes import said
 from jobrunner.stages.process.code import is_stale, remember, unchanged
-from jobrunner.stages.sources import SOURCE, Source
+from jobrunner.stages.sources import Source, unfit_source
 
 Overlay = Callable[[Workflow], tuple[Workflow, tuple[str, ...]]]
 Offered = Stage | Source | Definition | Companion | Hook | Panel
-T = TypeVar("T")
+T = TypeVar("T", bound=Struct)
 # What an entry point of each kind leads to, in the order of loading: a workflow binds stages.
 LED_TO: dict[Kind, type[Offered]] = {
     "stages": Stage,
@@ -72,6 +75,7 @@ class Registry:
         self._stages_of: dict[str, tuple[Stage, ...]] = {}
         self._standings: dict[str, frozenset[tuple[str, str, bool]]] = {}
         self.supplied: dict[str, int] = {}
+        self._short: set[str] = set()
         self.paced: dict[str, RateLimit] = {}
         self.companions: dict[str, Companion] = {}
         self.hooks: dict[str, Hook] = {}
@@ -102,13 +106,15 @@ class Registry:
         elif isinstance(offered, Stage):
             self._add_stage(offered, called, by)
         elif isinstance(offered, Source):
-            self._add_source(offered, called, by)
+            about = offered, offered.name, (called, by)
+            self._add_one("sources", self.sources, *about, unfit_source)
         elif isinstance(offered, Hook):
-            self._add_hook(offered, called, by)
+            self._add_one("hooks", self.hooks, offered, offered.name, (called, by), unfit_hook)
         elif isinstance(offered, Panel):
-            self._add_panel(offered, called, by)
+            about_panel = offered, offered.workflow, (called, by)
+            self._add_one("panels", self.panels, *about_panel, unfit_panel)
         else:
-            self._add_companion(offered, called, by)
+            self._add_one("companions", self.companions, offered, offered.workflow, (called, by))
 
     def names(self) -> list[str]:
         """Name the workflows that run here."""
@@ -165,12 +171,13 @@ class Registry:
 
     def stage(self, name: str) -> Stage | None:
         """Find a stage by its name, or by one that it had before."""
-        return self.stages.get(name) or self.stages.get(self._renamed().get(name, ""))
+        return self._known(name) or self.stages.get(self._renamed().get(name, ""))
 
     def brings(self, stage: str) -> bool:
         """Say whether some plugin brings this stage, and it was not refused."""
-        found = self.stages.get(stage)
-        return found is not None and stage not in self.refused["stages"] and not is_stale(found)
+        found, plain = self._known(stage), stage.removesuffix(AWAY)
+        may = plain not in self.refused["stages"] or (plain != stage and plain in self._short)
+        return found is not None and may and not is_stale(found)
 
     def bound_at(self, workflow: str, status: str, job_type: str) -> str:
         """The stage that a job in line there is about to run."""
@@ -288,6 +295,7 @@ class Registry:
             self._refuse("stages", stage.name, self._twice("stages", stage.name, by))
         elif reason := misfit(stage, self._there_with(stage)):
             self._refuse("stages", stage.name, reason)
+            self._short |= set() if misfit(stage) else {stage.name}
         else:
             self._pace(stage)
             if stage.runs == "process":
@@ -301,6 +309,17 @@ class Registry:
             self.supplied[name] = max(count, self.supplied.get(name, 0))
         return None if self._resources is None else {**self.supplied, **self._resources}
 
+    def _known(self, name: str) -> Stage | None:
+        """Find a stage, or its form for a cluster: that is there as soon as somebody binds it."""
+        plain = self.stages.get(name.removesuffix(AWAY))
+        if name not in self.stages and plain is not None and name.endswith(AWAY):
+            self.stages[name] = away_form(plain)
+        return self.stages.get(name)
+
+    def by(self, stage: str) -> str:
+        """Name the distribution that brings this stage; empty for none."""
+        return self._brought["stages"].get(stage.removesuffix(AWAY), "")
+
     def _pace(self, stage: Stage) -> None:
         """Note what its author says of a rate; of two who say something, the slower is believed."""
         for name, text in stage.pace.items():
@@ -308,39 +327,20 @@ class Registry:
             if limit and (known is None or limit.gap_s > known.gap_s):
                 self.paced[name] = limit
 
-    def _add_source(self, source: Source, called: str, by: str) -> None:
-        """Of two that have one name, neither is heard."""
-        if fault := wrong(source, Source):
-            self._refuse("sources", known_as(source.name, called), fault)
-        elif not SOURCE.fullmatch(source.name):
-            reason = f"is no name for a source; {SOURCE.pattern} is"
-            self._refuse("sources", source.name, reason)
-        else:
-            self._keep_one("sources", self.sources, source.name, source, by)
-
-    def _add_companion(self, companion: Companion, called: str, by: str) -> None:
-        """Of two for one workflow, open none: whose settings would hold?"""
-        if fault := wrong(companion, Companion):
-            self._refuse("companions", known_as(companion.workflow, called), fault)
-        else:
-            self._keep_one("companions", self.companions, companion.workflow, companion, by)
-
-    def _add_hook(self, hook: Hook, called: str, by: str) -> None:
-        """Of two that have one name, neither is called."""
-        if fault := wrong(hook, Hook) or unfit_hook(hook):
-            self._refuse("hooks", known_as(hook.name, called), fault)
-        else:
-            self._keep_one("hooks", self.hooks, hook.name, hook, by)
-
-    def _add_panel(self, panel: Panel, called: str, by: str) -> None:
-        """Of two for one workflow, show none: which of them would the job be shown in?"""
-        if fault := wrong(panel, Panel) or unfit_panel(panel):
-            self._refuse("panels", known_as(panel.workflow, called), fault)
-        else:
-            self._keep_one("panels", self.panels, panel.workflow, panel, by)
-
-    def _keep_one(self, kind: Kind, kept: dict[str, T], name: str, offered: T, by: str) -> None:
-        if name in kept or name in self.refused[kind]:
+    def _add_one(
+        self,
+        kind: Kind,
+        kept: dict[str, T],
+        offered: T,
+        name: str,
+        said_by: tuple[str, str],
+        unfit: Callable[[T], str] = lambda offered: "",
+    ) -> None:
+        """Of two that have one name, or are for one workflow, none is taken: which was meant?"""
+        called, by = said_by
+        if fault := wrong(offered, type(offered)) or unfit(offered):
+            self._refuse(kind, known_as(name, called), fault)
+        elif name in kept or name in self.refused[kind]:
             kept.pop(name, None)
             self._refuse(kind, name, self._twice(kind, name, by))
         else:

@@ -28,3 +28,9 @@ class Source(Struct, frozen=True):
 
     name: str
     read: Read
+
+
+def unfit_source(source: Source) -> str:
+    """Say what is wrong with its name, which stands in the address of its webhooks."""
+    fits = SOURCE.fullmatch(source.name)
+    return "" if fits else f"is no name for a source; {SOURCE.pattern} is"

@@ -192,6 +192,11 @@ def _resting(readings: Readings) -> Iterator[Metric]:
     for key, value in readings.limits.items():
         limits.add_metric((key,), value)
     yield limits
+    text = "Workers of the cluster, by how they stand"
+    seats = GaugeMetricFamily("jobrunner_cluster_workers", text, labels=("state",))
+    for state, count in readings.seats.items():
+        seats.add_metric((state,), count)
+    yield seats
     text = "Lines of the log that nobody took"
     yield CounterMetricFamily("jobrunner_log_lost_lines", text, value=readings.log_lost)
 

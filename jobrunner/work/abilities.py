@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from jobrunner.config.settings import Config
-from jobrunner.core.declaration.states import EXTERNAL, REMOTE
+from jobrunner.core.declaration.states import AWAY, DASK, EXTERNAL, REMOTE
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.errors import Misconfigured
 from jobrunner.stages import Registry, Stage
@@ -22,7 +22,12 @@ def for_elsewhere(config: Config) -> Config:
 
 
 def _run_here(stages: Mapping[str, str]) -> dict[str, str]:
-    return {place: stage for place, stage in stages.items() if stage not in (EXTERNAL, REMOTE)}
+    given_away = (EXTERNAL, REMOTE, DASK)
+    return {
+        place: stage.removesuffix(AWAY)
+        for place, stage in stages.items()
+        if stage not in given_away
+    }
 
 
 class Abilities:

@@ -32,12 +32,13 @@ SHIPPED = {
 PUBLIC_ALL_THE_SAME = frozenset({"_exit", "_replace"})  # as their own documentation says
 OPENS_FILES = frozenset(
     {
-        *("", "app", "bench", "cli", "config", "files", "outgoing", "ports", "preflight"),
+        *("", "app", "bench", "cli", "config", "files", "loading", "outgoing", "ports"),
+        *("preflight",),
         *("stages", "store", "testing"),
     }
 )
 READS_ENVIRONMENT = frozenset(
-    {"app", "cli", "client", "config", "bench", "ports", "startup", "testing"}
+    {"app", "cli", "client", "config", "bench", "loading", "ports", "startup", "testing"}
 )
 FILE_CALLS = re.compile(
     r"open|io\.open|shutil\.\w+"

@@ -49,8 +49,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "standing_by": {"actors", "config", "core", "errors", "files", "ports", "store"},
     "equipping": {"config", "files", "outgoing", "ports", "stages"},
     "work": {"client", "config", "core", "errors", "files", "outgoing", "ports", "stages"},
+    "loading": {"config", "core", "http", "stages"},
+    "cluster": {"config", "core", "errors", "files", "loading", "outgoing", "ports", "stages"}
+    | {"work"},
     "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
-    | {"files", "outgoing"}
+    | {"cluster", "files", "loading", "outgoing"}
     | {"ending", "entrance", "equipping", "minding", "oidc", "preflight", "standing_by", "startup"}
     | {"telemetry"},
 }
@@ -70,7 +73,7 @@ ROOMS = (
         "outgoing",
         "stages",
     ),
-    *("actors", "client", "http", "oidc", "bench", "testing", "cli", "work"),
+    *("actors", "client", "cluster", "http", "oidc", "bench", "testing", "cli", "work"),
 )
 
 PURE = {

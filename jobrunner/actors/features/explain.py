@@ -6,6 +6,7 @@ from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.features.families.lineage import lineage
 from jobrunner.actors.shared import World
 from jobrunner.core.credits import price_of
+from jobrunner.core.declaration.states import AWAY
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.features.answers.giving import awaited_in
 from jobrunner.core.features.answers.posed import Posed
@@ -129,7 +130,7 @@ def _reason(
     if job.line_at is not None:
         return _in_line(world, dispatcher, job)
     if job.attempt is not None:
-        return _of_attempt(job)
+        return _of_attempt(job) + _where(world, job)
     return _of_state(definition, job)
 
 
@@ -155,6 +156,11 @@ def _in_line(world: World, dispatcher: Dispatcher, job: Snapshot) -> str:
 def _resumed(what: str, paused: Paused) -> str:
     why = f": {paused.reason}" if paused.reason else ""
     return f"{what} to be resumed, which {paused.by} paused{why}"
+
+
+def _where(world: World, job: Snapshot) -> str:
+    where = world.surroundings.elsewhere.where(job.id)
+    return f", on {where} of the cluster" if where else ""
 
 
 def _of_attempt(job: Snapshot) -> str:
@@ -195,6 +201,7 @@ def _attempt(attempt: Attempt | None) -> dict[str, Any] | None:
     if attempt is None:
         return None
     where = "outside" if attempt.stage == EXTERNAL else "here"
+    where = "cluster" if attempt.stage.endswith(AWAY) else where
     return {
         "state": attempt.state,
         "number": attempt.number,

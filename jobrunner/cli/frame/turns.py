@@ -52,6 +52,8 @@ def _attempted(why: dict[str, Any]) -> str:
     what = f"attempt {attempt['number']} of {attempt['state']}"
     if attempt["runs"] == "outside":
         return f"a worker's, outside: {attempt['holder']} works on {what}"
+    if attempt["runs"] == "cluster":
+        return f"the cluster's: it works on {what}"
     return f"the service's: it works on {what}"
 
 

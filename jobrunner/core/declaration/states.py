@@ -15,6 +15,8 @@ Money = Literal["hold", "capture", "release", "charge", "refund"]
 
 EXTERNAL = "external"
 REMOTE = "remote"
+DASK = "dask"
+AWAY = f"@{DASK}"  # ends the name of a stage that runs on a cluster
 ANY = "*"
 
 

@@ -159,6 +159,7 @@ class Readings(Struct, frozen=True, kw_only=True):
     rates: tuple[RateReading, ...] = ()
     schedules: tuple[ScheduleReading, ...] = ()
     limits: Mapping[str, float] = {}
+    seats: Mapping[str, int] = {}
 
 
 SILENT = Meter()

@@ -16,12 +16,11 @@ from msgspec.structs import replace
 from jobrunner.core.attempts import CLAIM_LEASE_S, amend, attempt_of, renew
 from jobrunner.core.decision import EventRow, NoOp
 from jobrunner.core.draft import BY_TIMER, Case, Draft
-from jobrunner.core.engine_events import DEATHS_MAX, afresh, concluded
-from jobrunner.core.failures import fail
+from jobrunner.core.engine_events import bereft, concluded
 from jobrunner.core.features.claims import lost, misnamed
 from jobrunner.core.features.sent_files import delivered
 from jobrunner.core.features.webhooks import WebhookKey, awaited_by
-from jobrunner.core.job import STAGE, Attempt, Failure
+from jobrunner.core.job import STAGE, Attempt
 from jobrunner.core.messages import Checkpoint, Ended, Keep, Remote
 from jobrunner.core.replies import Verdict, forbidden
 from jobrunner.core.reports import apply_report
@@ -70,11 +69,7 @@ def unheard(draft: Draft) -> Refused | None:
         draft.arm("lease", draft.now + CLAIM_LEASE_S * 1000)
         return None
     text = f"{attempt.holder} was not heard of for {CLAIM_LEASE_S} s while it ran {attempt.runs}"
-    if draft.job.deaths + 1 >= DEATHS_MAX:
-        return fail(draft, Failure("HEARTBEAT_LOST", text), BY_TIMER)
-    draft.set(deaths=draft.job.deaths + 1)
-    afresh(draft, "interrupted", Failure("INTERRUPTED", text))
-    return None
+    return bereft(draft, text, BY_TIMER)
 
 
 def _known(case: Case[Remote]) -> NoOp | Refused | None:

@@ -65,6 +65,7 @@ async def readings(door: HttpDoor) -> Readings:
         rates=await _rates(door, now),
         schedules=tuple(_schedules(door, now)),
         limits={**door.settings.told, **_changed(door)},
+        seats=door.facade.world.surroundings.elsewhere.seats(),
     )
 
 

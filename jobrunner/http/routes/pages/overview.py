@@ -344,7 +344,7 @@ async def _work(call: HttpCall) -> WorkView:
         users=dict(sorted(users.items())),
         resources=[
             ResourceView(name=name, taken=taken, there=there)
-            for name, (taken, there) in sorted(dispatcher.resources.items())
+            for name, (taken, there) in sorted({**dispatcher.resources, **_cluster(call)}.items())
         ],
     )
 
@@ -353,6 +353,13 @@ def _limit(call: HttpCall, key: str) -> float:
     """As it was changed at run time, else as the settings say."""
     said = call.door.settings.told.get(key, 0)
     return call.door.facade.limits.told().get(key, said)
+
+
+def _cluster(call: HttpCall) -> dict[str, tuple[int, int]]:
+    """Of the workers of the cluster, how many are free for nobody, and how many there are."""
+    seats = call.door.facade.world.surroundings.elsewhere.seats()
+    there = sum(seats.values())
+    return {"cluster": (there - seats["free"], there)} if seats else {}
 
 
 async def _system(call: HttpCall) -> SystemView:

@@ -1,0 +1,133 @@
+"""A cluster on this machine, as processes, and a service with stages there."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from jobrunner.config.settings import ClusterSection, WorkflowSettings
+from tests.http.serving import House, opened
+from tests.work.living import PLUGIN, registry_of, until
+
+WORKER_CONFIG = f'[plugins]\npath = "{PLUGIN}"\n[store]\nmin_free = 0\n'
+ON_DASK = WorkflowSettings(stages={"*": "dask"})
+QUICK = {
+    "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0",
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s",
+}
+
+
+class DaskProcess:
+    """The scheduler, or a worker with its nanny, as they are typed."""
+
+    def __init__(self, folder: Path, words: list[str], config: str = WORKER_CONFIG) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.toml").write_text(config)
+        environ = {key: text for key, text in os.environ.items() if "JOBRUNNER_" not in key}
+        with (folder / "output").open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:]],
+                cwd=folder,
+                env={**environ, **QUICK},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """The whole of it: a nanny, and what it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class DaskCluster:
+    """A scheduler on a fixed port, so that it can be started a second time."""
+
+    def __init__(self, folder: Path, proofs: list[str] | None = None) -> None:
+        self.folder = folder
+        self._proofs = proofs or []
+        self._scheduler: DaskProcess | None = None
+        self._workers: list[DaskProcess] = []
+        self.address = ""
+
+    def start_scheduler(self) -> None:
+        file = self.folder / "scheduler.json"
+        file.unlink(missing_ok=True)
+        port = self.address.rpartition(":")[2] or "0"
+        words = ["scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard"]
+        words += ["--no-show", "--scheduler-file", str(file), *self._proofs]
+        self._scheduler = DaskProcess(self.folder / "scheduler", words)
+
+    async def reached(self) -> str:
+        file = self.folder / "scheduler.json"
+        while not self.address:
+            with contextlib.suppress(OSError, ValueError):
+                self.address = str(json.loads(file.read_text())["address"])
+            await asyncio.sleep(0.02)
+        return self.address
+
+    def start_worker(self, *words: str, config: str = WORKER_CONFIG) -> DaskProcess:
+        number = len(self._workers)
+        asked = ["worker", self.address, "--nthreads", "1", "--no-dashboard", *self._proofs]
+        asked += ["--host", "127.0.0.1", "--death-timeout", "600"]
+        asked += ["--local-directory", str(self.folder / f"space-{number}"), *words]
+        self._workers.append(DaskProcess(self.folder / f"worker-{number}", asked, config))
+        return self._workers[-1]
+
+    def kill_scheduler(self) -> None:
+        if self._scheduler is not None:
+            self._scheduler.kill()
+
+    def close(self) -> None:
+        for one in self._workers:
+            one.kill()
+        self.kill_scheduler()
+
+
+@contextmanager
+def dask_processes(folder: Path, proofs: list[str] | None = None) -> Iterator[DaskCluster]:
+    cluster = DaskCluster(folder, proofs)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@asynccontextmanager
+async def dask_cluster(
+    folder: Path, workers: int = 2, *words: str, **more: Any
+) -> AsyncIterator[DaskCluster]:
+    with dask_processes(folder) as cluster:
+        cluster.start_scheduler()
+        await cluster.reached()
+        for _ in range(workers):
+            cluster.start_worker(*words, **more)
+        yield cluster
+
+
+@asynccontextmanager
+async def served_by(
+    cluster: DaskCluster, folder: Path, settings: WorkflowSettings = ON_DASK, **more: Any
+) -> AsyncIterator[House]:
+    """A service whose stages run there, as soon as all workers have joined."""
+    terms = {"silence": 4.0, "patience": 1.0} | more.pop("terms", {})
+    section = ClusterSection(scheduler=cluster.address, **terms)
+    async with opened(folder, registry=registry_of(settings), cluster=section, **more) as house:
+        yield house
+
+
+def seats_of(house: House) -> dict[str, int]:
+    return house.service.facade.world.surroundings.elsewhere.seats()
+
+
+async def joined(house: House, number: int) -> None:
+    await until(lambda: seats_of(house).get("free") == number, within_s=60)
