@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from jobrunner.actors.shared import World
 from jobrunner.actors.suspects import suspected
+from jobrunner.core.declaration.states import AWAY
 from jobrunner.core.messages import Message, Recovered
 from jobrunner.core.questions import OpenAttempt
 
@@ -17,7 +18,8 @@ Deliver = Callable[[str, Message], Awaitable[object]]
 async def recover(world: World, deliver: Deliver) -> list[str]:
     """Tell each job whose attempt died. Return those that are to be started one at a time."""
     died = await world.reader.open_attempts(world.store.epoch)
-    suspects = suspected(died, await world.reader.last_life(world.store.epoch))
+    here = [attempt for attempt in died if not attempt.stage.endswith(AWAY)]
+    suspects = suspected(here, await world.reader.last_life(world.store.epoch))
     for attempt in died:
         guilty = suspects == [attempt] and not _is_apart(world, attempt)
         await deliver(attempt.job_id, Recovered(guilty))
@@ -27,7 +29,7 @@ async def recover(world: World, deliver: Deliver) -> list[str]:
 
 
 def _is_apart(world: World, attempt: OpenAttempt) -> bool:
-    """A stage in a process of its own, or on a cluster, cannot end the service: somebody else did.
-    It starts one at a time all the same, since many at once may use up the memory."""
+    """A stage in a process of its own cannot end the service: somebody else did. It starts one at a
+    time all the same, since many at once may use up the memory."""
     stage = world.registry.stage(attempt.stage)
-    return stage is not None and stage.is_apart
+    return stage is not None and stage.runs == "process"

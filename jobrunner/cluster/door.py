@@ -4,6 +4,7 @@ attempt that is waited for, and to nobody else."""
 import asyncio
 import ssl
 from contextlib import suppress
+from functools import partial
 
 from jobrunner.cluster.frame_line import FrameLine, LineLost
 from jobrunner.cluster.frames import CallFrame
@@ -15,6 +16,7 @@ class ClusterDoor:
         self._awaited: dict[str, asyncio.Future[FrameLine]] = {}
         self._server: asyncio.Server | None = None
         self.host, self.port = "", 0
+        self.lines: set[FrameLine] = set()
 
     async def listen(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
         """Listen there. Raises: OSError."""
@@ -42,5 +44,7 @@ class ClusterDoor:
             known = self._awaited.pop(hello.token, None) if isinstance(hello, CallFrame) else None
             if known is not None and not known.done():
                 known.set_result(line)
+                self.lines.add(line)
+                line.on_close = partial(self.lines.discard, line)
                 return
         await line.close()

@@ -12,6 +12,7 @@ from jobrunner.cluster import performing
 from jobrunner.cluster.away_attempt import AwayAttempt, AwayLost
 from jobrunner.cluster.connection import DaskConnection, Present, SchedulerLost, security_of
 from jobrunner.cluster.door import ClusterDoor
+from jobrunner.cluster.frame_line import FrameLine
 from jobrunner.cluster.seats import Seat, Seats, Skills
 from jobrunner.config.settings import ClusterSection
 from jobrunner.core.messages import Ended
@@ -84,6 +85,10 @@ class Cluster:
 
     def seats(self) -> dict[str, int]:
         return self._seats.counted()
+
+    def lines(self) -> list[FrameLine]:
+        """The lines to stages that are at work there."""
+        return list(self._door.lines)
 
     async def run(
         self, stage: AwayStage, given: Given, kind: type[Struct] | None, host: Host

@@ -1,7 +1,7 @@
 """A line between the service and a stage on a cluster. Both ends see that the other is there."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -25,6 +25,7 @@ class FrameLine:
         self._writer = writer
         self._silence_s = silence_s
         self._pen = asyncio.Lock()
+        self.on_close: Callable[[], None] = lambda: None
 
     async def say(self, frame: Frame) -> None:
         """Raises: LineLost."""
@@ -61,6 +62,7 @@ class FrameLine:
                 await self.say(AliveFrame())
 
     async def close(self) -> None:
+        self.on_close()
         self._writer.close()
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(1):

@@ -69,11 +69,6 @@ class Stage(Struct, frozen=True):
     def runs(self) -> How:
         return self.how or ("loop" if is_async(self.run) else "process")
 
-    @property
-    def is_apart(self) -> bool:
-        """Say whether it cannot end the service, whatever it does."""
-        return self.runs == "process"
-
 
 def is_async(run: Callable[..., Any]) -> bool:
     """An ``async def``, or an object that is called like one."""

@@ -16,10 +16,6 @@ class AwayStage(Stage, frozen=True):
         """Its name where it runs."""
         return self.name.removesuffix(AWAY)
 
-    @property
-    def is_apart(self) -> bool:
-        return True
-
 
 def away_form(stage: Stage) -> AwayStage:
     """Make the form of this stage that runs on a cluster."""

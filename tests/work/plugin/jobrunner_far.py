@@ -63,6 +63,8 @@ async def sing(ctx: Context[Params]) -> Done:
         case "wait":
             await ctx.progress(10, "listening")
             await _opened(ctx.params.gate)
+        case "deaf":
+            await _deaf(ctx.params.gate)
         case "long":
             return Done(result={"text": "x" * 1_000_000})
         case "once":
@@ -97,6 +99,15 @@ async def _goes_wrong(does: str) -> None:
 async def _opened(gate: str) -> None:
     while not os.path.exists(gate):
         await anyio.sleep(0.01)
+
+
+async def _deaf(gate: str) -> None:
+    """It does not hear that it is told to stop."""
+    while not os.path.exists(gate):
+        try:
+            await anyio.sleep(0.01)
+        except BaseException:  # noqa: BLE001 - that is what it is for
+            continue
 
 
 async def _order() -> int:
