@@ -27,13 +27,19 @@ QUICK = {
 class DaskProcess:
     """The scheduler, or a worker with its nanny, as they are typed."""
 
-    def __init__(self, folder: Path, words: list[str], config: str = WORKER_CONFIG) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        words: list[str],
+        config: str = WORKER_CONFIG,
+        before: tuple[str, ...] = (),
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.toml").write_text(config)
         environ = {key: text for key, text in os.environ.items() if "JOBRUNNER_" not in key}
         with (folder / "output").open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:]],
+                [*before, sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:]],
                 cwd=folder,
                 env={**environ, **QUICK},
                 stdout=output,
@@ -51,8 +57,11 @@ class DaskProcess:
 class DaskCluster:
     """A scheduler on a fixed port, so that it can be started a second time."""
 
-    def __init__(self, folder: Path, proofs: list[str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, proofs: list[str] | None = None, host: str = "127.0.0.1"
+    ) -> None:
         self.folder = folder
+        self.host = host
         self._proofs = proofs or []
         self._scheduler: DaskProcess | None = None
         self._workers: list[DaskProcess] = []
@@ -62,7 +71,7 @@ class DaskCluster:
         file = self.folder / "scheduler.json"
         file.unlink(missing_ok=True)
         port = self.address.rpartition(":")[2] or "0"
-        words = ["scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard"]
+        words = ["scheduler", "--host", self.host, "--port", port, "--no-dashboard"]
         words += ["--no-show", "--scheduler-file", str(file), *self._proofs]
         self._scheduler = DaskProcess(self.folder / "scheduler", words)
 
@@ -74,12 +83,19 @@ class DaskCluster:
             await asyncio.sleep(0.02)
         return self.address
 
-    def start_worker(self, *words: str, config: str = WORKER_CONFIG) -> DaskProcess:
+    def start_worker(
+        self,
+        *words: str,
+        config: str = WORKER_CONFIG,
+        host: str = "",
+        before: tuple[str, ...] = (),
+    ) -> DaskProcess:
         number = len(self._workers)
         asked = ["worker", self.address, "--nthreads", "1", "--no-dashboard", *self._proofs]
-        asked += ["--host", "127.0.0.1", "--death-timeout", "600"]
+        asked += ["--host", host or self.host, "--death-timeout", "600"]
         asked += ["--local-directory", str(self.folder / f"space-{number}"), *words]
-        self._workers.append(DaskProcess(self.folder / f"worker-{number}", asked, config))
+        place = self.folder / f"worker-{number}"
+        self._workers.append(DaskProcess(place, asked, config, before))
         return self._workers[-1]
 
     def kill_scheduler(self) -> None:
@@ -93,8 +109,10 @@ class DaskCluster:
 
 
 @contextmanager
-def dask_processes(folder: Path, proofs: list[str] | None = None) -> Iterator[DaskCluster]:
-    cluster = DaskCluster(folder, proofs)
+def dask_processes(
+    folder: Path, proofs: list[str] | None = None, host: str = "127.0.0.1"
+) -> Iterator[DaskCluster]:
+    cluster = DaskCluster(folder, proofs, host)
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield cluster

@@ -20,9 +20,11 @@ pytestmark = [pytest.mark.anyio, pytest.mark.long]
 SAME = ("status", "progress", "artifacts", "retry_count", "failure_code", "ended_as")
 
 
-async def shown(folder: Path, workflow: str, processes: int) -> tuple[Any, dict[str, bytes]]:
+async def shown(
+    folder: Path, workflow: str, processes: int, more: str = ""
+) -> tuple[Any, dict[str, bytes]]:
     """The job as it ended, and its files by their names."""
-    more = f'[workflows.{workflow}.stages]\n"*" = "remote"\n' if processes else ""
+    more += f'[workflows.{workflow}.stages]\n"*" = "remote"\n' if processes else ""
     kept = folder / "kept"
     async with place(folder / "home", plugins=PLUGIN, more=more) as home:
         await home.start()
@@ -49,6 +51,12 @@ async def shown(folder: Path, workflow: str, processes: int) -> tuple[Any, dict[
 async def test_it_is_made_elsewhere_as_it_is_made_here(tmp_path: Path, workflow: str) -> None:
     here, made_here = await shown(tmp_path / "here", workflow, 0)
     there, made_there = await shown(tmp_path / "there", workflow, 2)
+    are_alike(here, made_here, there, made_there)
+
+
+def are_alike(
+    here: Any, made_here: dict[str, bytes], there: Any, made_there: dict[str, bytes]
+) -> None:
     assert sorted(made_there) == sorted(made_here)
     for name in SAME:
         if name != "artifacts":
