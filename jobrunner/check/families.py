@@ -53,7 +53,8 @@ def _unpaid(workflow: Workflow) -> str:
     if not any(job_type.price > 0 for job_type in workflow.job_types):
         return "none of its job types has a price; give one a price"
     moves = {workflow.birth.money, *(edge.money for edge in workflow.edges)}
-    if not moves & set(TAKES):
+    moves |= {command.money for command in workflow.commands}
+    if moves.isdisjoint(TAKES):
         return 'never takes its price; say money="hold" at its birth'
     return ""
 
