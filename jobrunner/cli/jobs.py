@@ -1,9 +1,9 @@
 """``job``: what is asked of the running service about jobs."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
 
 from jobrunner.cli import bulk, commands, pauses, replays, streams
 from jobrunner.cli.admin.notifications import of_job
@@ -37,6 +37,7 @@ ATTEMPTS = ("state", "attempt", "stage", "status", "outcome", "failure_code", "s
     help_epilogue=examples(
         "jobrunner job submit hello --param name=Ada",
         "jobrunner job submit hello --params @params.json --key monday-1 -o ids",
+        "jobrunner job submit hello --param name=Ada --singleton ada --singleton-mode replace",
     )
 )
 async def submit(
@@ -52,6 +53,9 @@ async def submit(
     label: Many = None,
     notify_url: str | None = None,
     notify_on: Annotated[Many, Parameter(help=HAPPENINGS)] = None,
+    singleton: str | None = None,
+    singleton_mode: Literal["first", "last", "replace"] | None = None,
+    quiet_s: float | None = None,
     listing: Listing = Listing(),
 ) -> None:
     """Submit a job; what is printed is the job, with `-o ids` its id.
@@ -68,12 +72,19 @@ async def submit(
         NAME=VALUE; again for more.
     notify_url
         Where to tell that it has ended or settled.
+    singleton
+        A key of which this job is to be the only one that is open.
+    singleton_mode
+        Which one stays: the first, the last unless it has begun, or whichever replaces it.
+    quiet_s
+        It begins after so many seconds in which no other of that key came.
     """
     given: dict[str, Any] = {"job_type": job_type, "idempotency_key": key, "run_at": run_at}
     given |= {"notify_url": notify_url, "notify_on": notify_on or None}
     body: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     body |= {"workflow": workflow, "params": parameters(params, param or ())}
     body |= {"priority": priority, "labels": pairs(label or ())}
+    body |= _alone(singleton, singleton_mode, quiet_s)
     async with service(listing) as running:
         printing.record(await running.post("/jobs", body), listing)
 
@@ -249,3 +260,11 @@ async def _every(running: RunningService, path: str, name: str) -> list[dict[str
         cursor = page["next_cursor"]
         if cursor is None:
             return found
+
+
+def _alone(key: str | None, mode: str | None, quiet_s: float | None) -> dict[str, Any]:
+    given = {"key": key, "mode": mode, "quiet_s": quiet_s}
+    wish = {name: value for name, value in given.items() if value is not None}
+    if wish and key is None:
+        raise CycloptsError(msg="--singleton-mode and --quiet-s need the key of a --singleton")
+    return {"singleton": wish} if wish else {}

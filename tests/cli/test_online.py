@@ -96,6 +96,20 @@ def watched(served: Served, *arguments: str, **more: Any) -> subprocess.Popen[st
     )
 
 
+def test_of_a_singleton_one_is_open(online: Command) -> None:
+    words = ("job", "submit", "howera", "-o", "ids", "--singleton", "by-hand")
+    first = online(*words)[1]
+    assert online(*words, "--singleton-mode", "first") == (0, first, "")
+    newer = online(*words, "--singleton-mode", "replace", "--quiet-s", "5")[1]
+    assert newer != first
+    assert (
+        json.loads(online("job", "show", first.strip(), "-o", "json")[1])["status"] == "CANCELLED"
+    )
+    online("job", "cancel", newer.strip())
+    code, _, err = online("job", "submit", "howera", "--quiet-s", "5")
+    assert (code, "need the key of a --singleton" in err) == (2, True)
+
+
 def test_watch_ends_when_the_job_does(online: Command, served: Served) -> None:
     later = ("--type", "tts", "--param", "text=hello", "--run-at", "2100-01-01T00:00:00Z")
     code, out, err = online("job", "submit", "cutx", *later, "-o", "ids")

@@ -64,6 +64,15 @@ def test_a_key_leads_to_the_same_job(client: Any) -> None:
     assert client.submit("hello").id != client.submit("hello").id
 
 
+def test_of_a_singletons_key_one_is_open(client: Any) -> None:
+    wish = {"key": f"one-{id(client)}", "mode": "first"}
+    first = client.submit("howera", singleton=wish)
+    assert client.submit("howera", singleton=wish).id == first.id
+    newer = client.submit("howera", singleton=wish | {"mode": "replace"})
+    assert client.job(first.id).ended_as == "canceled"
+    client.cancel(newer.id)
+
+
 def test_refusals_are_errors_by_who_must_act(client: Any, served: Served, kind: Any) -> None:
     with pytest.raises(InvalidRequest) as malformed:
         client.submit("hello", {"name": 7})

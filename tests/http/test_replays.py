@@ -69,6 +69,21 @@ async def test_what_was_decided_is_decided_again(tmp_path: Path, typed: Typed) -
         assert rest["declarations"] == {}
 
 
+async def test_singletons_are_on_record_the_one_that_gave_way_too(
+    tmp_path: Path, typed: Typed
+) -> None:
+    wish = {"singleton": {"key": "one", "mode": "replace", "quiet_s": 60}}
+    async with opened(tmp_path, registry=fickle(), workflows=ON_RECORD) as house:
+        first = (await house.ada.submit("fickle", **wish))["id"]
+        second = (await house.ada.submit("fickle", **wish))["id"]
+        for job, messages in ((first, ["Submit", "Do"]), (second, ["Submit"])):
+            said = (await house.ada.get(f"/jobs/{job}/decisions")).json["decisions"]
+            assert [one["message"]["type"] for one in said] == messages
+            code, out = await typed(house, "replay", job)
+            assert code == 0, out
+            assert "each comes out as it did" in out or "it comes out as it did" in out, out
+
+
 async def test_another_declaration_shows_where_it_would_have_gone(
     tmp_path: Path, typed: Typed
 ) -> None:

@@ -15,8 +15,9 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts, Known
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.features.schedules.schedules import MomentDone
-from jobrunner.core.features.turns.singletons import SingletonKey, alone, singleton_digest
-from jobrunner.core.messages import Submit
+from jobrunner.core.features.turns.singletons import SingletonKey, alone, displace, singleton_digest
+from jobrunner.core.job import Snapshot
+from jobrunner.core.messages import Do, Submit
 from jobrunner.core.questions import DoorQuestion
 from jobrunner.core.replies import Verdict
 from jobrunner.errors import PluginFault, Refused
@@ -98,13 +99,20 @@ async def _decided(world: World, definition: Definition, submission: Submit) -> 
     kept = tuple(key for key in keys if key is not None)
 
     def made(wanted: Submit, known: Facts) -> Verdict:
-        return born(definition, wanted, known, moment, kept)
+        verdict = born(definition, wanted, known, moment, kept)
+        return world.recorder.kept(verdict, wanted, known, moment, kept)
+
+    def displaced(job: Snapshot, order: Do, known: Facts) -> Verdict:
+        own = world.registry.of(job)
+        if own is None:
+            text = f"the declaration of {job.id}, which would give way, is not loaded now"
+            return Refused("WORKFLOW_UNAVAILABLE", text)
+        return world.recorder.kept(displace(own, job, order, known, moment), order, known, moment)
 
     if submission.singleton is None:
-        verdict = made(submission, facts)
-        return world.recorder.kept(verdict, submission, facts, moment, kept)
+        return made(submission, facts)
     held = SingletonKey(singleton_digest(submission, _hex) or "", facts.singleton)
-    return alone(definition, submission, facts, moment, held, made)
+    return alone(submission, facts, moment, held, made, displaced)
 
 
 async def _facts(

@@ -43,10 +43,12 @@ def submit(
     run_at: datetime | None = None,
     notify_url: str | None = None,
     notify_on: Sequence[str] | None = None,
+    singleton: Mapping[str, Any] | None = None,
     wait_s: float = 0,
 ) -> Talk[JobRecord]:
     """Make a job. Without a ``key`` it has one of its own, so it is made once however often the
-    line breaks; ``wait_s`` (60 at most) holds the answer until it has ended."""
+    line breaks; with a ``singleton`` (``key``, ``mode``, ``quiet_s``) it is the only one of that
+    key; ``wait_s`` (60 at most) holds the answer until it has ended."""
     wishes = {
         "workflow": workflow,
         "params": params,
@@ -56,6 +58,7 @@ def submit(
         "run_at": run_at,
         "notify_url": notify_url,
         "notify_on": notify_on,
+        "singleton": singleton,
     }
     body = {name: wish for name, wish in wishes.items() if wish is not None}
     headers = {"Idempotency-Key": key or (yield FreshKey())}

@@ -43,8 +43,9 @@ class Recorder:
             return verdict
         if verdict.after.workflow not in self._workflows:
             return verdict
+        superseded = Supersede(verdict.after.id)
         also = tuple(
-            self._with_record(other, Supersede(verdict.after.id), Facts(), moment)
+            other if other.record else self._with_record(other, superseded, Facts(), moment)
             for other in verdict.also
         )
         return replace(self._with_record(verdict, message, facts, moment, keys), also=also)

@@ -25,6 +25,7 @@ from jobrunner.errors import Refused
 
 Verdict = Decision | NoOp | Refused
 Born = Callable[[Submit, Facts], Verdict]
+Displaced = Callable[[Snapshot, Do, Facts], Verdict]
 CANCEL = "cancel"
 
 
@@ -43,15 +44,16 @@ def singleton_digest(submit: Submit, digest: Callable[[bytes], str]) -> str | No
 
 
 def alone(
-    definition: Definition,
     submit: Submit,
     facts: Facts,
     moment: Moment,
     held: SingletonKey,
     born: Born,
+    displaced: Displaced,
 ) -> Verdict:
-    """Decide about a submission under a singleton's key. A network retry of one that made a job
-    gets that job, whatever became of the key since."""
+    """Decide about a submission under a singleton's key; ``born`` and ``displaced`` decide about
+    the newer job and the one that gives way. A network retry of one that made a job gets that job,
+    whatever became of the key since."""
     wanted = submit.singleton
     assert wanted is not None, "asked about a submission without a singleton"
     if wanted.quiet_s:
@@ -65,10 +67,11 @@ def alone(
         return NoOp("replayed", open_job, said, (LogEvent("job.replayed", said),))
     ended: tuple[Decision, ...] = ()
     if open_job is not None and (wanted.mode == "replace" or not _has_begun(open_job)):
-        displaced = _displaced(definition, open_job, submit, facts, moment)
-        if isinstance(displaced, Refused):
-            return displaced
-        ended = displaced
+        order = Do(submit.actor, CANCEL, reason="superseded")
+        left = displaced(open_job, order, Facts(balance=facts.balance))
+        if isinstance(left, Refused):
+            return left
+        ended = (left,) if isinstance(left, Decision) else ()
     verdict = born(submit, _without(facts, ended))
     if not isinstance(verdict, Decision):
         return verdict
@@ -90,16 +93,11 @@ def _has_begun(job: Snapshot) -> bool:
     return attempt.status != "due" or attempt.serial > 1
 
 
-def _displaced(
-    definition: Definition, job: Snapshot, submit: Submit, facts: Facts, moment: Moment
-) -> tuple[Decision, ...] | Refused:
-    """Cancel the job that gives way, as its owner would."""
-    order = Do(submit.actor, CANCEL, reason="superseded")
-    known = Facts(balance=facts.balance)
-    verdict = command(Case(definition, job, order, known, moment))
-    if isinstance(verdict, Refused):
-        return verdict
-    return (verdict,) if isinstance(verdict, Decision) else ()
+def displace(
+    definition: Definition, job: Snapshot, order: Do, facts: Facts, moment: Moment
+) -> Verdict:
+    """Cancel the job that gives way, by its own declaration, as its owner would."""
+    return command(Case(definition, job, order, facts, moment))
 
 
 def _without(facts: Facts, ended: tuple[Decision, ...]) -> Facts:
