@@ -10,12 +10,14 @@ import anyio
 import pytest
 
 from jobrunner.config.settings import DownloadsSection, ServerSection
+from jobrunner.core.features.upgrades.upgrades import NewUpgrade, Upgrade
 from jobrunner.core.messages import SetAside
 from tests.http.fickle import work
 from tests.http.serving import Caller, House, Said, definitions, opened
 from tests.http.serving import _fits as fits
 from tests.http.uploading import VIDEO
 from tests.receiving import receiving, says
+from tests.stages import asking
 
 pytestmark = pytest.mark.anyio
 
@@ -229,6 +231,7 @@ async def redeliver(scene: Scene) -> None:
     await scene.admin.post(f"/admin/deliveries/{row['id']}/redeliver")
 
 
+MORNING = {"from": "2026-03-28T00:30:00Z", "to": "2026-03-28T02:30:00Z"}
 Act = Callable[[Scene], Awaitable[None]]
 BULK = ("bulk.started", "bulk.done")
 
@@ -255,6 +258,11 @@ async def schedule(scene: Scene) -> None:
         ("POST", f"{place}/pause", {}),
         ("POST", f"{place}/resume", {}),
         ("POST", f"{place}/trigger", {}),
+        (
+            "POST",
+            f"{place}/backfill",
+            MORNING,
+        ),
         ("DELETE", place, None),
         ("POST", "/admin/schedules", order | {"name": "daily"}),
     ):
@@ -265,6 +273,46 @@ async def schedule(scene: Scene) -> None:
 async def migrate(scene: Scene) -> None:
     said = await scene.admin.post("/admin/upgrades", {"workflow": "howera"})
     assert said.status < 300, said.raw
+
+
+async def upgrade_aborted(scene: Scene) -> None:
+    """One that is not begun, so that it is still running when it is aborted."""
+    digest = "0" * 64
+    await scene.house.service.store.commit(
+        NewUpgrade(Upgrade("u1", "howera", digest, "1", "engine", 1_700_000_000_000))
+    )
+    assert (await scene.admin.delete("/admin/upgrades/u1")).json["status"] == "aborted"
+
+
+async def batch_of(scene: Scene, job: dict[str, Any]) -> tuple[str, str]:
+    told = (await behind(scene.house.ada).post("/batches", {"jobs": [job]})).json
+    return f"/batches/{told['id']}", f"/jobs/{told['results'][0]['job_id']}"
+
+
+async def cancel_batch(scene: Scene) -> None:
+    batch, _ = await batch_of(scene, {"workflow": "howera"})
+    last = (await scene.rows())[0]["id"]
+    await behind(scene.house.ada).post(f"{batch}/cancel")
+    with anyio.fail_after(20):
+        while "bulk.done" not in {row["event"] for row in await scene.rows(last)}:
+            await anyio.sleep(0.01)
+
+
+async def rerun_batch(scene: Scene) -> None:
+    newt = {"workflow": "image-generation", "params": {"prompt": "a newt"}, "key": "newt"}
+    batch, job = await batch_of(scene, newt)
+    assert (await scene.house.worker.post(f"{job}/claim")).status == 200
+    assert (await scene.house.admin.post(f"{job}/transitions", LOST)).status == 200
+    await behind(scene.house.ada).post(f"{batch}/rerun", {"key": "again"})
+
+
+async def answer(scene: Scene) -> None:
+    job = await scene.house.ada.submit("press", params={"by": ["user"]})
+    with anyio.fail_after(20):
+        while await scene.house.service.store.reader.question_named(job["id"], "approval") is None:
+            await anyio.sleep(0.01)
+    yes = {"approved": True, "note": ""}
+    await behind(scene.house.ada).post(f"/jobs/{job['id']}/answers/approval", yes)
 
 
 ACTS: dict[Act, tuple[str, ...]] = {
@@ -293,7 +341,18 @@ ACTS: dict[Act, tuple[str, ...]] = {
     look_after_the_file: ("db.backup", "store.compacted"),
     redeliver: ("delivery.redelivered", "delivery.redelivered"),
     limit: ("limit.set", "limit.reset"),
-    schedule: (*("schedule.made",) * 2, "schedule.paused", "schedule.resumed", "schedule.removed"),
+    schedule: (
+        *("schedule.made",) * 2,
+        "schedule.paused",
+        "schedule.resumed",
+        "schedule.triggered",
+        "schedule.backfilled",
+        "schedule.removed",
+    ),
+    upgrade_aborted: ("upgrade.aborted",),
+    cancel_batch: BULK,
+    rerun_batch: ("job.rerun",),
+    answer: ("answer.give",),
     migrate: ("upgrade.ordered",),
 }
 
@@ -310,18 +369,11 @@ UNAUDITED = {
     "getUploadOptions", "endUpload", "reportProgress", "checkDatabase", "hearWebhook",
     "apiGenerateCopy", "apiGenerateStaticAd", "apiGenerateVideo",
     "openSession", "endSession", "reportCheckpoint", "keepValue", "answerQuestion",
-    "createBatch", "appendToBatch", "closeBatch", "deleteBatch", "backfillSchedule",
+    "createBatch", "appendToBatch", "closeBatch", "deleteBatch",
     "replayDecisions", "verifyBackup",
 }  # fmt: skip
-UNTRIED = {
-    "abortUpgrade",
-    "orderFileMove",  # tried where there is a store
-    "abortFileMove",
-    "rerunBatch",
-    "cancelBatch",
-    "giveAnswer",
-    "reportOutcome",
-}
+# File moves are tried where there is a store of objects.
+UNTRIED = {"reportOutcome", "orderFileMove", "abortFileMove"}
 GONE = [says("410 Gone"), says("200 OK")]
 
 
@@ -330,8 +382,11 @@ async def scene_of(
     folder: Path, *, trusted: bool = True, gone: bool = False
 ) -> AsyncIterator[Scene]:
     server = ServerSection(port=0, drain_seconds=1, trusted_proxies=(HERE,) if trusted else ())
-    registry = definitions()
+    registry, outside = asking.registry(), definitions()
     registry.add(work)
+    for name in outside.names():
+        if definition := outside.current(name):
+            registry.add(definition)
     async with receiving(*(GONE if gone else ())) as receiver:
         more: dict[str, Any] = {"downloads": DownloadsSection(allow_private=(receiver.place,))}
         async with opened(folder, server=server, registry=registry, **more) as house:

@@ -65,6 +65,8 @@ async def test_it_fires_and_its_job_says_so(house: House) -> None:
     found = (await house.ada.get("/jobs?schedule=often")).json["jobs"]
     assert [one["id"] for one in found][-1] == first["job_id"]
     assert {one["schedule"]["name"] for one in found} == {"often"}
+    explained = (await house.ada.get(f"/jobs/{first['job_id']}/explain")).json
+    assert explained["schedule"] == job["schedule"]
     assert (await house.ada.get("/jobs?schedule=nobody")).json["jobs"] == []
 
 
@@ -83,6 +85,11 @@ async def test_one_is_triggered_under_a_key_once(house: House) -> None:
     shown = (await house.admin.get(PATH)).json
     assert shown["last_job_id"] == other.json["job_id"]
     assert [one["outcome"] for one in shown["firings"]] == ["fired", "skipped", "fired"]
+    audit = (await house.admin.get("/admin/audit")).json["audit"]
+    rows = [one for one in audit if one["event"] == "schedule.triggered"]
+    jobs = [other.json["job_id"], first.json["job_id"]]
+    assert [one["job_id"] for one in rows] == jobs, "once for each job, and not for its repeat"
+    assert {(one["actor"], one["fields"]["name"]) for one in rows} == {("admin", "nightly")}
 
 
 async def test_moments_that_are_over_are_made_up_for_once(house: House) -> None:
@@ -103,6 +110,10 @@ async def test_moments_that_are_over_are_made_up_for_once(house: House) -> None:
     assert (again["fired"], again["same"]) == (0, 3)
     jobs = [one["job_id"] for one in done["moments"]]
     assert [one["job_id"] for one in again["moments"]] == jobs
+    audit = (await house.admin.get("/admin/audit")).json["audit"]
+    row = next(one for one in audit if one["event"] == "schedule.backfilled")
+    about = row["fields"]
+    assert (row["actor"], about["name"], about["moments"]) == ("admin", "nightly", 3)
     assert len((await house.admin.get("/jobs?schedule=nightly")).json["jobs"]) == 3
     assert (await house.admin.get(PATH)).json["last_job_id"] is None
 

@@ -10,6 +10,7 @@ from jobrunner.core.declaration.states import AWAY
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.features.answers.giving import awaited_in
 from jobrunner.core.features.answers.posed import Posed
+from jobrunner.core.instants import text_of
 from jobrunner.core.job import Attempt, Paused, Snapshot
 
 CHILDREN = "its children"
@@ -38,6 +39,7 @@ async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[s
         "timers": [{"purpose": one.purpose, "due_at": one.due_at} for one in job.timers],
         "attempt": _attempt(job.attempt),
         "binding": _binding(world, job),
+        "schedule": _schedule(job),
     }
     if job.line_at is not None:
         place = await world.reader.place(job, tuple(world.registry.names()))
@@ -87,6 +89,12 @@ def _binding(world: World, job: Snapshot) -> dict[str, Any] | None:
         return None
     changed = {"was": bound.was, "changed_at": bound.changed_at, "jobs": bound.jobs}
     return {"stage": bound.stage, **(changed if bound.was else {})}
+
+
+def _schedule(job: Snapshot) -> dict[str, Any] | None:
+    """The schedule that made it, and the moment that it was made for."""
+    made = job.schedule
+    return {"name": made.name, "moment": text_of(made.moment)} if made is not None else None
 
 
 def _deaf(world: World, job: Snapshot) -> str:

@@ -26,7 +26,9 @@ from jobrunner.core.features.schedules.schedules import (
     mark_of,
     misfits,
 )
+from jobrunner.core.instants import text_of
 from jobrunner.core.job import Actor, Paused
+from jobrunner.core.units import AuditRecord, Note
 from jobrunner.errors import Refused
 
 BACKFILL_MAX = 1000
@@ -115,14 +117,16 @@ class Schedules:
             self._keeper.nudge.set()
             return True
 
-    async def trigger(self, name: str, key: str, overlap: Overlap | None) -> tuple[str, bool]:
+    async def trigger(
+        self, name: str, key: str, overlap: Overlap | None, by: str = ""
+    ) -> tuple[str, bool]:
         """Fire it now, for nobody's moment; under one key once. Return the job, and whether it was
         there before.
 
         Raises: Refused, also whatever refuses its job
         """
         one, now = self.found(name), self._world.clock.now()
-        done = MomentDone(name, f"trigger:{key}", now, now, "trigger")
+        done = MomentDone(name, f"trigger:{key}", now, now, "trigger", by=by)
         policy = overlap or one.schedule.overlap
         told = await self._firings.fire(one.schedule, done, one.stored.last_job, policy)
         if isinstance(told, NotNow) or told.job_id is None:
@@ -149,10 +153,15 @@ class Schedules:
             raise Refused("VALIDATION_ERROR", detail, errors=errors)
         return found
 
-    async def backfill(self, name: str, moments: list[int]) -> list[MomentDone]:
+    async def backfill(self, name: str, moments: list[int], by: str = "") -> list[MomentDone]:
         """Fire moments that are over, oldest first, each that made no job yet. Whatever waits for
-        an end of others is not waited for."""
+        an end of others is not waited for. The audit has the order before any of them fires."""
         one, told = self.found(name), []
+        if by and moments:
+            fields = {"name": name, "moments": len(moments)}
+            fields |= {"from": text_of(moments[0]), "to": text_of(moments[-1])}
+            record = AuditRecord("schedule.backfilled", by, fields)
+            await self._keeper.write(Note(record, self._world.clock.now()))
         for moment in moments:
             now = self._world.clock.now()
             done = MomentDone(name, mark_of(moment), moment, now, "backfill")

@@ -119,8 +119,8 @@ class HoldSchedule(Struct, frozen=True, tag=True):
 
 class MomentDone(Struct, frozen=True, tag=True):
     """The result of a moment: of one that made a job, in the transaction of its birth. ``mark`` is
-    the moment's identity. With ``up_to`` the schedule has come so far. Of several that were missed
-    together, ``moment`` is the first and ``last`` the last."""
+    the moment's identity, ``by`` who triggered it. With ``up_to`` the schedule has come so far. Of
+    several that were missed together, ``moment`` is the first and ``last`` the last."""
 
     schedule: str
     mark: str
@@ -134,6 +134,7 @@ class MomentDone(Struct, frozen=True, tag=True):
     detail: str = ""
     last: int | None = None
     count: int = 1
+    by: str = ""
 
 
 class Reached(Struct, frozen=True, tag=True):

@@ -100,7 +100,9 @@ async def trigger_schedule(call: HttpCall) -> HttpReply:
     body: TriggerOrder = call.body
     key = key_given(call, body.idempotency_key) or call.door.ids.fresh()
     schedules = call.door.facade.schedules
-    job_id, replayed = await schedules.trigger(call.path["name"], key, body.overlap)
+    job_id, replayed = await schedules.trigger(
+        call.path["name"], key, body.overlap, call.actor.name
+    )
     view = Triggered(job_id=job_id, replayed=replayed)
     headers = {"Location": link(call, f"/jobs/{job_id}")}
     return HttpReply(200 if replayed else 201, encode(view), headers)
@@ -120,7 +122,7 @@ async def backfill_schedule(call: HttpCall) -> HttpReply:
     if body.dry_run:
         shown = [_moment(one, None) for one in moments]
     else:
-        done = await schedules.backfill(call.path["name"], moments)
+        done = await schedules.backfill(call.path["name"], moments, call.actor.name)
         shown = [_moment(one.moment, one) for one in done]
     counts = {
         name: sum(one.outcome == name for one in shown) for name in ("fired", "same", "refused")

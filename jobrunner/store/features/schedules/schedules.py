@@ -81,13 +81,16 @@ def _held(unit: HoldSchedule) -> Iterator[Row]:
 
 def _done(done: MomentDone) -> Iterator[Row]:
     said = structs.asdict(done)
-    up_to = said.pop("up_to")
+    up_to, by = said.pop("up_to"), said.pop("by")
     yield sql.FIRING.row(**said)
     keeps = done.how != "backfill" and done.outcome == "fired"
     yield sql.ADVANCED.row(
         schedule=done.schedule, up_to=up_to, job_id=done.job_id if keeps else None, at=done.at,
         failed=done.how == "due" and done.outcome in ("refused", "missed"),
     )  # fmt: skip
+    if by and done.outcome == "fired":
+        fields = {"name": done.schedule, "job_id": done.job_id}
+        yield audit_row(AuditRecord("schedule.triggered", by, fields), done.at, done.job_id)
 
 
 # ---------------------------------------------------------------- questions
