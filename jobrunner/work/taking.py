@@ -33,6 +33,7 @@ class Taking:
         self._draining = asyncio.Event()
         self._changed = asyncio.Event()
         self._trouble = ""
+        self._key = ""
         equipment.around.on_release = self._changed.set
 
     def drain(self) -> None:
@@ -80,7 +81,9 @@ class Taking:
         return self._with.abilities.with_room(running, self._terms.resources)
 
     async def _claims(self, runs: list[dict[str, str]]) -> list[ClaimRecord]:
-        """Work that comes while it is told to stop is given back."""
+        """Work that comes while it is told to stop is given back. When the answer is lost, the next
+        request has its key and is answered as that one was."""
+        self._key = self._key or self._with.ports.ids.fresh()
         abilities = self._with.abilities
         free = 1 if abilities.bounded else self._terms.slots - len(self._running)
         talk = remote.claims(
@@ -89,8 +92,11 @@ class Taking:
             digest=abilities.definition.digest,
             most=min(free, 100),
             wait_s=WAIT_S,
+            key=self._key,
         )
-        return await self._with.client.hold(talk, ONCE)
+        found = await self._with.client.hold(talk, ONCE)
+        self._key = ""
+        return found
 
     def _begin(self, claimed: ClaimRecord) -> None:
         one = OneClaim(self._with, claimed)

@@ -11,6 +11,7 @@ from tests.client.relay import Relay, relayed
 from tests.served import Served, serving
 
 QUICK = RetryLimits(first_s=0.01)
+OUTSIDE = "JOBRUNNER_WORKFLOWS__ASSET_PATTERN__STAGES__PROCESSING"
 
 
 KINDS: dict[str, Any] = {"blocking": Client, "in a loop": InLoop}
@@ -18,7 +19,8 @@ KINDS: dict[str, Any] = {"blocking": Client, "in a loop": InLoop}
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("client"), JOBRUNNER_LIMITS__LAG="0") as served:
+    said = {"JOBRUNNER_LIMITS__LAG": "0", OUTSIDE: "external"}
+    with serving(tmp_path_factory.mktemp("client"), **said) as served:
         yield served
 
 

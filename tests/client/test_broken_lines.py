@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jobrunner.client import InConflict, JobEvent, Unanswered
+from jobrunner.client.talks import remote
 from jobrunner.errors import Unreachable
 from tests.client.relay import Cut, Relay
 
@@ -22,6 +23,15 @@ def test_an_answer_that_is_lost_costs_no_second_job(far: Any, relay: Relay) -> N
     assert made.replayed
     assert relay.connections == 3
     assert [one.id for one in far.jobs(labels=label)] == [made.id]
+
+
+def test_a_claim_whose_answer_is_lost_is_given_again(client: Any, far: Any, relay: Relay) -> None:
+    made = client.submit("asset-pattern", job_type="generation")
+    relay.cuts += [Cut(told=0), Cut(told=20)]
+    (claimed,) = far.hold(remote.claims("asset-pattern"))
+    assert relay.connections == 3
+    assert claimed.job.id == made.id
+    assert claimed.job.attempt == 1, "no loss, and nobody waited for the lease"
 
 
 def test_a_command_is_not_given_twice(client: Any, far: Any, relay: Relay) -> None:

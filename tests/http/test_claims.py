@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.http.serving import Caller, House, Said, opened
@@ -153,6 +154,42 @@ async def test_a_worker_that_looks_for_work_is_told_the_number(house: House) -> 
     assert (await anna.post(path, {"claim": mine["claim"], "progress": 5})).status == 200
     assert (await house.worker.post(path, {"claim": mine["claim"]})).code == "STALE_RUN"
     assert (await house.worker.post(path, {"claim": 0})).code == "VALIDATION_ERROR"
+
+
+async def test_a_claim_is_asked_for_again_under_its_key(house: House) -> None:
+    """Whoever holds it is given it again; nobody else is, and not when it is over."""
+    anna, otto = await worker(house, "anna-again"), await worker(house, "otto-again")
+    wish = {"workflow": "cutx", "max": 1, "key": "first"}
+    params = {"product_id": "lamp-7"}
+    made = [await house.admin.submit("cutx", job_type="copy", params=params) for _ in range(3)]
+    ids = {one["id"] for one in made}
+    first = (await anna.post("/internal/claims", wish)).json["claims"]
+    again = (await anna.post("/internal/claims", wish)).json["claims"]
+    assert again == first
+    other = (await otto.post("/internal/claims", wish)).json["claims"]
+    next_one = (await anna.post("/internal/claims", wish | {"key": "second"})).json["claims"]
+    assert {one["job"]["id"] for one in (*first, *other, *next_one)} == ids
+    path = f"/jobs/{first[0]['job']['id']}"
+    failed = {"to": "failed", "failure_message": "no", "claim": first[0]["claim"]}
+    assert (await anna.post(f"{path}/transitions", failed)).status == 200
+    assert (await anna.post("/internal/claims", wish)).json["claims"] == []
+
+
+async def test_a_repeat_waits_for_the_request_that_it_repeats(house: House) -> None:
+    """That one may be given something at the very moment in which its line breaks."""
+    anna = await worker(house, "anna-twice")
+    wish = {"workflow": "cutx", "max": 1, "key": "both", "wait": 20}
+    answers: list[Any] = []
+
+    async def ask() -> None:
+        answers.append((await anna.post("/internal/claims", wish)).json["claims"])
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        group.start_soon(ask)
+        params = {"product_id": "lamp-8"}
+        made = await house.admin.submit("cutx", job_type="copy", params=params)
+    assert [[one["job"]["id"] for one in said] for said in answers] == [[made["id"]]] * 2
 
 
 async def test_a_refused_event_may_be_sent_again_by_its_worker(house: House) -> None:

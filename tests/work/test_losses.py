@@ -140,9 +140,8 @@ async def _lost(home: Place, relay: Relay, what: str) -> None:
 async def test_a_service_or_a_line_that_is_lost_costs_no_attempt(
     tmp_path: Path, what: str, times: int
 ) -> None:
-    """While stages work: their first attempt is their last, and each file is there once. A service
-    is lost once more while they say that they are done; a line is not, for a claim whose answer it
-    loses comes back with its lease only."""
+    """While stages work, and once more while they say that they are done and the next is claimed:
+    their first attempt is their last, and each file is there once."""
     gate = tmp_path / "gate"
     async with place(tmp_path / "home", plugins=PLUGIN, more=MORE) as home:
         await home.start()
@@ -154,8 +153,7 @@ async def test_a_service_or_a_line_that_is_lost_costs_no_attempt(
                 for _ in range(times):
                     await _lost(home, relay, what)
                 gate.touch()
-                if what == "service":
-                    await _lost(home, relay, what)
+                await _lost(home, relay, what)
                 for job in jobs:
                     await home.at(job["id"], "done", "failed")
             for job in jobs:

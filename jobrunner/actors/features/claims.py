@@ -1,27 +1,68 @@
-"""Work for outside workers: find what may be claimed, claim it through its actor, or wait."""
+"""Work for outside workers: find what may be claimed, claim it through its actor, or wait.
 
-from collections.abc import Callable
+A worker whose answer was lost asks again under the key of that request, and is given what it was
+given then, as long as it holds it. Which that was is in memory alone: after a crash of the service
+its lease lapses, as that of any claim of which nobody is heard.
+"""
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import anyio
 
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.shared import World
 from jobrunner.actors.supervisor import Supervisor
-from jobrunner.core.job import Actor
+from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Claim
 from jobrunner.errors import Refused
 
 LOOK_AGAIN_S = 5.0
 SPARE = 8
 TRIES = 3
+REMEMBERED = 10_000
 Runs = tuple[tuple[str, str, str], ...]
 Place = tuple[tuple[str, ...], str | None]
+
+
+class GivenClaims:
+    """What was given under which key of which worker, the latest of them."""
+
+    def __init__(self) -> None:
+        self._given: OrderedDict[tuple[str, str], tuple[tuple[str, int], ...]] = OrderedDict()
+        self._turns: dict[tuple[str, str], list[anyio.Event]] = {}
+
+    def of(self, mark: tuple[str, str]) -> tuple[tuple[str, int], ...]:
+        return self._given.get(mark, ())
+
+    def keep(self, mark: tuple[str, str], taken: list[Answer]) -> None:
+        if taken:
+            self._given[mark] = tuple((one.job.id, one.fields["claim"]) for one in taken)
+            if len(self._given) > REMEMBERED:
+                self._given.popitem(last=False)
+
+    @asynccontextmanager
+    async def in_turn(self, mark: tuple[str, str]) -> AsyncIterator[None]:
+        """The repeat of a request waits for the end of it: that one may just be given something."""
+        line = self._turns.setdefault(mark, [])
+        line.append(over := anyio.Event())
+        try:
+            for before in line[: line.index(over)]:
+                await before.wait()
+            yield
+        finally:
+            over.set()
+            line.remove(over)
+            if not line:
+                self._turns.pop(mark, None)
 
 
 class Claims:
     def __init__(self, world: World, supervisor: Supervisor) -> None:
         self._world = world
         self._supervisor = supervisor
+        self._given = GivenClaims()
 
     async def take(
         self,
@@ -33,9 +74,44 @@ class Claims:
         wait_s: float,
         runs: Runs = (),
         gone: Callable[[], bool] = lambda: False,
+        key: str = "",
     ) -> list[Answer]:
         """Up to ``limit`` claims; fewer, or none, when ``wait_s`` brings nothing. With ``runs``
-        only of jobs whose stage is among these. Whoever is ``gone`` while it waits gets nothing."""
+        only of jobs whose stage is among these. Whoever is ``gone`` while it waits gets nothing.
+        Under the ``key`` of an earlier request it is what that one was given."""
+
+        async def fresh() -> list[Answer]:
+            return await self._taken(actor, workflow, statuses, job_type, limit, wait_s, runs, gone)
+
+        if not key:
+            return await fresh()
+        async with self._given.in_turn(mark := (actor.badge, key)):
+            if again := await self._again(actor, mark):
+                return again
+            taken = await fresh()
+            self._given.keep(mark, taken)
+            return taken
+
+    async def _again(self, actor: Actor, mark: tuple[str, str]) -> list[Answer]:
+        """Give what was given before, where it is still held."""
+        found = [
+            (await self._world.reader.job(job_id), serial)
+            for job_id, serial in self._given.of(mark)
+        ]
+        held = (_held(job, serial, actor) for job, serial in found if job is not None)
+        return [answer for answer in held if answer is not None]
+
+    async def _taken(
+        self,
+        actor: Actor,
+        workflow: str,
+        statuses: tuple[str, ...],
+        job_type: str | None,
+        limit: int,
+        wait_s: float,
+        runs: Runs,
+        gone: Callable[[], bool],
+    ) -> list[Answer]:
         asked = Claim(actor, runs)
         places = self._places(workflow, runs) if runs else [(statuses, job_type)]
         with self._world.watchers.expecting() as arrival:
@@ -111,3 +187,15 @@ class Claims:
             ]
             found.setdefault(job_type, []).extend((state, *ahead))
         return [(tuple(sorted(set(names))), job_type) for job_type, names in found.items()]
+
+
+def _held(job: Snapshot, serial: int, actor: Actor) -> Answer | None:
+    """The answer to a claim as it was given, if this worker still holds it."""
+    attempt, lease = job.attempt, job.timer("lease")
+    if attempt is None or attempt.status != "running" or attempt.serial != serial:
+        return None
+    if not actor.stands_for(attempt.claimant):
+        return None
+    lease_until = lease.due_at if lease else None
+    fields = {"lease_until": lease_until, "attempt": attempt.number, "claim": serial}
+    return Answer(job, fields, replayed=True)

@@ -1,7 +1,6 @@
 """The conversations of whoever runs a stage elsewhere: claims, what the stage says, its files.
 
-A claim whose answer was lost is not asked for again: its lease lapses, and the work is there anew.
-Everything else may be said twice, for it has an id, or is the same the second time.
+All of it may be said twice, for it has a key or an id, or is the same the second time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ import msgspec
 
 from jobrunner.client.records import ClaimRecord, FileRecord, JobRecord
 from jobrunner.client.refusing import InConflict
-from jobrunner.client.talk import ON_THE_WAY, Aside, RetryLimits, Talk, WireRequest
+from jobrunner.client.talk import ON_THE_WAY, Aside, FreshKey, RetryLimits, Talk, WireRequest
 from jobrunner.client.talks.asking import at, job_in, read_of, record_in, value_in, written
 from jobrunner.client.talks.carrying import ANY_TYPE, PIECE, TUS, carried, encoded, unseen
 
@@ -26,14 +25,16 @@ def claims(
     job_type: str | None = None,
     most: int = 1,
     wait_s: float = 0,
+    key: str | None = None,
 ) -> Talk[list[ClaimRecord]]:
-    """Look for work, and take it. With ``runs``, stages by ``state`` and ``job_type`` that the
-    caller has by the plugin whose declaration has this ``digest``, each comes with its brief."""
+    """Look for work, and take it; asked again under its ``key``, it is what was given then. With
+    ``runs``, stages by ``state`` and ``job_type`` that the caller has by the plugin whose
+    declaration has this ``digest``, each comes with its brief."""
     wishes: dict[str, Any] = {"runs": runs, "digest": digest}
     wishes |= {"status": status, "job_type": job_type}
     body = {name: wish for name, wish in wishes.items() if wish is not None}
-    body |= {"workflow": workflow, "max": most, "wait": wait_s}
-    answer = yield written("POST", "/internal/claims", body, wait_s=wait_s)
+    body |= {"workflow": workflow, "max": most, "wait": wait_s, "key": key or (yield FreshKey())}
+    answer = yield written("POST", "/internal/claims", body, repeatable=True, wait_s=wait_s)
     return msgspec.convert(value_in(answer)["claims"], list[ClaimRecord])
 
 

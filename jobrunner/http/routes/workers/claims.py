@@ -10,7 +10,7 @@ from jobrunner.core.instants import text_or_none
 from jobrunner.core.messages import Claim
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import MOVING, WORKERS, Body, Endpoint, HttpCall, HttpReply, View
-from jobrunner.http.frame.inputs import Name, NoFields, Word, job_id_of, needs_one
+from jobrunner.http.frame.inputs import Key, Name, NoFields, Word, job_id_of, needs_one
 from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.views import Job, job_view, reply, reply_answer
 from jobrunner.http.routes.jobs.submissions import workflow_named
@@ -28,7 +28,8 @@ class StageRun(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class WorkWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An outside worker looks for jobs; ``status`` narrows it to one or some of their statuses.
     ``runs`` are stages that it has by the same plugins as this service, and where they stand:
-    then each claim comes with its ``brief``. ``digest`` is that of the declaration that it has."""
+    then each claim comes with its ``brief``. ``digest`` is that of the declaration that it has.
+    ``key`` makes it safe to ask again: whoever was given something under it is given the same."""
 
     rules: ClassVar[tuple[dict[str, Any], ...]] = (
         {"if": {"required": ["runs"]}, "then": {"not": needs_one("status", "job_type")}},
@@ -40,6 +41,7 @@ class WorkWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     wait: Annotated[float, Meta(ge=0, le=30)] = 0
     runs: Annotated[list[StageRun], Meta(min_length=1, max_length=1024)] | None = None
     digest: Word | None = None
+    key: Key | None = None
 
 
 class Claimed(View, frozen=True, kw_only=True):
@@ -92,6 +94,7 @@ async def claim_work(call: HttpCall) -> HttpReply:
         body.wait,
         tuple((one.state, one.job_type, one.stage) for one in body.runs or ()),
         call.gone,
+        body.key or "",
     )
     briefed = body.runs is not None
     return reply(ClaimList(claims=[await _claimed(call, one, briefed) for one in answers]))
