@@ -20,7 +20,7 @@ export function Commands({ session, job, workflow, onActed }) {
     fail(null);
     if (one.schema || GRAVE.test(one.name) || one.name === "rerun") return show(one);
     try {
-      onActed(await acted(job, one.name));
+      onActed(one.admin ? await post(`admin/jobs/${job.id}/${one.name}`) : await acted(job, one.name));
     } catch (refused) {
       fail(refused);
     }
