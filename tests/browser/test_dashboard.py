@@ -169,6 +169,26 @@ def test_many_are_chosen_seen_through_and_done(browser: Browser, shop: Shop) -> 
         assert [one is not None for one in paused] == [False, True, True]
 
 
+def test_charts_are_drawn_and_told_in_words(browser: Browser, shop: Shop) -> None:
+    """A user's own jobs are in them at once; the keys do what a mouse does."""
+    with looking(browser, shop.url, shop.tokens["user"]) as looker:
+        page = looker.page
+        looker.open("overview", ".uplot canvas")
+        plot = page.locator(".plot").first
+        expect(plot.locator("figcaption")).to_contain_text(re.compile("In the last hour .* made"))
+        plot.locator(".canvas").focus()
+        looker.press("End")
+        expect(plot.locator(".at")).to_contain_text("made")
+        expect(plot.locator(".at")).to_contain_text(re.compile(r"\d\d:\d\d"))
+        plot.locator("summary").click()
+        expect(plot.locator("tbody tr").first).to_be_visible()
+        page.get_by_role("button", name="week", exact=True).click()
+        expect(plot.locator("figcaption")).to_contain_text("In the last week")
+        page.get_by_label("Charts of").select_option("hello")
+        expect(plot.locator("figcaption")).to_contain_text("completed")
+        assert looker.faults() == []
+
+
 HASTY = """
 new MutationObserver((_, observer) => {
   if (!document.querySelector("nav.side")) return;

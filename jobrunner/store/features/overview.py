@@ -3,9 +3,11 @@
 import sqlite3
 from operator import attrgetter
 
+from msgspec.structs import replace
+
 from jobrunner.core.features.overview import Tally
 from jobrunner.core.job import Snapshot
-from jobrunner.store.rows import SELECT_BRIEF, brief_job, text
+from jobrunner.store.rows import SELECT_BRIEF, attempt_of, brief_job, text
 
 Db = sqlite3.Connection
 TIMERS_MAX = 10_000
@@ -22,6 +24,9 @@ RETRYING = f"""{SELECT_BRIEF} JOIN
         AND (:workflows = '[]' OR j.workflow IN (SELECT value FROM json_each(:workflows)))
     ORDER BY t.due_at LIMIT :limit
 """  # noqa: S608 - a number of our own
+LAST_ENDED = """
+    SELECT attempt FROM attempts WHERE job = :job AND status = 'ended' ORDER BY serial DESC LIMIT 1
+"""
 PARKED = f"""{SELECT_BRIEF} JOIN
     (SELECT job FROM attempts INDEXED BY attempts_parked WHERE status = 'parked'
         ORDER BY job LIMIT :limit) t ON t.job = j.id
@@ -39,8 +44,19 @@ def tally_of(db: Db, user_id: str | None, most: int) -> Tally:
 
 
 def retrying(db: Db, workflows: tuple[str, ...], limit: int) -> tuple[Snapshot, ...]:
+    """With what failed last: the job itself has no failure while it may still end well."""
     asked = {"workflows": text(workflows), "limit": limit}
-    return tuple(map(brief_job, db.execute(RETRYING, asked)))
+    found = map(brief_job, db.execute(RETRYING, asked).fetchall())
+    return tuple(_with_failure(db, job) for job in found)
+
+
+def _with_failure(db: Db, job: Snapshot) -> Snapshot:
+    last = db.execute(LAST_ENDED, {"job": job.row}).fetchone()
+    attempt = attempt_of(last[0]) if last else None
+    if attempt is None or attempt.failure is None or job.failure_code is not None:
+        return job
+    failure = attempt.failure
+    return replace(job, failure_code=failure.code, failure_message=failure.message)
 
 
 def parked(db: Db, limit: int) -> tuple[Snapshot, ...]:

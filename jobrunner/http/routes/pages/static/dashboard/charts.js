@@ -14,7 +14,7 @@ const DASH = [5, 4];
 const LADDER_MS = [10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 36_000_000, 86_400_000, 864_000_000];
 const WORKFLOWS_MAX = TURN.length, ROWS_MAX = 24, HEIGHT = 170, MINUTE_S = 60;
 
-export function Charts() {
+export function Charts({ session }) {
   const [span, turn] = useKept("charts.span", "hour");
   const [by, divide] = useKept("charts.by", "outcome");
   const [of, choose] = useState("");
@@ -24,19 +24,19 @@ export function Charts() {
     const tick = setInterval(() => { if (!document.hidden) again(); }, SPANS[here][1]);
     return () => clearInterval(tick);
   }, [here]);
-  const views = useMemo(() => told && views_(told, of, by), [told, of, by]);
+  const views = useMemo(() => told && views_(told, of, by, session.role !== "user"), [told, of, by]);
   return html`<section class="card charts" aria-labelledby="charts-title">
     <div class="title"><h2 id="charts-title">How it went</h2>
       <div class="choice" role="group" aria-label="Over">${Object.keys(SPANS).map((name) => html`<button class="small" aria-pressed=${name === here ? "true" : "false"} onClick=${() => turn(name)}>${name}</button>`)}</div>
-      <label class="small-text">of <select onChange=${(event) => choose(event.target.value)}><option value="">all workflows</option>
+      <label class="small-text">of <select aria-label="Charts of" onChange=${(event) => choose(event.target.value)}><option value="">all workflows</option>
         ${(told?.charts || []).slice(1).map((one) => html`<option value=${one.workflow} selected=${one.workflow === of}>${one.workflow}</option>`)}</select></label>
-      ${!of && html`<label class="small-text">throughput by <select onChange=${(event) => divide(event.target.value)}>${["outcome", "workflow"].map((name) => html`<option value=${name} selected=${name === by}>${name}</option>`)}</select></label>`}</div>
+      ${!of && html`<label class="small-text">throughput by <select aria-label="Throughput by" onChange=${(event) => divide(event.target.value)}>${["outcome", "workflow"].map((name) => html`<option value=${name} selected=${name === by}>${name}</option>`)}</select></label>`}</div>
     <${Fault} fault=${fault} />
     ${views && html`<div class="plots">${views.map((view) => html`<${Plot} key=${view.name} view=${view} when=${SPANS[told.span][0]} />`)}</div>`}</section>`;
 }
 
 /** What each chart shows: times in seconds, lines of numbers (null: nothing to show), and words. */
-function views_(told, of, by) {
+function views_(told, of, by, withLine) {
   const chart = told.charts.find((one) => (one.workflow || "") === of) || told.charts[0];
   const begins = Date.parse(told.begins_at) / 1000;
   const times = chart.made.map((_, at) => begins + at * told.step_s);
@@ -53,7 +53,7 @@ function views_(told, of, by) {
     { name: "Failed", unit: "of those that ended", most: 100, say: (value) => `${plain(value)} %`, words: all ? `${count(bad)} of ${count(all)} (${plain(100 * bad / all)} %) failed or expired` : "nothing ended",
       lines: [{ name: "failed", colour: "--bad", numbers: ended.map((number, at) => (number ? 100 * failed[at] / number : null)) }] },
   ];
-  if (!of) views.push({ name: "The line", unit: "how long the first one waited", say: (value) => duration(value), words: Math.max(...told.in_line) ? `${count(Math.max(...told.in_line))} at the most, and nobody waited longer than ${duration(Math.max(...told.waits_ms))}` : "nobody had to wait",
+  if (!of && withLine) views.push({ name: "The line", unit: "how long the first one waited", say: (value) => duration(value), words: Math.max(...told.in_line) ? `${count(Math.max(...told.in_line))} at the most, and nobody waited longer than ${duration(Math.max(...told.waits_ms))}` : "nobody had to wait",
     lines: [{ name: "waited", colour: "--busy", numbers: told.waits_ms }, { name: "in line", told: told.in_line }] });
   return views.map((view) => ({ ...view, times, step_s: told.step_s }));
 }

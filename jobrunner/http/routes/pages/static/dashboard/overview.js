@@ -29,7 +29,7 @@ export function Overview({ session }) {
     <${Fault} fault=${fault} />
     <${Attention} told=${told} counts=${counts} />
     ${told.work && html`<${Work} work=${told.work} />`}
-    <${Charts} />
+    <${Charts} session=${session} />
     <${Counts} counts=${counts} />
     ${told.attention && html`<div class="two even"><${Few} title="Failed last" jobs=${told.attention.failed} none="Nothing has failed." />
       <${Few} title="Will be tried again" jobs=${told.attention.retrying} none="Nothing waits for another try." next /></div>`}
