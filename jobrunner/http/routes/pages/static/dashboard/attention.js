@@ -12,8 +12,8 @@ const FEW = 5;
 const tab = (name) => to(["operations"], { tab: name });
 const jobs = (query) => to(["jobs"], query);
 
-export function Attention({ told, counts }) {
-  const found = [...ofPeople(told, counts), ...(told.attention ? [...ofJobs(told.attention), ...ofOthers(told.attention), ...ofObstacles(told.attention.obstacles)] : []),
+export function Attention({ session, told, counts }) {
+  const found = [...ofPeople(told, counts, session.role !== "reader"), ...(told.attention ? [...ofJobs(told.attention), ...ofOthers(told.attention), ...ofObstacles(told.attention.obstacles)] : []),
     ...(told.work ? ofLine(told.work) : []), ...(told.system ? ofService(told.system) : [])];
   found.sort((one, other) => Boolean(other.grave) - Boolean(one.grave));
   return html`<section class="card attention"><h2>Needs attention</h2>${found.length
@@ -25,14 +25,14 @@ export function Attention({ told, counts }) {
 
 const of = (number, words) => html`<strong>${count(number)}</strong> ${words}`;
 
-function ofPeople({ questions, questions_open }, counts) {
+function ofPeople({ questions, questions_open }, counts, answers) {
   const waiting = counts.filter((one) => one.person && one.jobs).map((one) => ({
     words: of(one.jobs, html`${one.jobs === 1 ? "waits" : "wait"} for a person in <code>${one.status}</code> of ${one.workflow}`),
     link: jobs({ workflow: one.workflow, status: one.status }) }));
   const asked = questions.slice(0, FEW).map((one) => ({
-    words: html`<strong>${one.workflow}</strong> asks <code>${one.name}</code> and waits for an answer`, link: to(["jobs", one.job_id]), since: one.asked_at, how: "since" }));
+    words: html`<strong>${one.workflow}</strong> asks <code>${one.name}</code> and waits for an answer`, link: answers ? to(["review"]) : to(["jobs", one.job_id]), since: one.asked_at, how: "since" }));
   const others = (questions_open ?? questions.length) - asked.length;
-  if (others > 0) asked.push({ words: of(others, others === 1 ? "other question waits for an answer" : "other questions wait for an answer"), link: jobs({ kind: "active" }) });
+  if (others > 0) asked.push({ words: of(others, others === 1 ? "other question waits for an answer" : "other questions wait for an answer"), link: answers ? to(["review"]) : jobs({ kind: "active" }) });
   return [...waiting, ...asked];
 }
 

@@ -27,7 +27,7 @@ export function Overview({ session }) {
   return html`<div class="title"><h1>Overview</h1><span class=${open ? "live on" : "live"} role="status">${open ? "live" : "not live"}</span>
       ${session.role !== "reader" && html`<a class="button strong" href=${to(["new"])}>New job</a>`}</div>
     <${Fault} fault=${fault} />
-    <${Attention} told=${told} counts=${counts} />
+    <${Attention} session=${session} told=${told} counts=${counts} />
     ${told.work && html`<${Work} work=${told.work} />`}
     <${Charts} session=${session} />
     <${Counts} counts=${counts} />
