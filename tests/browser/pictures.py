@@ -1,9 +1,17 @@
 """Makes the pictures of docs/dashboard.md anew: ``python -m tests.browser.pictures``."""
 
+import math
+import random
+import sqlite3
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
+from playwright.sync_api import Browser
+
+from jobrunner.core.keeping.charts import EVERYTHING, SPANS, Counted
 from tests.browser.looking import ask, browsing, looking
 from tests.served import Served, serving
 
@@ -25,6 +33,8 @@ VIEWS = {
     "tour": "tour",
 }
 SETTLES_MS = 800
+WHOLE = {"overview"}
+PAST = (("howera", 0.2, 600_000), ("image-generation", 1, 9_000), ("hello", 0.5, 300))
 PROMPTS = ("a lighthouse at dusk", "a mole with a lamp", "a kite over dunes")
 
 
@@ -45,19 +55,60 @@ def submitted(service: Served) -> str:
     return found
 
 
+def remembered(folder: Path) -> None:
+    """Put a past into a file that nobody has, so that there is something to chart."""
+    with serving(folder):
+        pass
+    (folder / "stderr").unlink()
+    luck, now = random.Random(1), int(time.time() * 1000)
+    with sqlite3.connect(folder / "data" / "jobrunner.db") as db:
+        for span in SPANS.values():
+            for number in range(span.count):
+                wave = 1 + math.sin(9 * number / span.count) * 0.6
+                at = span.begins_at(now) + number * span.step_ms
+                line = Counted(waits_ms=int(wave * luck.randint(9_000, 21_000)), in_line=int(wave))
+                rows = {EVERYTHING: line} | {
+                    name: busy(luck, share * wave, took_ms, ill=number % 60 > 52)
+                    for name, share, took_ms in PAST
+                }
+                db.executemany(
+                    "INSERT INTO charts VALUES (?, ?, ?, ?)",
+                    [
+                        (span.step_s, at, name, msgspec.json.encode(counted).decode())
+                        for name, counted in rows.items()
+                    ],
+                )
+
+
+def busy(luck: random.Random, share: float, took_ms: int, *, ill: bool) -> Counted:
+    found = Counted(made=int(luck.gauss(20, 4) * share))
+    for _ in range(found.made):
+        failed = luck.random() < (0.3 if ill else 0.02)
+        found.end("failed" if failed else "completed", int(luck.lognormvariate(0, 0.6) * took_ms))
+    return found
+
+
 def order_of(place: int, prompt: str) -> dict[str, Any]:
     params = {"prompt": prompt}
     return {"workflow": "image-generation", "params": params, "idempotency_key": f"p{place}"}
 
 
 def main() -> None:
-    with (
-        browsing() as browser,
-        TemporaryDirectory() as folder,
-        serving(Path(folder), **SETTINGS) as service,
-        looking(browser, service.url, service.token) as looker,
-    ):
-        job = submitted(service)
+    with TemporaryDirectory() as folder, browsing() as browser:
+        remembered(Path(folder))
+        with serving(Path(folder), **SETTINGS) as service:
+            job = submitted(service)
+            show(browser, service, job)
+            with looking(browser, service.url, service.token, scheme="dark", phone=True) as looker:
+                looker.open("overview", ".uplot")
+                looker.page.wait_for_timeout(SETTLES_MS)
+                clip: Any = {"x": 0, "y": 0, "width": 390, "height": 1500}
+                path = PLACE / "dashboard-overview-phone.png"
+                looker.page.screenshot(path=path, full_page=True, clip=clip)
+
+
+def show(browser: Browser, service: Served, job: str) -> None:
+    with looking(browser, service.url, service.token) as looker:
         looker.page.add_init_script(QUIET)
         looker.page.set_viewport_size(SIZE)  # type: ignore[arg-type]
         looker.page.reload()
@@ -68,7 +119,8 @@ def main() -> None:
                 looker.page.locator(".travel .diagram").wait_for()
                 looker.page.mouse.wheel(0, 600)
             looker.page.wait_for_timeout(SETTLES_MS)
-            looker.page.screenshot(path=PLACE / f"dashboard-{name}.png")
+            path = PLACE / f"dashboard-{name}.png"
+            looker.page.screenshot(path=path, full_page=name in WHOLE)
 
 
 if __name__ == "__main__":
