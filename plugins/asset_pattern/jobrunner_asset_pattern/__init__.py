@@ -13,13 +13,15 @@ The lifecycle is a table in ``workflow``; ``params`` says what the two types of 
 Absent on purpose: commands (an end is marked by taking its edge), a price, a derived key.
 """
 
-from jobrunner import Definition
+from jobrunner import Definition, Panel
 from jobrunner_asset_pattern.params import Export, Generation
 from jobrunner_asset_pattern.settings import Settings
 from jobrunner_asset_pattern.workflow import WORKFLOW
 
-__all__ = ["definition"]
+__all__ = ["definition", "panel"]
 
 definition = Definition(
     WORKFLOW, structs={"generation": Generation, "export": Export}, settings=Settings
 )
+
+panel = Panel("asset-pattern", __name__, title="The files")

@@ -14,7 +14,7 @@ Absent on purpose: a key of the service's own making (two equal orders are two o
 back from ``completed`` or ``canceled``.
 """
 
-from jobrunner import Definition
+from jobrunner import Definition, Panel
 from jobrunner_cutx.params import STRUCTS
 from jobrunner_cutx.repeats import refunded_before
 from jobrunner_cutx.routes import BODIES, delivered, ordered, read_order
@@ -22,7 +22,7 @@ from jobrunner_cutx.settings import Settings
 from jobrunner_cutx.sources import replicate
 from jobrunner_cutx.workflow import WORKFLOW
 
-__all__ = ["definition", "replicate"]
+__all__ = ["definition", "panel", "replicate"]
 
 definition = Definition(
     WORKFLOW,
@@ -35,3 +35,5 @@ definition = Definition(
     structs={**STRUCTS, **BODIES},
     settings=Settings,
 )
+
+panel = Panel("cutx", __name__, title="What was made")

@@ -15,7 +15,7 @@ guards the one input everything is made of, and ``params`` are the shapes of wha
 Absent on purpose: a way back from ``FAILED``, an export from a finished job, and money.
 """
 
-from jobrunner import Definition
+from jobrunner import Definition, Panel
 from jobrunner_howera.commands import (
     all_exported,
     begin_export,
@@ -39,7 +39,7 @@ from jobrunner_howera.video import (
 )
 from jobrunner_howera.workflow import WORKFLOW
 
-__all__ = ["definition"]
+__all__ = ["definition", "panel"]
 
 definition = Definition(
     WORKFLOW,
@@ -69,3 +69,5 @@ definition = Definition(
     },
     settings=Settings,
 )
+
+panel = Panel("howera", __name__, title="The instruction")

@@ -15,14 +15,14 @@ Absent on purpose: a cancel and a retry for users. The timer retries; an operato
 edges out of ``failed`` by hand.
 """
 
-from jobrunner import Definition
+from jobrunner import Definition, Panel
 from jobrunner_image_generation.guards import one_picture, prompt_allowed
 from jobrunner_image_generation.params import ImageParams, Note
 from jobrunner_image_generation.recipes import same_minute
 from jobrunner_image_generation.settings import Settings
 from jobrunner_image_generation.workflow import WORKFLOW
 
-__all__ = ["definition"]
+__all__ = ["definition", "panel"]
 
 definition = Definition(
     WORKFLOW,
@@ -34,3 +34,5 @@ definition = Definition(
     structs={"image": ImageParams, "note": Note},
     settings=Settings,
 )
+
+panel = Panel("image-generation", __name__, title="The picture")

@@ -16,7 +16,7 @@ Absent on purpose: a cancel, and any retry that nobody asked for once ``failed``
 inside ``running`` show in the list of attempts only.
 """
 
-from jobrunner import Definition
+from jobrunner import Definition, Panel
 from jobrunner_ss.commands import (
     confirm,
     draft_locked,
@@ -34,7 +34,7 @@ from jobrunner_ss.recipes import same_request
 from jobrunner_ss.settings import Settings
 from jobrunner_ss.workflow import WORKFLOW
 
-__all__ = ["definition"]
+__all__ = ["definition", "panel"]
 
 definition = Definition(
     WORKFLOW,
@@ -56,3 +56,5 @@ definition = Definition(
     structs={"ss": SsParams, "draft": Draft, "freeze": Freeze, "confirm": Confirm},
     settings=Settings,
 )
+
+panel = Panel("ss", __name__, title="The draft and its plan")
