@@ -186,7 +186,7 @@ async def get_workflow(call: HttpCall) -> HttpReply:
     query: DrawingQuery = call.query
     definition = _named(call)
     if query.format == "json":
-        return HttpReply(200, _published(definition, _panel(call, definition.workflow.name)))
+        return HttpReply(200, _published(definition, panel_of(call, definition)))
     draw, content_type = DRAWINGS[query.format]
     return HttpReply(200, draw(definition.workflow).encode(), dict(NO_SCRIPT), content_type)
 
@@ -242,8 +242,9 @@ def _published(definition: Definition, panel: PanelView | None) -> bytes:
     return encode(published(definition, panel))
 
 
-def _panel(call: HttpCall, name: str) -> PanelView | None:
-    panel = call.door.facade.definitions.panels.get(name)
+def panel_of(call: HttpCall, definition: Definition) -> PanelView | None:
+    """Find the panel of this workflow: that of today, whatever declaration a job is under."""
+    panel = call.door.facade.definitions.panels.get(definition.workflow.name)
     return PanelView(title=panel.title, url=link(call, page_of(panel))) if panel else None
 
 

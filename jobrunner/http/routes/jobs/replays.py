@@ -22,7 +22,7 @@ from jobrunner.http.frame.inputs import (
 )
 from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.views import reply
-from jobrunner.http.routes.admin.workflows import WorkflowView, published
+from jobrunner.http.routes.admin.workflows import WorkflowView, panel_of, published
 
 BEATS = 1 << 20
 STEPS_MAX = 1000
@@ -134,7 +134,7 @@ async def replay_decisions(call: HttpCall) -> HttpReply:
 async def get_declaration(call: HttpCall) -> HttpReply:
     """Show the declaration that a job is under, which may not be that of today."""
     _, definition = await governed_job(call)
-    return reply(published(definition))
+    return reply(published(definition, panel_of(call, definition)))
 
 
 async def _under(call: HttpCall, job: Snapshot) -> Definition | None:
