@@ -122,7 +122,13 @@ def test_a_hostile_panel_gets_at_nothing(browser: Browser, station: Station) -> 
         assert ear.heard() == []
 
 
-@pytest.mark.parametrize("leaves", ["elsewhere", "by a form", "/", "/jobs"])
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        "elsewhere",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("by a form", "/", "/jobs")),
+    ],
+)
 def test_a_panel_that_goes_elsewhere_is_told_nothing(
     browser: Browser, station: Station, leaves: str
 ) -> None:

@@ -97,7 +97,13 @@ def test_everybody_sees_what_is_theirs(browser: Browser, station: Station) -> No
     ask(service, station.user, "POST", f"/jobs/{job}/cancel")
 
 
-@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    "viewport",
+    [
+        pytest.param(PHONE, id="phone"),
+        pytest.param(DESKTOP, id="desktop", marks=pytest.mark.long),
+    ],
+)
 def test_whoever_has_the_address_answers_once(
     browser: Browser, station: Station, viewport: Any
 ) -> None:
