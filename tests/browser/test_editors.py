@@ -136,13 +136,10 @@ def made(station: Station, workflow: str) -> str:
     return job
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("workflow", "shows"),
-    [
-        ("cutx", "article"),
-        pytest.param("image-generation", "figure img", marks=pytest.mark.long),
-        pytest.param("asset-pattern", ".gallery img", marks=pytest.mark.long),
-    ],
+    [("cutx", "article"), ("image-generation", "figure img"), ("asset-pattern", ".gallery img")],
 )
 def test_what_was_made_is_looked_at(
     browser: Browser, station: Station, workflow: str, shows: str

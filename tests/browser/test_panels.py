@@ -137,8 +137,9 @@ def test_a_panel_that_goes_elsewhere_is_told_nothing(
         page.wait_for_function("document.querySelector('.panel iframe').contentWindow.length === 0")
         page.get_by_role("tab", name="History").click()
         expect(page.get_by_role("tabpanel")).to_contain_text("greeted")
-        frame = page.frames[-1]
-        assert not frame.locator("nav").count(), "the page of this service is in no frame"
+        if leaves.startswith("/"):
+            inside = page.frames[-1].locator("nav").count()
+            assert not inside, "the page of this service is in no frame"
         page.context.close()
         assert ear.heard() == []
 
