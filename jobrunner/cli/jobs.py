@@ -94,6 +94,7 @@ async def submit(
     help_epilogue=examples(
         "jobrunner job list --status failed --since 2h",
         "jobrunner job list --workflow hello --label team=blue -o json",
+        "jobrunner job list --text lighthouse --param size=large",
     ),
 )
 async def list_(
@@ -110,6 +111,8 @@ async def list_(
     schedule: str | None = None,
     stuck: Annotated[bool, Parameter(negative="")] = False,
     parent: str | None = None,
+    text: str | None = None,
+    param: Many = None,
     listing: Listing = Listing(),
 ) -> None:
     """List jobs, newest first.
@@ -128,6 +131,10 @@ async def list_(
         Only those that are stuck; for admins.
     parent
         Only those that a stage of this job has submitted.
+    text
+        Only those that say this in their parameters, result, labels or failure.
+    param
+        NAME=VALUE, a parameter; again for more, which all have to fit.
     """
     query: list[tuple[str, Any]] = [
         ("workflow", workflow),
@@ -137,7 +144,9 @@ async def list_(
         ("schedule", schedule),
         ("paused", "true" if paused else None),
         ("stuck", "true" if stuck else None),
+        ("text", text),
         *(("label", f"{name}:{value}") for name, value in pairs(label or ()).items()),
+        *(("param", f"{name}:{value}") for name, value in pairs(param or ()).items()),
     ]
     async with service(listing) as running:
         if parent is not None:

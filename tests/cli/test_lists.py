@@ -77,3 +77,12 @@ def test_lists_begin_where_one_says(online: Command, served: Served) -> None:
         assert code == 0, err
         rows = json.loads(out)
         assert len(rows) == count
+
+
+def test_a_list_is_searched(online: Command) -> None:
+    order = ("job", "submit", "hello", "--param", "name=a-rare-name", "-o", "ids")
+    code, out, err = online(*order)
+    assert code == 0, err
+    for asked in (("--text", "rare-nam"), ("--param", "name=a-rare-name")):
+        assert online("job", "list", *asked, "-o", "ids")[1].split() == [out.strip()], asked
+    assert online("job", "list", "--param", "name=a-rare", "-o", "ids")[1] == ""
