@@ -172,6 +172,9 @@ def test_schedules(client: Any) -> None:
     assert client.trigger_schedule(name, key="k").job_id == first.job_id
     (job,) = client.jobs(schedule=name)
     assert (job.id, job.schedule.name) == (first.job_id, name)
+    said = {"text": "worl", "params": {"name": "world"}, "schedule": name}
+    assert [one.id for one in client.jobs(**said)] == [job.id]
+    assert list(client.jobs(text="nobody says this")) == []
     since, until = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 4, tzinfo=UTC)
     assert client.backfill_schedule(name, since, until, dry_run=True).total == 3
     assert [client.backfill_schedule(name, since, until).fired for _ in range(2)] == [3, 0]

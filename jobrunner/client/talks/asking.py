@@ -269,16 +269,20 @@ def jobs(
     parent: str | None = None,
     schedule: str | None = None,
     batch: str | None = None,
+    text: str | None = None,
+    params: Mapping[str, str] | None = None,
     page: int = 100,
 ) -> PagedList[JobRecord]:
     """List jobs, newest first. ``include`` is what lists leave out: params, result, artifacts;
-    ``parent`` is the job whose stage submitted them."""
+    ``parent`` is the job whose stage submitted them. ``text`` and ``params`` are looked for job by
+    job."""
     one = {"workflow": workflow, "job_type": job_type, "user_id": user_id, "order": order}
-    one |= {"parent": parent, "schedule": schedule, "batch": batch}
+    one |= {"parent": parent, "schedule": schedule, "batch": batch, "text": text}
     flags = {"stuck": stuck or None, "paused": paused or None, "limit": page}
     several = [("status", text) for text in _several(status)]
     several += [("include", text) for text in _several(include)]
     several += [("label", f"{key}:{value}") for key, value in (labels or {}).items()]
+    several += [("param", f"{name}:{value}") for name, value in (params or {}).items()]
     return PagedList("/jobs", JobRecord, "jobs", (*_pairs(one | flags), *several))
 
 
