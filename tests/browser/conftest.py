@@ -16,7 +16,7 @@ SETTINGS = {
     "JOBRUNNER_BACKUP__PATH": "backups",
     "JOBRUNNER_BACKUP__EVERY": "0",
 }
-CRON = "0 3 * * *"
+CRON = "0 3 1,2 1 *"
 
 
 @dataclass

@@ -58,14 +58,25 @@ def hostile(shop: Shop) -> Iterator[list[str]]:
     }
     told("POST", f"/jobs/{failed}/transitions", report, service.token)
     told("POST", "/admin/workflows/ss/pause", {"reason": ALL}, service.token)
+    told("POST", "/admin/bulk", {"command": "pause", "ids": [howera], "reason": ALL}, service.token)
+    nightly = {"workflow": "hello", "user": "admin", "params": {"name": ALL}, "labels": labels}
+    put = "/admin/schedules/hostile"
+    told("PUT", put, {**nightly, "cron": "0 4 1 1 *"}, service.token)
+    told("POST", f"{put}/pause", {"reason": ALL}, service.token)
+    limit = {"value": 7, "reason": ALL}
+    told("PUT", "/admin/limits/limits.per_user_active", limit, service.token)
     yield [greeted, howera, failed]
+    told("DELETE", "/admin/limits/limits.per_user_active", None, service.token)
+    told("DELETE", put, None, service.token)
     told("POST", "/admin/workflows/ss/resume", {}, service.token)
 
 
 def test_nothing_that_strangers_write_runs(
     browser: Browser, shop: Shop, hostile: list[str]
 ) -> None:
-    views = ["overview", "jobs", "workflows/ss", "operations?tab=audit", "operations?tab=dead"]
+    views = ["overview", "jobs", "workflows/ss", "schedules", "schedules/hostile"]
+    views += [f"operations?tab={tab}" for tab in ("audit", "dead", "limits", "bulks")]
+    views += [f"jobs/{hostile[0]}?tab=decisions&step={step}" for step in (0, 2)]
     for job in hostile:
         views += [f"jobs/{job}"]
         views += [f"jobs/{job}?tab={tab}" for tab in ("history", "raw", "notifications")]
@@ -99,6 +110,9 @@ def test_addresses_are_texts_of_strangers_too(browser: Browser, shop: Shop) -> N
         for text in CORPUS[:6]:
             for view in (
                 "jobs?workflow={0}&status={0}&label=a:{0}",
+                "jobs?text={0}&param=a:{0}&schedule={0}&batch={0}&parent={0}",
+                "schedules/{0}",
+                "batches/{0}",
                 "jobs?id={0}",
                 "new?workflow={0}",
             ):
