@@ -10,10 +10,11 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from jobrunner import Call, Context, Definition, Done, RetryableFailure, Stage, app
+from jobrunner import Call, Context, Deadline, Definition, Done, RetryableFailure, Stage, app
 from jobrunner.actors.features.turns import known_line
 from jobrunner.config.settings import Config, ServerSection, StoreSection
-from jobrunner.core.messages import Answered
+from jobrunner.core.messages import Answered, Claim, Move
+from jobrunner.errors import Refused
 from jobrunner.stages import Registry
 from jobrunner.testing import Faults, simulate
 from jobrunner.testing.simulation.loop import LIFE
@@ -139,6 +140,42 @@ async def test_a_slot_is_not_lent_on_past_those_who_wait_for_their_turn(tmp_path
         )
         await stand.end_stage(first)
         await until(lambda: stand.began.count(second) == 2)
+
+
+def claimed_elsewhere(*, remote: bool) -> Definition:
+    """The same, worked by whoever claims it; ``remote``: with the stage of its plugin."""
+    there = keyed("single", Call("by_user"))
+    far: dict[str, Any] = {"stage": {"*": "external"}, "remote": ("*",) if remote else ()}
+    states = tuple(
+        replace(state, deadline=Deadline(3600), **far) if state.kind == "active" else state
+        for state in there.workflow.states
+    )
+    edges = tuple(replace(edge, by=(*edge.by, "workflow")) for edge in there.workflow.edges)
+    return varied(there, states=states, edges=edges)
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["external", "remote"])
+async def test_claims_of_one_key_follow_each_other(tmp_path: Path, *, remote: bool) -> None:
+    """Whoever waits for its turn delays nobody behind, is told so, and has it when it is over."""
+    runs = (("working", "any", "s.single"),) if remote else ()
+    async with standing(tmp_path, claimed_elsewhere(remote=remote)) as stand:
+        for number in range(12):
+            await stand.submit("single", "ada", number)
+        await stand.submit("single", "eve", 0)
+        facade = stand.service.facade
+        (first,) = await facade.claims.take(WORKER, "single", (), None, 1, 0, runs)
+        (second,) = await facade.claims.take(WORKER, "single", (), None, 1, 0, runs)
+        assert (first.job.id, second.job.id) == ("single-ada-0", "single-eve-0")
+        why = await stand.waits_for("single-ada-1")
+        assert why == "its turn among those with the key ada; job single-ada-0 has it"
+        with pytest.raises(Refused, match="job single-ada-0 has it"):
+            await facade.claims.one("single-ada-1", Claim(WORKER, runs))
+    async with standing(tmp_path, claimed_elsewhere(remote=remote)) as stand:
+        facade = stand.service.facade
+        assert not await facade.claims.take(WORKER, "single", (), None, 5, 0, runs)
+        await facade.ask("single-ada-0", Move(WORKER, "done"))
+        (following,) = await facade.claims.take(WORKER, "single", (), None, 5, 0, runs)
+        assert following.job.id == "single-ada-1"
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -14,20 +14,22 @@ import anyio
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.shared import World
 from jobrunner.actors.supervisor import Supervisor
+from jobrunner.core.features.turns.one_at_a_time import key_ahead
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Claim
-from jobrunner.errors import Refused
+from jobrunner.errors import PluginFault, Refused
 
 LOOK_AGAIN_S = 5.0
 SPARE = 8
 TRIES = 3
 REMEMBERED = 10_000
+WIDER = 8  # those in front may all wait for a turn that somebody else has
 Runs = tuple[tuple[str, str, str], ...]
 Place = tuple[tuple[str, ...], str | None]
 
 
-class GivenClaims:
-    """What was given under which key of which worker, the latest of them."""
+class _GivenClaims:
+    """Remember under which key each worker was given something, for the latest of them."""
 
     def __init__(self) -> None:
         self._given: OrderedDict[tuple[str, str], tuple[tuple[str, int], ...]] = OrderedDict()
@@ -62,7 +64,7 @@ class Claims:
     def __init__(self, world: World, supervisor: Supervisor) -> None:
         self._world = world
         self._supervisor = supervisor
-        self._given = GivenClaims()
+        self._given = _GivenClaims()
 
     async def take(
         self,
@@ -91,6 +93,22 @@ class Claims:
             taken = await fresh()
             self._given.keep(mark, taken)
             return taken
+
+    async def one(self, job_id: str, asked: Claim) -> Answer:
+        """Claim this job, unless another one with its key has the turn. Raises: Refused."""
+        with self._world.turns.claiming(job_id, await self._key(job_id)):
+            return await self._supervisor.ask(job_id, asked)
+
+    async def _key(self, job_id: str) -> str:
+        """The key that the job would work under; where its function fails, deciding says so."""
+        job = await self._world.reader.job(job_id) if self._world.turns.are_asked else None
+        definition = self._world.registry.of(job) if job is not None else None
+        if job is None or definition is None or job.unreadable:
+            return ""
+        try:
+            return key_ahead(definition, job, self._world.clock.now())
+        except PluginFault:
+            return ""
 
     async def _again(self, actor: Actor, mark: tuple[str, str]) -> list[Answer]:
         """Give what was given before, where it is still held."""
@@ -147,16 +165,16 @@ class Claims:
         job_type: str | None,
         limit: int,
     ) -> list[Answer]:
+        look = limit + SPARE
         for _ in range(TRIES):
             now = self._world.clock.now()
             # A few more than wanted: others may be faster with some of them, or with all.
-            job_ids = await self._world.reader.claimable(
-                workflow, statuses, job_type, now, limit + SPARE
-            )
+            job_ids = await self._world.reader.claimable(workflow, statuses, job_type, now, look)
             if taken := await self._of(job_ids, asked, limit):
                 return taken
-            if len(job_ids) < limit + SPARE:
+            if len(job_ids) < look:
                 break
+            look *= WIDER if self._world.turns.are_asked else 1
         return []
 
     async def _of(self, job_ids: tuple[str, ...], asked: Claim, limit: int) -> list[Answer]:
@@ -165,7 +183,7 @@ class Claims:
             if len(taken) == limit:
                 break
             try:
-                answer = await self._supervisor.ask(job_id, asked)
+                answer = await self.one(job_id, asked)
             except Refused:
                 continue
             if "lease_until" in answer.fields:

@@ -10,8 +10,10 @@ from jobrunner.core.declaration.states import AWAY
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.features.answers.giving import awaited_in
 from jobrunner.core.features.answers.posed import Posed
+from jobrunner.core.features.turns.one_at_a_time import key_ahead
 from jobrunner.core.instants import text_of
 from jobrunner.core.job import Attempt, Paused, Snapshot
+from jobrunner.errors import PluginFault
 
 CHILDREN = "its children"
 
@@ -138,8 +140,8 @@ def _reason(
     if job.line_at is not None:
         return _in_line(world, dispatcher, job)
     if job.attempt is not None:
-        return _of_attempt(job) + _where(world, job)
-    return _of_state(definition, job)
+        return _turn(world, definition, job) or _of_attempt(job) + _where(world, job)
+    return _turn(world, definition, job) or _of_state(definition, job)
 
 
 def _in_line(world: World, dispatcher: Dispatcher, job: Snapshot) -> str:
@@ -159,6 +161,17 @@ def _in_line(world: World, dispatcher: Dispatcher, job: Snapshot) -> str:
     if dispatcher.on_trial:
         return "the attempts that were open when the service died, which start one by one"
     return dispatcher.lack(job, job.id, registry.stage(bound)) or "its turn, which is next"
+
+
+def _turn(world: World, definition: Definition, job: Snapshot) -> str:
+    """Say whose turn it is before an outside worker may claim this one."""
+    claimable = job.kind == "queued" if job.attempt is None else job.attempt.status == "due"
+    if not (claimable and world.turns.are_asked):
+        return ""
+    try:
+        return world.turns.lack(job.id, key_ahead(definition, job, world.clock.now()))
+    except PluginFault:
+        return ""
 
 
 def _resumed(what: str, paused: Paused) -> str:

@@ -1,17 +1,19 @@
 """The turns of jobs that are taken one at a time, kept in memory as the file has them.
 
 A key is taken with the slot, before its job is asked, and held by whoever has the slot or, as the
-last commit says, an attempt under way. So a parked attempt keeps it without a slot, and a stage
-that is deaf to being stopped keeps it with its slot.
+last commit says, an attempt under way, here or elsewhere. So a parked attempt keeps it without a
+slot, and a stage that is deaf to being stopped keeps it with its slot.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.turns.in_line import Waiting
 from jobrunner.core.features.turns.one_at_a_time import most_of, shown_key
 from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import Reader
+from jobrunner.errors import Refused
 
 
 class Turns:
@@ -24,6 +26,7 @@ class Turns:
         self._holders: dict[str, dict[str, None]] = {}
         self._by_commit: dict[str, str] = {}
         self._by_slot: dict[str, str] = {}
+        self._by_claim: dict[str, str] = {}
         self.on_free: Callable[[], None] = lambda: None
 
     async def load(self, reader: Reader, declared: Iterable[Definition]) -> None:
@@ -57,6 +60,23 @@ class Turns:
         who = ", ".join(f"job {one}" for one in holders)
         return f"its turn among those with the key {shown_key(key)}; {who} has it"
 
+    @property
+    def are_asked(self) -> bool:
+        """Say whether any declaration asks for turns."""
+        return self._asked
+
+    @contextmanager
+    def claiming(self, job_id: str, key: str) -> Iterator[None]:
+        """Keep the turn while a claim is decided and written. Raises: Refused."""
+        if lack := self.lack(job_id, key):
+            raise Refused("JOB_ALREADY_RUNNING", f"the job waits for {lack}")
+        if key:
+            self._hold(self._by_claim, job_id, key)
+        try:
+            yield
+        finally:
+            self._let_go(self._by_claim, job_id)
+
     def take(self, one: Waiting) -> None:
         if one.turn_key:
             self._hold(self._by_slot, one.job_id, one.turn_key)
@@ -84,7 +104,8 @@ class Turns:
 
     def _let_go(self, by: dict[str, str], job_id: str) -> None:
         key = by.pop(job_id, "")
-        if key and key not in (self._by_commit.get(job_id), self._by_slot.get(job_id)):
+        kept = (by.get(job_id) for by in (self._by_commit, self._by_slot, self._by_claim))
+        if key and key not in kept:
             holders = self._holders.get(key, {})
             holders.pop(job_id, None)
             if not holders:

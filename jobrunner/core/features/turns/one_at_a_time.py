@@ -2,7 +2,8 @@
 
 The key is what a pure function makes of the job when it gets in line. The job keeps it there and
 while the attempt is under way, parked included: then it has its turn. Whoever hands out slots looks
-at the key alone.
+at the key alone. What is claimed is in no line: its key is worked out when somebody claims it, and
+stands in the job for as long as it is held or parked.
 """
 
 from msgspec.structs import replace
@@ -36,6 +37,16 @@ def with_turn(definition: Definition, before: Snapshot | None, job: Snapshot, no
     return replace(job, turn_key=_key(definition, state, job, now), has_turn=False)
 
 
+def key_ahead(definition: Definition, job: Snapshot, now: int) -> str:
+    """The key that this job would have if it were claimed now; empty where no state asks."""
+    attempt = job.attempt
+    behind = definition.onward_of(job.status, job.job_type) or job.status
+    state = definition.states.get(attempt.state if attempt else behind)
+    if state is None or state.one_at_a_time is None or job.ended:
+        return ""
+    return job.turn_key or _key(definition, state, job, now)
+
+
 def most_of(key: str) -> int:
     """Say how many may be under way with this key."""
     return int(key.partition(SEPARATOR)[0])
@@ -50,9 +61,9 @@ def _state_of_work(definition: Definition, job: Snapshot) -> State | None:
     """The state whose attempt is under way, or for which the job is in line."""
     attempt = job.attempt
     if attempt is not None:
-        waits = job.line_at is not None or attempt.status in UNDER_WAY
-        ours = waits and attempt.stage != EXTERNAL
-        return definition.states.get(attempt.state) if ours else None
+        in_line = job.line_at is not None and attempt.stage != EXTERNAL
+        works = in_line or attempt.status in UNDER_WAY
+        return definition.states.get(attempt.state) if works else None
     if job.line_at is None:
         return None
     return definition.states.get(definition.onward_of(job.status, job.job_type))

@@ -60,7 +60,7 @@ class ClaimList(View, frozen=True, kw_only=True):
 @Endpoint("POST", "/jobs/{id}/claim", {200: Job}, WORKERS, body=NoFields, empty=True, codes=MOVING)
 async def claim_job(call: HttpCall) -> HttpReply:
     """Claim a job for an outside worker, or the attempt that nobody holds."""
-    answer = await call.door.facade.ask(job_id_of(call), Claim(call.actor))
+    answer = await call.door.facade.claims.one(job_id_of(call), Claim(call.actor))
     return reply_answer(call, answer)
 
 
