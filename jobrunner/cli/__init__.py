@@ -64,6 +64,7 @@ for module, verb, help_text, line in (
         "Follow a service elsewhere, and take over from it.",
         "standby /copy --take-over --serve",
     ),
+    ("version", "version", "Name everything that this program is made of.", "version"),
     ("completion", "completion", "Print a script that completes commands.", "completion bash"),
 ):
     where, shown = f"jobrunner.cli.{module}:{verb}", _examples(f"jobrunner {line}")

@@ -2,7 +2,7 @@
 
 The library tells the words alone. The model that comes with it tells of each piece of a word how
 likely it found it; so the sound of a line is decoded once more here, in the same greedy way, and
-the likelihoods are kept. It takes about as long as the first time.
+the likelihoods are kept. That costs a third of what hearing it costs.
 """
 
 import re
