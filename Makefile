@@ -17,7 +17,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check demo bench overload prove generators system clean
+.PHONY: help setup serve test check demo bench overload prove generators dist system clean
 .NOTPARALLEL:
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make overload  measure it under ever more clients (needs a C compiler)"
 	@echo "make prove   the long proofs"
 	@echo "make generators  clients made of the OpenAPI document by other tools, tried (needs node, npm, java)"
+	@echo "make dist    the service as one file, dist/jobrunner.pyz (ADD=plugins, to lie in plugins.d beside it)"
 	@echo "make system  install what some tests need beyond Python (Debian: chromium, nginx, caddy, promtool, systemd)"
 	@echo "make setup   only what the others need, test tools included"
 	@echo "make clean   remove what was made, not the data"
@@ -60,6 +61,9 @@ prove: $(TESTS)
 
 generators: $(TESTS)
 	$(PY) -m tests.generators
+
+dist: $(TESTS)
+	$(PY) deploy/one_file.py $(if $(ADD),--add "$(ADD)")
 
 system:
 	$(SUDO) apt-get install --yes --no-install-recommends \

@@ -49,8 +49,17 @@ class Served:
 @contextmanager
 def serving(folder: Path, **environ: str) -> Iterator[Served]:
     """Settings by ``environ``, else the defaults; whatever happens, the process ends."""
-    environ = clean() | {"JOBRUNNER_SERVER__PORT": "0"} | environ
-    command = [sys.executable, "-m", "jobrunner", "serve"]
+    with serving_by(folder, (sys.executable, "-m", "jobrunner"), clean() | environ) as served:
+        yield served
+
+
+@contextmanager
+def serving_by(
+    folder: Path, program: tuple[str, ...], surroundings: dict[str, str]
+) -> Iterator[Served]:
+    """The same by another program, which sees nothing but these surroundings and a free port."""
+    environ = {"JOBRUNNER_SERVER__PORT": "0", **surroundings}
+    command = [*program, "serve"]
     with (folder / "stderr").open("ab") as stderr, (folder / "stdout").open("ab") as stdout:
         process = subprocess.Popen(command, cwd=folder, env=environ, stdout=stdout, stderr=stderr)
     try:
