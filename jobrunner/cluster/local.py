@@ -35,7 +35,8 @@ async def local_cluster(workers: int) -> AsyncIterator[str]:
         threads_per_worker=1,
         processes=True,
         host=LOOPBACK[0],
-        dashboard_address=None,
+        dashboard_address=f"{LOOPBACK[0]}:0",
+        worker_dashboard_address=f"{LOOPBACK[0]}:0",
         asynchronous=True,
     ) as cluster:
         yield str(cluster.scheduler_address)
