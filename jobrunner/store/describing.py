@@ -142,6 +142,8 @@ def describe(db: Db, wal_max: int, monotonic: Callable[[], float]) -> FileInfo:
         oldest_job=_oldest(db.execute("SELECT uid, created_at FROM jobs ORDER BY id LIMIT 1")),
         oldest_ended=min(_ended(db), key=lambda job: job.at, default=None),
         last_backup_at=_last_backup_at(db),
+        far_files=_one(db, "SELECT count(*) FROM objects"),
+        far_bytes=_one(db, "SELECT coalesce(sum(size), 0) FROM objects"),
         flush_ms=round(_flush_ms(f"{path}.flush", monotonic), 3),
     )
 

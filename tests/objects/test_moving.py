@@ -130,6 +130,12 @@ async def test_an_address_at_the_store_is_for_who_may_read_the_file(stored: Stor
     assert (await stored.content(asset_id)).raw == BYTES
 
 
+async def test_files_are_not_moved_against_the_settings(stored: Stored) -> None:
+    for body in ({"to": "disk"}, {"to": "disk", "dry_run": True}):
+        said = await stored.house.admin.post("/admin/file-moves", body)
+        assert (said.status, said.code) == (409, "PLACE_OF_SETTINGS")
+
+
 async def test_what_is_deleted_here_goes_there(stored: Stored) -> None:
     asset_id = await stored.sent()
     key = key_of(asset_id, BYTES, "table.csv")

@@ -129,7 +129,7 @@ async def test_unused_pages_go_back_a_few_at_a_time(tmp_path: Path) -> None:
 async def test_a_file_written_anew_has_no_gaps_and_all_that_it_held(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         texts = {"text": "x" * 30_000}
-        born = [await stored(store, birth(job(_fresh(), params=texts))) for _ in range(40)]
+        born = [await stored(store, birth(job(_fresh(), params=texts))) for _ in range(60)]
         kept, *others = born
         over = [await stored(store, moved(one, "done")) for one in others[::2]]
         await store.commit(Prune(tuple(map(Pruned, over)), 1))

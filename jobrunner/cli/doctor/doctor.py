@@ -44,6 +44,7 @@ async def doctor(*, listing: Listing = Listing()) -> int:
     patient = await _admitted(listing)
     found = [finding for check in CHECKS for finding in _looked(check, patient)]
     found += await machine_checks.time(patient)
+    found += await settings_checks.objects(patient)
     if listing.output == "table":
         for one in found:
             print(_line(one))

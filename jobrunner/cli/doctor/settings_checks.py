@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jobrunner.cli.doctor.findings import Finding, Patient, fault, fine, warning
 from jobrunner.cli.frame.installed import installed
 from jobrunner.config.contradictions import is_loopback
-from jobrunner.errors import JobrunnerError
+from jobrunner.errors import FilesUnreachable, JobrunnerError, Misconfigured
 from jobrunner.ports import cannot_listen
 
 if TYPE_CHECKING:
@@ -25,6 +25,23 @@ def settings(patient: Patient) -> Iterator[Finding]:
     if hosts and not server.trusted_proxies:
         said = f"{hosts[0]} is not loopback, and whoever speaks to it speaks in the clear"
         yield warning("settings", said, "let a proxy with TLS listen there, and this on 127.0.0.1")
+
+
+async def objects(patient: Patient) -> list[Finding]:
+    """The store of objects answers, and lets us look."""
+    from jobrunner.equipping import bucket_of
+
+    try:
+        bucket = bucket_of(patient.config, os.environ)
+        if bucket is None:
+            return []
+        await bucket.check()
+    except Misconfigured:
+        return []  # that is a fault of the settings, and told as one
+    except FilesUnreachable as error:
+        cure = "look at its keys, its name and its rights" if error.lasting else "look at the store"
+        return [fault("objects", str(error), cure)]
+    return [fine("objects", f"{bucket.terms.place} answers")]
 
 
 def plugins(patient: Patient) -> Iterator[Finding]:

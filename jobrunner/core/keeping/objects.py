@@ -43,12 +43,6 @@ class FarFile(Struct, frozen=True):
         return self.key.split("/")[-2]
 
 
-class FarCounts(Struct, frozen=True):
-    files: int
-    bytes: int
-    left: int
-
-
 class FileMove(Struct, frozen=True):
     """An order to move the files of all assets up to ``up_to``; ``reached`` is how far it is."""
 
@@ -144,8 +138,6 @@ class ObjectReader(Protocol):
         """Those of jobs that are or were here, that no row names and nobody left. A key of a job
         that was never here may be somebody else's."""
         ...
-
-    async def far_counts(self) -> FarCounts: ...
 
     async def file_moves(
         self, limit: int, move_id: str | None = None, running: bool = False

@@ -26,7 +26,8 @@ class JobAge(Struct, frozen=True):
 class FileInfo(Struct, frozen=True, kw_only=True):
     """``estimated``: this SQLite cannot tell where each page belongs, so sizes of tables follow
     from some of their rows. ``last_backup_at`` is as of when it is. ``flush_ms`` is how long the
-    disk takes to keep what it is given."""
+    disk takes to keep what it is given. ``far_files``, of ``far_bytes``, are in a store of objects.
+    """
 
     path: str
     file_bytes: int
@@ -44,6 +45,8 @@ class FileInfo(Struct, frozen=True, kw_only=True):
     oldest_ended: JobAge | None
     last_backup_at: int | None
     flush_ms: float
+    far_files: int = 0
+    far_bytes: int = 0
 
 
 class FileState(Protocol):

@@ -44,5 +44,4 @@ class KeepingAnswers:
     keys_unseen = asks(objects.keys_unseen)
     keys_left = asks(objects.keys_left)
     keys_orphaned = asks(objects.keys_orphaned)
-    far_counts = asks(objects.far_counts)
     file_moves = asks(objects.file_moves)

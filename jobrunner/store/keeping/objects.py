@@ -7,7 +7,6 @@ from msgspec import structs
 
 from jobrunner.core.keeping.objects import (
     CopiesHere,
-    FarCounts,
     FarFile,
     FileHere,
     FileMove,
@@ -125,12 +124,6 @@ def keys_orphaned(db: Db, keys: tuple[str, ...]) -> tuple[str, ...]:
     """A key stands in a folder that is called like its job."""
     asked = ({"key": key, "job": key.split("/")[-3]} for key in keys)
     return tuple(one["key"] for one in asked if db.execute(ORPHANED, one).fetchone()[0])
-
-
-def far_counts(db: Db) -> FarCounts:
-    """Counts row by row: for whoever asks by hand."""
-    files, size = db.execute("SELECT count(*), coalesce(sum(size), 0) FROM objects").fetchone()
-    return FarCounts(files, size, db.execute("SELECT count(*) FROM objects_left").fetchone()[0])
 
 
 def file_moves(

@@ -41,7 +41,8 @@ class FileView(View, frozen=True, kw_only=True):
     """``tables`` have their indexes with them, the largest first; ``estimated`` where SQLite cannot
     tell exactly. ``oldest_ended`` is the ended job that was changed last longest ago. ``retention``
     is what would go now. ``flush_ms`` is how long the disk takes to keep a page. ``standby`` is
-    there where [standby] path is set and the service runs."""
+    there where [standby] path is set and the service runs. ``far_files`` lie in a store of
+    objects."""
 
     path: str
     file_bytes: int
@@ -60,6 +61,8 @@ class FileView(View, frozen=True, kw_only=True):
     last_backup_at: str | None
     flush_ms: float
     standby: StandbyView | None
+    far_files: int
+    far_bytes: int
     retention: PruneView
 
 
