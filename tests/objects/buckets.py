@@ -180,7 +180,7 @@ def section(wire: Wire, **more: Any) -> ObjectsSection:
     """Settings that lead there, with an upload of several parts as small as the store takes it."""
     said = {"part": 5 * 1024**2, "timeout": 5.0, "keep_local": 0.0, "keep_deleted": 0.0}
     place = {"bucket": BUCKET, "endpoint": wire.url, "prefix": "jobs/"}
-    return ObjectsSection(**{**place, **said, **more})  # type: ignore[arg-type]
+    return ObjectsSection(**{**place, **said, **more})
 
 
 async def keys_in(wire: Wire) -> dict[str, int]:
