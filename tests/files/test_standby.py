@@ -4,16 +4,22 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
+import anyio
 import pytest
 
+from jobrunner.actors.keeping.standby.copying import StandbyCopy, StandbyPlaces
 from jobrunner.actors.keeping.standby.leases import Lease, TakenOver
 from jobrunner.actors.keeping.standby.taking_over import StandbyFollower, TakingOver
-from jobrunner.core.keeping.standby import CopiedChange, CopiedLine, WholeCopy
-from jobrunner.errors import Misconfigured, StorageError
+from jobrunner.core.keeping.standby import CopiedChange, CopiedLine, StandbyTerms, WholeCopy
+from jobrunner.errors import Misconfigured, OutcomeUnknown, StorageError
 from jobrunner.files.standby.copied_lines import CopiedLines
 from jobrunner.files.standby.tokens import TokenPlace
+from jobrunner.ports import SystemChildren, SystemClock
+from jobrunner.store.keeping.standby.tap import Pages, Tap
 
+pytestmark = pytest.mark.anyio
 LEASE_S = 10.0
 PAGE = 4096
 
@@ -139,6 +145,38 @@ def test_two_tokens_are_one_too_many(machines: Machines) -> None:
     (place.folder / "held.00000001.000000000009.1000.z").touch()
     with pytest.raises(StorageError, match="2 tokens"):
         place.find()
+
+
+class Pending:
+    """Something to copy, always."""
+
+    since: float | None = 100.0
+    bytes = 0
+
+    def take(self) -> Pages:
+        return Pages(1, PAGE, 1, {1: b"x" * PAGE}, 100.0, 0)
+
+    def copied(self) -> None:
+        self.since = None
+
+
+async def test_who_finds_its_line_cleared_away_learns_who_did_it(machines: Machines) -> None:
+    """It stood still meanwhile, and its next change has no folder any more."""
+    lost: list[OutcomeUnknown] = []
+    lines, tap, terms = CopiedLines(machines.root), Pending(), StandbyTerms(machines.root, 1, 10)
+    places = StandbyPlaces(machines.serving("a"), lines, cast(Tap, tap))
+    parts = SystemClock(), machines.clock, SystemChildren()
+    copy = StandbyCopy(terms, places, *parts, lambda *said, **fields: None, 10**6)
+    await copy.claim(known=False)
+    assert await copy.kept_up() == ""
+    machines.taking("b").take()
+    lines.clear_before(CopiedLine(2, 1), 0)
+    copy.end_with(lost.append)
+    tap.since = 0.0
+    with anyio.fail_after(20):
+        assert "taken over" in await copy.kept_up()
+    assert [type(one) for one in lost] == [TakenOver]
+    await copy.close()
 
 
 class Copy:

@@ -235,8 +235,12 @@ class StandbyCopy:
         more goes first."""
         with self._rounds:
             tap, lease = self._places.tap, self._places.lease
-            if (pages := tap.take()) is not None:
-                self._put(pages)
+            try:
+                if (pages := tap.take()) is not None:
+                    self._put(pages)
+            except OSError:
+                lease.look()
+                raise
             lease.renew()
             if pages is not None:
                 tap.copied()

@@ -80,6 +80,16 @@ class Lease:
             new = self._again(new)
         self._token, self._until = new, began + self._lease_s
 
+    def look(self) -> None:
+        """Learn why the place refuses us: whoever took over has cleared our lines away.
+
+        Raises: TakenOver, OSError
+        """
+        found = self._place.find()
+        if found is not None and (found.holder, found.epoch) != (self._holder, self.epoch):
+            self.lost = taken_text(str(self._place.root), found)
+            raise TakenOver(self.lost)
+
     def free(self) -> None:
         """Nobody serves from here on: whoever takes over need not wait. Raises: OSError"""
         if self._token is not None and not self.lost:
