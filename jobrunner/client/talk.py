@@ -17,7 +17,15 @@ from jobrunner.errors import JobrunnerError, Unreachable
 T = TypeVar("T")
 
 PASSES = frozenset(
-    {"RATE_LIMITED", "TOO_MANY_STREAMS", "OVERLOADED", "DRAINING", "STORAGE_FULL", "HTTP_503"}
+    {
+        "RATE_LIMITED",
+        "TOO_MANY_STREAMS",
+        "OVERLOADED",
+        "DRAINING",
+        "STORAGE_FULL",
+        "LEASE_OVER",
+        "HTTP_503",
+    }
 )
 UNKNOWN = "OUTCOME_UNKNOWN"
 

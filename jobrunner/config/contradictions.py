@@ -10,6 +10,7 @@ from jobrunner.config.schedules import schedule_faults
 from jobrunner.config.settings import ORIGIN, PUBLIC_URL, SOCKET, Config
 from jobrunner.core.features.turns.rates import RATE_ALLOWED
 
+LEASE_LEAST_S = 1
 WAL_MIN = 8 * 1024**2
 TIMEOUT_MIN_S, TIMEOUT_MAX_S = 1, 3600
 PART_MIN = 5 * 1024**2
@@ -23,6 +24,7 @@ def contradictions(config: Config) -> list[str]:
     found = (
         *(_of_downloads, _of_server, _of_telemetry, _of_auth, _of_oidc, _of_store, _of_rates),
         _of_objects,
+        _of_standby,
         schedule_faults,
     )
     return [fault for faults_of in found for fault in faults_of(config)]
@@ -151,6 +153,21 @@ def _of_store(config: Config) -> Iterator[str]:
         yield (
             f"store.wal_max = {config.store.wal_max!r}: must be at least {WAL_MIN} (8MiB): the log "
             "is written back by the 4 MiB, so a smaller one would be over its limit all the time"
+        )
+
+
+def _of_standby(config: Config) -> Iterator[str]:
+    own = config.standby
+    assets, copy = os.path.abspath(config.store.assets), os.path.abspath(own.path)
+    if own.path and os.path.commonpath([assets, copy]) == assets:
+        yield (
+            f"standby.path = {own.path!r}: must not be in store.assets, where only files of jobs "
+            "lie"
+        )
+    if own.lease < LEASE_LEAST_S:
+        yield (
+            f"standby.lease = {own.lease!r}: must be at least {LEASE_LEAST_S} s: it is renewed "
+            "five times in it, and a disk may take its time"
         )
 
 

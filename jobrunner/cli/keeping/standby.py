@@ -1,6 +1,7 @@
 """``standby``: the other machine, which follows a copy and takes over from it."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -199,6 +200,7 @@ def _put_in_place(wanted: StandbyOrder, follower: "StandbyFollower", found: "Fol
     path = os.path.abspath(wanted.config.store.path)
     decide_restore(path, plan)
     finish_restore(path)
+    shutil.rmtree(f"{path}{READY}", ignore_errors=True)
     print(
         f"the copy is taken as of {text_of(reached.as_of)}: what was acknowledged after it is lost"
     )
