@@ -82,7 +82,6 @@ def through(ask: Any) -> None:
 mill = one_stage(grind, Params, tries=20, pause_s=1)
 oven = one_stage(bake, Params)
 bellows = one_stage(blow, Params)
-FAILS = ("stage", "timer", "engine")
 sieve = Definition(
     Workflow(
         name="sieve",
@@ -96,7 +95,7 @@ sieve = Definition(
         ),
         edges=(
             Edge("shaking", "done", by=("stage",), guards=(Guard(Call("through")),)),
-            Edge("shaking", "failed", by=FAILS),
+            Edge("shaking", "failed", by=("stage", "timer", "engine")),
         ),
         job_types=(JobType("any", params="params"),),
         locks=(Lock("sieve", guarded=("shaking",)),),
