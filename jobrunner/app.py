@@ -114,14 +114,13 @@ async def running(
     around = _surroundings(config, ports)
     keep_secrets(config, definitions, around.redaction, log)
     around.hold(definitions.names())
-    waits = partial(_waits, log)
     cluster = _cluster(config, definitions, ports, around, log)
 
     async with (
         ungrouped(),
         _observed(config, ports) as meter,
         standing_by(config, ports, log) as standby,
-        _opened(config, ports, meter, on_wait=waits, copying=standby.copying) as store,
+        _opened(config, ports, meter, partial(_waits, log), standby.copying) as store,
         standby.following(store),
         aclosing(around.outlets),
         working(config, store, definitions, ports, log, around, meter) as (facade, first),
@@ -260,10 +259,10 @@ async def _opened(
     config: Config,
     ports: Ports,
     meter: Meter = SILENT,
-    *,
-    command: str = "",
     on_wait: Callable[[str], None] = lambda text: None,
     copying: StandbyWriting = NO_STANDBY,
+    *,
+    command: str = "",
 ) -> AsyncIterator[Store]:
     store = await open_store(
         config.store.path,

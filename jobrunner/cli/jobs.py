@@ -136,23 +136,19 @@ async def list_(
     param
         NAME=VALUE, a parameter; again for more, which all have to fit.
     """
-    query: list[tuple[str, Any]] = [
-        ("workflow", workflow),
-        ("status", status),
-        ("job_type", job_type),
-        ("user_id", user),
-        ("schedule", schedule),
-        ("paused", "true" if paused else None),
-        ("stuck", "true" if stuck else None),
-        ("text", text),
-        *(("label", f"{name}:{value}") for name, value in pairs(label or ()).items()),
-        *(("param", f"{name}:{value}") for name, value in pairs(param or ()).items()),
-    ]
+    given = {"workflow": workflow, "status": status, "job_type": job_type, "user_id": user}
+    given |= {"schedule": schedule, "text": text}
+    given |= {"paused": "true" if paused else None, "stuck": "true" if stuck else None}
+    query = [*given.items(), *_named("label", label), *_named("param", param)]
     async with service(listing) as running:
         if parent is not None:
             query.append(("parent", await whole(running, parent)))
         found = await paged(running, "/jobs", query, limit, since, oldest=oldest)
     printing.rows(found, COLUMNS, listing, jobs=("id",))
+
+
+def _named(field: str, pairs_given: Many) -> list[tuple[str, Any]]:
+    return [(field, f"{name}:{value}") for name, value in pairs(pairs_given or ()).items()]
 
 
 @app.command(help_epilogue=examples("jobrunner job show 01a1f22d-61f8"))
