@@ -157,6 +157,21 @@ async def test_a_batch_that_closes_after_its_jobs_is_told_too(
     assert receiver.sent[0].json["data"]["batch_id"] == told["id"]
 
 
+async def test_a_batch_that_has_ended_does_not_end_again(house: House, receiver: Receiver) -> None:
+    """Its end stays the first one when a job of it is revived and ends once more."""
+    told = await sent(house.ada, WITHERS, LEAF, notify_url=receiver.url("/over"))
+    last = await ended(house.ada, told["id"])
+    failed = (await house.ada.get(f"/jobs?batch={told['id']}&status=failed")).json["jobs"][0]
+    assert (await house.ada.post(f"/jobs/{failed['id']}/retry")).status == 200
+    with anyio.fail_after(20):
+        while (again := (await house.ada.get(f"/batches/{told['id']}")).json)["left"]:
+            await anyio.sleep(0.01)
+    assert again["ill"] == 1
+    assert again["ended_at"] == last["ended_at"]
+    rows = (await house.admin.get("/admin/deliveries")).json["deliveries"]
+    assert [row["type"] for row in rows] == ["batch.ended"]
+
+
 async def test_a_batch_is_canceled(house: House, tmp_path: Path) -> None:
     gate = waits(tmp_path / "gate")
     told = await sent(house.ada, *([gate] * 12), open=True)
