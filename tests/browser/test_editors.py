@@ -64,8 +64,8 @@ def test_a_plan_is_agreed_on(browser: Browser, station: Station) -> None:
         unharmed(looker)
 
 
-def walked(station: Station, draft: Any) -> str:
-    """A guide that a worker elsewhere has drafted."""
+def walked(station: Station, draft: Any, transcript: Any = None) -> str:
+    """A guide that a worker elsewhere has drafted, or what it has heard."""
     job: str = post(station, "/jobs", {"workflow": "howera"})["id"]
     post(station, f"/jobs/{job}/confirm-upload", {"video_uri": "s3://videos/one.mp4"})
     way = {
@@ -76,6 +76,9 @@ def walked(station: Station, draft: Any) -> str:
         "GENERATING": {},
         "DRAFT_READY": {"draft_uri": "s3://d", "draft": draft},
     }
+    if transcript is not None:
+        way = {**way, "TRANSCRIPT_READY": {"transcript_uri": "s3://t", "transcript": transcript}}
+        way = {status: way[status] for status in list(way)[:4]}
     for status, artifacts in way.items():
         report = {"to": status, "artifact_updates": artifacts}
         post(station, f"/jobs/{job}/transitions", report, station.service.token)
@@ -111,6 +114,38 @@ def test_a_guide_is_edited_and_ordered(browser: Browser, station: Station) -> No
         assert [one["id"] for one in saved["steps"]] == ["step-2"]
         frame.get_by_role("button", name="Export PDF").click()
         expect(looker.page.locator("main .title .badge")).to_have_text("EXPORTING")
+        unharmed(looker)
+
+
+def test_what_was_heard_is_corrected_and_a_moment_chosen(
+    browser: Browser, station: Station
+) -> None:
+    one = {"start_s": 1.0, "end_s": 5.0, "text": f"Plug {ALL}", "doubtful": [0]}
+    heard = walked(station, None, {"warnings": [ALL], "segments": [one]})
+    step = {"id": "step-1", "title": "Unplug it", "image_s": 2.5, **one}
+    job = walked(station, {"title": "A guide", "warnings": [ALL], "steps": [step]})
+    post(station, f"/jobs/{job}/edit", {})
+    with looking(browser, station.service.url, station.user) as looker:
+        frame = opened(looker, heard)
+        expect(frame.locator("mark")).to_have_text("Plug")
+        expect(frame.locator(".notice")).to_have_text(ALL)
+        frame.get_by_label("Heard 1").fill("Unplug the machine.")
+        frame.get_by_role("button", name="Save", exact=True).click()
+        expect(frame.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+        expect(frame.get_by_label("Heard 1")).to_have_value("Unplug the machine.")
+        saved = ask(station.service, station.user, "GET", f"/jobs/{heard}/artifacts/transcript")
+        assert saved["value"]["segments"] == [
+            {**one, "text": "Unplug the machine.", "doubtful": []}
+        ]
+        frame = opened(looker, job)
+        expect(frame.locator("mark")).to_have_text("Plug")
+        expect(frame.get_by_label("Step 1: moment in seconds")).to_have_value("2.5")
+        frame.get_by_label("Step 1: moment in seconds").fill("4.5")
+        frame.get_by_label("Step 1: take this moment").click()
+        expect(looker.page.locator("main .title .badge")).to_have_text("REGENERATING")
+        wanted = ask(station.service, station.user, "GET", f"/jobs/{job}")["artifacts"]
+        assert wanted["regenerate_request"]["moment_s"] == 4.5
+        assert wanted["regenerate_request"]["selection"] == "step-1"
         unharmed(looker)
 
 
