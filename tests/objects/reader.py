@@ -1,5 +1,8 @@
 """Workflows of one stage each that read files, in the three ways that stages run."""
 
+import os
+import threading
+
 from msgspec import Struct
 
 from jobrunner import Context, Done, PlainContext, one_stage, stage
@@ -7,9 +10,10 @@ from jobrunner.stages import Registry
 
 
 class ReadParams(Struct, frozen=True, forbid_unknown_fields=True):
-    """``asset`` is a file of the owner's."""
+    """``asset`` is a file of the owner's; ``gate`` a file that is waited for before it is read."""
 
     asset: str = ""
+    gate: str = ""
 
 
 def told(path: str) -> Done:
@@ -32,7 +36,11 @@ async def _one() -> int:
 
 @stage("thread.read", how="thread")
 def in_thread(ctx: PlainContext[ReadParams]) -> Done:
-    return told(ctx.asset(ctx.params.asset).path)
+    path = ctx.asset(ctx.params.asset).path
+    ctx.progress(50, "has it")
+    while ctx.params.gate and not os.path.exists(ctx.params.gate):
+        threading.Event().wait(0.01)
+    return told(path)
 
 
 @stage("process.read")

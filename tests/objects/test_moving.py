@@ -211,6 +211,15 @@ async def test_another_content_under_a_key_is_not_taken_for_the_file(stored: Sto
     assert (await stored.content(asset_id)).raw == LARGE
 
 
+async def test_a_stage_is_not_given_another_content(stored: Stored) -> None:
+    asset_id = await stored.sent()
+    key = key_of(asset_id, BYTES, "table.csv")
+    await put_there(stored.wire, key, b"?" + BYTES[1:])
+    job = await stored.house.ada.submit("thread", params={"asset": asset_id})
+    ended = (await stored.house.ada.get(f"/jobs/{job['id']}?wait=20&until=ended")).json
+    assert (ended["status"], ended["failure_code"]) == ("failed", "CORRUPT_INPUT"), ended
+
+
 @pytest.mark.parametrize("form", ["loop", "thread", "process"])
 async def test_a_stage_works_on_a_file_of_the_store(stored: Stored, form: str) -> None:
     asset_id = await stored.sent()

@@ -12,6 +12,7 @@ import aiohttp
 import anyio
 import pytest
 
+from jobrunner.http.routes.files import content
 from tests.http.serving import House, opened
 from tests.http.test_files import shelved
 from tests.http.uploading import files
@@ -161,6 +162,43 @@ async def test_every_file_is_read_while_it_is_moved(house: House, line: Wire) ->
             await ordered(house, to)
         over = True
     assert read
+
+
+async def test_what_a_stage_was_given_stays_until_it_is_done(house: House, tmp_path: Path) -> None:
+    """Also when the file leaves the disk under it."""
+    asset_id = await shelved(house, BytesIO(SMALL), "held.csv")
+    gate = tmp_path / "gate"
+    job = await house.ada.submit("thread", params={"asset": asset_id, "gate": str(gate)})
+    path = f"/jobs/{job['id']}"
+
+    async def has_it() -> bool:
+        return bool((await house.ada.get(path)).json["progress_message"] == "has it")
+
+    await until(has_it)
+    await ordered(house, "s3")
+
+    async def is_cleared() -> bool:
+        house.service.facade.file_moves.nudge()
+        return not [one for one in files(house) if ".scratch" not in one]
+
+    await until(is_cleared)
+    gate.touch()
+    done = (await house.ada.get(f"{path}?wait=20&until=ended")).json
+    assert (done["status"], done["result"]["size"]) == ("done", len(SMALL)), done
+
+
+async def test_a_file_that_leaves_the_disk_before_it_is_opened(
+    house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It was seen there, and is found in the store."""
+    asset_id = await shelved(house, BytesIO(SMALL), "quick.csv")
+    place = content.inside
+    await ordered(house, "s3")
+    looks = iter((tmp_path / "quick.csv", tmp_path / "none"))
+    (tmp_path / "quick.csv").write_bytes(SMALL)
+    monkeypatch.setattr(content, "inside", lambda root, path: next(looks, place(root, path)))
+    said = await house.ada.get(f"/assets/{asset_id}/content")
+    assert (said.status, said.raw) == (200, SMALL)
 
 
 class Mover:
