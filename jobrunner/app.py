@@ -115,7 +115,6 @@ async def running(
     keep_secrets(config, definitions, around.redaction, log)
     around.hold(definitions.names())
     cluster = _cluster(config, definitions, ports, around, log)
-
     async with (
         ungrouped(),
         _observed(config, ports) as meter,

@@ -21,7 +21,7 @@ from jobrunner.errors import Misconfigured, OutcomeUnknown
 from jobrunner.files.folders import made as made_folder
 from jobrunner.files.standby.copied_lines import CopiedLines
 from jobrunner.files.standby.tokens import TokenPlace
-from jobrunner.ports import Files, Ids, Ports, SystemFiles, since_boot
+from jobrunner.ports import Files, Ids, Ports, SystemFiles, end_after, since_boot
 from jobrunner.store.keeping.standby.tap import Tap
 from jobrunner.store.keeping.standby.writing import NO_STANDBY, StandbyWriting, copying
 from jobrunner.store.store import Store
@@ -108,7 +108,7 @@ async def standing_by(
 def _fitted(config: Config, ports: Ports, log: Callable[..., None], holder: str) -> Standby:
     path, root = config.store.path, os.path.abspath(config.standby.path)
     terms = StandbyTerms(root, config.standby.lag, config.standby.lease)
-    lease = Lease(TokenPlace(root), holder, terms.lease_s, since_boot)
+    lease = Lease(TokenPlace(root), holder, terms.lease_s, since_boot, end_after)
     tap = Tap(path, since_boot, ports.clock.now)
     places = StandbyPlaces(lease, CopiedLines(root), tap)
     copy = StandbyCopy(

@@ -10,7 +10,14 @@ ever asks which world that is.
 import os
 
 from jobrunner.ports.children import SystemChild, SystemChildren, lent_environment, one_at_a_time
-from jobrunner.ports.clock import SystemClock, SystemIds, is_synchronised, rest, since_boot
+from jobrunner.ports.clock import (
+    SystemClock,
+    SystemIds,
+    end_after,
+    is_synchronised,
+    rest,
+    since_boot,
+)
 from jobrunner.ports.disk import SystemFiles, digest
 from jobrunner.ports.lines import ErrorOutput, LineThread, RotatedFile
 from jobrunner.ports.minder import SystemMinder
@@ -80,6 +87,7 @@ __all__ = [
     "bound_send_buffer",
     "cannot_listen",
     "digest",
+    "end_after",
     "file_of",
     "is_synchronised",
     "lent_environment",

@@ -2,6 +2,7 @@
 
 import random
 import secrets
+import signal
 import time
 
 import anyio
@@ -32,6 +33,12 @@ def since_boot() -> float:
     """Seconds by a clock that nobody sets and that goes on while the machine is asleep."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock)
+
+
+def end_after(seconds: float) -> None:
+    """Let the system end this process when so much time has passed; 0 takes that back. One that
+    stood still meanwhile is ended before it does anything else."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def is_synchronised() -> bool | None:

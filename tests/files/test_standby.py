@@ -64,6 +64,22 @@ def test_a_lease_ends_by_itself_and_is_renewed_from_before_it_was_asked_for(
     assert lease.left_s == LEASE_S
 
 
+def test_a_process_that_stands_still_is_ended_by_the_system(machines: Machines) -> None:
+    alarms: list[float] = []
+    place = TokenPlace(machines.root)
+    lease = Lease(place, "a", LEASE_S, machines.clock, alarms.append)
+    lease.claim()
+    assert alarms == [LEASE_S]
+    lease.stand_down()
+    assert alarms == [LEASE_S], "not while somebody may be answered"
+    machines.clock.at += LEASE_S - 1
+    lease.stand_down()
+    assert alarms == [LEASE_S, 0]
+    lease.renew()
+    lease.end()
+    assert alarms == [LEASE_S, 0, LEASE_S, 0]
+
+
 def test_who_was_taken_over_from_is_over_and_may_not_come_back(machines: Machines) -> None:
     lease, other = machines.serving("a"), machines.taking("b")
     lease.claim()
@@ -237,7 +253,7 @@ def test_a_whole_copy_is_followed_to_its_end(copy: Copy) -> None:
     assert follower.follow().changes == 0
 
 
-@pytest.mark.parametrize("spoil", ["cut", "empty", "flipped", "gone"])
+@pytest.mark.parametrize("spoil", ["cut", "empty", "flipped", "otherwise", "gone"])
 def test_a_change_that_is_not_what_it_was_stops_the_follower_before_it(
     copy: Copy, spoil: str
 ) -> None:
@@ -248,6 +264,10 @@ def test_a_change_that_is_not_what_it_was_stops_the_follower_before_it(
             place.write_bytes(whole[: len(whole) // 2])
         case "empty":
             place.write_bytes(b"")
+        case "otherwise":
+            said = whole.replace(b'"as_of":2', b'"as_of":7')
+            assert said != whole
+            place.write_bytes(said)
         case "flipped":
             place.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
         case _:

@@ -71,7 +71,9 @@ class Copied:
         with closing(sqlite3.connect(f"{self.replay.place.as_uri()}?immutable=1", uri=True)) as db:
             assert contents(db) == live
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-            assert db.execute("PRAGMA page_count").fetchone() == await self.turns(page_count)
+            [pages] = await self.turns(page_count)
+            [page_bytes] = db.execute("PRAGMA page_size").fetchone()
+            assert self.replay.place.stat().st_size == pages * page_bytes
 
 
 def contents(db: sqlite3.Connection) -> list[Any]:

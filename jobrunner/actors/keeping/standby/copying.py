@@ -31,6 +31,7 @@ RENEWALS = 5
 ROUNDS, EARLIER = 4, 0.75
 AGAIN_S = 1.0
 LOOK_S = 0.25
+LOOK_SHARE, SENDING_S = 0.02, 0.05
 BASE_LEAST = 64 * 1024**2
 
 
@@ -98,6 +99,7 @@ class StandbyCopy:
         if fault is not None:
             raise fault if isinstance(fault, Misconfigured) else Misconfigured(_told(fault))
         self._crew.keep(self._run)
+        self._crew.keep(self._watch)
 
     async def begin(self, store: Copied) -> None:
         """Copy the whole file, before anything is acknowledged that would not be in the copy.
@@ -128,6 +130,7 @@ class StandbyCopy:
             fault = await self._in_thread(partial(self._round, last=True))
             if fault is not None:
                 self._say("standby.fault", level="error", detail=_told(fault))
+        self._places.lease.end()
 
     def crew(self) -> Crew:
         """For what else is done for the copy."""
@@ -143,12 +146,12 @@ class StandbyCopy:
 
     def over(self) -> str:
         """Say why nobody may be answered any more; empty while they may."""
-        return self._over() if self._places.lease.is_over else ""
+        return self._over() if self._places.lease.is_nearly_over else ""
 
     async def kept_up(self) -> str:
         while self._lags() and not self._places.lease.is_over:
             await self._next_round()
-        return self.over()
+        return self._over() if self._places.lease.is_over else ""
 
     def state(self) -> StandbyState:
         return StandbyState(
@@ -192,6 +195,15 @@ class StandbyCopy:
             f"the copy in {self._terms.path} could not be reached for so long that another machine "
             "may have taken over; nothing is stored until it can be"
         )
+
+    async def _watch(self) -> None:
+        """Take the alarm back in time, when nothing is answered any more."""
+        lease = self._places.lease
+        while True:
+            await self._clock.sleep(self._terms.lease_s * LOOK_SHARE)
+            if lease.is_nearly_over:
+                await self._clock.sleep(SENDING_S)
+                lease.stand_down()
 
     async def _run(self) -> None:
         """Round after round, for as long as the service runs."""

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from jobrunner.core.keeping.standby import FREE, HELD, StandbyToken
 from jobrunner.errors import Misconfigured, OutcomeUnknown
 from jobrunner.files.standby.tokens import TokenPlace
+from jobrunner.ports import one_at_a_time
 
-SPARE = 0.1
+LEAST_S = 0.001
+SPARE = 0.25
 TOO_LATE = "stop using this machine, or follow with `jobrunner standby`"
 
 
@@ -16,11 +18,20 @@ class TakenOver(OutcomeUnknown):
 
 class Lease:
     """``renew`` and ``free`` run on one thread at a time; the rest is asked from the loop. Where it
-    ends, ``left_s`` is 0 for good."""
+    ends, ``left_s`` is 0 for good. ``alarm`` lets the system end this process after so many
+    seconds: one that stands still between its last look at the clock and the sending of an answer would
+    else send it when it goes on."""
 
     def __init__(
-        self, place: TokenPlace, holder: str, lease_s: float, steady: Callable[[], float]
+        self,
+        place: TokenPlace,
+        holder: str,
+        lease_s: float,
+        steady: Callable[[], float],
+        alarm: Callable[[float], None] = lambda seconds: None,
     ) -> None:
+        self._alarm = alarm
+        self._turn = one_at_a_time()
         self._place = place
         self._holder = holder
         self._lease_s = lease_s
@@ -78,7 +89,20 @@ class Lease:
         new = old.renewed(HELD, self._lease_ms)
         if not self._place.swap(old, new):
             new = self._again(new)
-        self._token, self._until = new, began + self._lease_s
+        with self._turn:
+            self._token, self._until = new, began + self._lease_s
+            self._alarm(max(self._until - self._steady(), LEAST_S))
+
+    def end(self) -> None:
+        """The service is closed: whatever becomes of the process, it answers nobody."""
+        self._until = 0.0
+        self.stand_down()
+
+    def stand_down(self) -> None:
+        """Nobody is answered any more, and what was answered is sent: it need not be ended."""
+        with self._turn:
+            if self.is_nearly_over:
+                self._alarm(0)
 
     def look(self) -> None:
         """Learn why the place refuses us: whoever took over has cleared our lines away.
@@ -95,6 +119,7 @@ class Lease:
         if self._token is not None and not self.lost:
             self._place.swap(self._token, self._token.renewed(FREE, self._lease_ms), safely=True)
             self._until = 0.0
+            self.stand_down()
 
     def _again(self, new: StandbyToken) -> StandbyToken:
         """A server that lost its last moments may have our token under an older name."""
