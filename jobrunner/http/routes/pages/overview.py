@@ -4,10 +4,12 @@ routes that everybody has.
 Whoever sees all jobs is told how the service is, too; a user is told of its own jobs.
 """
 
+from asyncio import gather
 from collections.abc import AsyncIterator
 from functools import partial
 
 import anyio
+from msgspec.structs import replace
 
 from jobrunner.actors.features.overview import Changes, Telling
 from jobrunner.core.access import ended_as, needs_person, rests_with_person
@@ -16,6 +18,7 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.core.job import Snapshot
 from jobrunner.core.keeping.census import RestingJobs
+from jobrunner.core.questions import Gauges
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.sessions import session_in
 from jobrunner.http.frame.streaming import EVENT_STREAM
@@ -26,6 +29,7 @@ from jobrunner.http.routes.pages.obstacles import (
     obstacles,
     open_questions,
 )
+from jobrunner.http.routes.pages.system import SystemView, limit_now, system_view
 
 ROWS = 10
 OWN_MAX = 10_000
@@ -117,28 +121,6 @@ class WorkView(View, frozen=True, kw_only=True):
     resources: list[ResourceView]
 
 
-class SystemView(View, frozen=True, kw_only=True):
-    """How the service is. ``checks`` and ``warnings`` are those of ``/readyz``; ``refused`` are
-    plugins' parts that were not taken in, by name. Below ``free_min_bytes`` no new jobs are taken;
-    a log beyond ``wal_max_bytes`` is one that somebody keeps from being cut."""
-
-    version: str
-    draining: bool
-    checks: dict[str, str]
-    warnings: dict[str, str]
-    refused: dict[str, list[str]]
-    file_bytes: int
-    wal_bytes: int
-    wal_max_bytes: int
-    unused_bytes: int
-    free_bytes: int
-    free_min_bytes: int
-    lag_ms: float
-    writes_waiting: int
-    streams: int
-    backup_at: str | None
-
-
 class OverviewView(View, frozen=True, kw_only=True):
     """``counts`` of a user are of its newest 10,000 jobs, ``questions`` are the newest that nobody
     has answered. The rest is for those who see all; ``questions_open`` counts them."""
@@ -168,18 +150,30 @@ class MissedEvent(View, frozen=True, kw_only=True):
 @Endpoint("GET", "/overview", {200: OverviewView})
 async def get_overview(call: HttpCall) -> HttpReply:
     """Show how everything stands."""
-    oversees = call.actor.oversees
+    gauges = call.door.reader.gauges if call.actor.oversees else _none
+    # Whatever is asked at the same time is read in one go.
+    counts, questions, found = await gather(_counts(call), open_questions(call), gauges())
+    at = text_of(call.door.clock.now())
+    mine = OverviewView(
+        at=at, counts=counts, questions=questions, questions_open=None,
+        attention=None, work=None, system=None,
+    )  # fmt: skip
+    if found is None:
+        return reply(mine)
+    attention, checks = await gather(_attention(call, found), call.door.health())
     return reply(
-        OverviewView(
-            at=text_of(call.door.clock.now()),
-            counts=await _counts(call),
-            questions=await open_questions(call),
-            questions_open=(await call.door.reader.gauges()).questions if oversees else None,
-            attention=await _attention(call) if oversees else None,
-            work=await _work(call) if oversees else None,
-            system=await _system(call) if oversees else None,
+        replace(
+            mine,
+            questions_open=found.questions,
+            attention=attention,
+            work=_work(call, found),
+            system=system_view(call, found, checks),
         )
     )
+
+
+async def _none() -> None:
+    """Users are told of their own jobs, and of nothing else."""
 
 
 @Endpoint(
@@ -284,12 +278,15 @@ def _row(call: HttpCall, job: Snapshot) -> JobRow:
     )
 
 
-async def _attention(call: HttpCall) -> Attention:
-    reader, census = call.door.reader, await call.door.facade.census.latest()
-    gauges = await reader.gauges()
-    failed = await reader.lately(tuple(_failing(call)), ROWS)
-    retrying = await reader.retrying((), ROWS)
-    parked = await reader.parked(ROWS) if gauges.parked else ()
+async def _attention(call: HttpCall, gauges: Gauges) -> Attention:
+    reader = call.door.reader
+    census, failed, retrying, parked, found = await gather(
+        call.door.facade.census.latest(),
+        reader.lately(tuple(_failing(call)), ROWS),
+        reader.retrying((), ROWS),
+        reader.parked(ROWS),
+        obstacles(call),
+    )
     return Attention(
         failed=[_row(call, job) for job in failed],
         retrying=[_row(call, job) for job in retrying],
@@ -301,7 +298,7 @@ async def _attention(call: HttpCall) -> Attention:
         dead_letter_at=text_or_none(census.dead_letter_at),
         endpoints_failing=gauges.endpoints_failing,
         endpoints_disabled=gauges.endpoints_disabled,
-        obstacles=await obstacles(call),
+        obstacles=found,
     )
 
 
@@ -327,17 +324,16 @@ def _resting(found: tuple[RestingJobs, ...]) -> list[RestingView]:
     ]
 
 
-async def _work(call: HttpCall) -> WorkView:
-    door = call.door
-    gauges, dispatcher = await door.reader.gauges(), door.facade.dispatcher
+def _work(call: HttpCall, gauges: Gauges) -> WorkView:
+    dispatcher = call.door.facade.dispatcher
     users: dict[str, int] = {}
     for user_id in dispatcher.running.values():
         users[user_id] = users.get(user_id, 0) + 1
     return WorkView(
         running=gauges.running,
-        slots=int(_limit(call, "limits.active_jobs")),
+        slots=int(limit_now(call, "limits.active_jobs")),
         in_line=gauges.in_line,
-        line_max=int(_limit(call, "limits.queued_jobs")),
+        line_max=int(limit_now(call, "limits.queued_jobs")),
         oldest_in_line_at=text_or_none(gauges.line_at),
         parked=gauges.parked,
         next_timer_at=text_or_none(gauges.due_at),
@@ -349,41 +345,8 @@ async def _work(call: HttpCall) -> WorkView:
     )
 
 
-def _limit(call: HttpCall, key: str) -> float:
-    """As it was changed at run time, else as the settings say."""
-    said = call.door.settings.told.get(key, 0)
-    return call.door.facade.limits.told().get(key, said)
-
-
 def _cluster(call: HttpCall) -> dict[str, tuple[int, int]]:
     """Of the workers of the cluster, how many are free for nobody, and how many there are."""
     seats = call.door.facade.world.surroundings.elsewhere.seats()
     there = sum(seats.values())
     return {"cluster": (there - seats["free"], there)} if seats else {}
-
-
-async def _system(call: HttpCall) -> SystemView:
-    door = call.door
-    gauges, pressure = await door.reader.gauges(), door.limits.stats()
-    refused = door.facade.definitions.refused
-    return SystemView(
-        version=door.version,
-        draining=door.facade.draining,
-        checks={name: fault for name, fault in (await door.health()).items() if fault},
-        warnings=door.warnings(),
-        refused={
-            f"{kind} {name}": [str(fault) for fault in faults]
-            for kind, named in sorted(refused.items())
-            for name, faults in sorted(named.items())
-        },
-        file_bytes=gauges.file_bytes,
-        wal_bytes=gauges.wal_bytes,
-        wal_max_bytes=int(_limit(call, "store.wal_max")),
-        unused_bytes=gauges.unused_bytes,
-        free_bytes=door.limits.free_bytes,
-        free_min_bytes=int(_limit(call, "limits.free_disk")),
-        lag_ms=round(pressure["lag_s"] * 1000, 1),
-        writes_waiting=int(pressure["waiting"]),
-        streams=int(pressure["streams"]),
-        backup_at=text_or_none(door.backups.last_at),
-    )

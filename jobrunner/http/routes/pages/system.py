@@ -1,0 +1,62 @@
+"""The service itself, as the overview shows it: what is wrong with it, its file, its room."""
+
+from collections.abc import Mapping
+
+from jobrunner.core.instants import text_or_none
+from jobrunner.core.questions import Gauges
+from jobrunner.http.frame.endpoint import HttpCall, View
+
+
+class SystemView(View, frozen=True, kw_only=True):
+    """How the service is. ``checks`` and ``warnings`` are those of ``/readyz``; ``refused`` are
+    plugins' parts that were not taken in, by name. Below ``free_min_bytes`` no new jobs are taken;
+    a log beyond ``wal_max_bytes`` is one that somebody keeps from being cut."""
+
+    version: str
+    draining: bool
+    checks: dict[str, str]
+    warnings: dict[str, str]
+    refused: dict[str, list[str]]
+    file_bytes: int
+    wal_bytes: int
+    wal_max_bytes: int
+    unused_bytes: int
+    free_bytes: int
+    free_min_bytes: int
+    lag_ms: float
+    writes_waiting: int
+    streams: int
+    backup_at: str | None
+
+
+def system_view(call: HttpCall, gauges: Gauges, checks: Mapping[str, str]) -> SystemView:
+    door = call.door
+    pressure = door.limits.stats()
+    refused = door.facade.definitions.refused
+    return SystemView(
+        version=door.version,
+        draining=door.facade.draining,
+        checks={name: fault for name, fault in checks.items() if fault},
+        warnings=door.warnings(),
+        refused={
+            f"{kind} {name}": [str(fault) for fault in faults]
+            for kind, named in sorted(refused.items())
+            for name, faults in sorted(named.items())
+        },
+        file_bytes=gauges.file_bytes,
+        wal_bytes=gauges.wal_bytes,
+        wal_max_bytes=int(limit_now(call, "store.wal_max")),
+        unused_bytes=gauges.unused_bytes,
+        free_bytes=door.limits.free_bytes,
+        free_min_bytes=int(limit_now(call, "limits.free_disk")),
+        lag_ms=round(pressure["lag_s"] * 1000, 1),
+        writes_waiting=int(pressure["waiting"]),
+        streams=int(pressure["streams"]),
+        backup_at=text_or_none(door.backups.last_at),
+    )
+
+
+def limit_now(call: HttpCall, key: str) -> float:
+    """As it was changed at run time, else as the settings say."""
+    said = call.door.settings.told.get(key, 0)
+    return call.door.facade.limits.told().get(key, said)
