@@ -88,3 +88,17 @@ def test_children_are_found_by_their_parent_in_an_index() -> None:
     plan = planned(JobFilter(user_id="ada", parent="019a1b2c"))
     assert any("SEARCH c USING" in step for step in plan), plan
     assert not any(step.startswith("SCAN") for step in plan), plan
+
+
+@pytest.mark.parametrize("workflow", [None, "mill"])
+def test_a_status_that_no_job_has_is_found_without_looking_at_jobs(workflow: str | None) -> None:
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    said: list[str] = []
+    migrate(db)
+    db.execute("INSERT INTO tally VALUES ('mill', 'done', 3, 0), ('mill', 'failed', 0, 0)")
+    db.execute("INSERT INTO tally VALUES ('oven', 'failed', 1, 0)")
+    db.set_trace_callback(said.append)
+    found = jobs(db, JobFilter(statuses=("failed", "lost"), workflow=workflow))
+    assert (found.jobs, found.next_after) == ((), None)
+    looked = any("FROM jobs" in text for text in said)
+    assert looked == (workflow is None), "the oven has one"
