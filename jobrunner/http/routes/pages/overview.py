@@ -29,7 +29,7 @@ from jobrunner.http.routes.pages.obstacles import (
     obstacles,
     open_questions,
 )
-from jobrunner.http.routes.pages.system import SystemView, limit_now, system_view
+from jobrunner.http.routes.pages.service_view import SystemView, limit_now, system_view
 
 ROWS = 10
 OWN_MAX = 10_000
