@@ -88,6 +88,13 @@ const hears = (one) => new Promise((done) => {
   one.onopen = () => done("got");
   one.onerror = () => { one.close(); done("refused"); };
 });
+async function calling(world) {
+  const one = new world.RTCPeerConnection({ iceServers: [{ urls: `stun:127.0.0.1:${udp}` }] });
+  one.createDataChannel("x");
+  await one.setLocalDescription();
+  await new Promise((done) => { one.onicecandidateerror = one.onicecandidate = done; });
+  return "got";
+}
 const made = (kind, fields) => Object.assign(document.createElement(kind), fields);
 
 const { job } = await bridge.ready;
@@ -112,6 +119,12 @@ const TRIES = {
   socket: () => hears(new WebSocket(there.replace("http", "ws"))),
   events: () => hears(new EventSource(there)),
   worker: () => { new Worker(URL.createObjectURL(new Blob(["1"]))); return "silence"; },
+  calls: async () => calling(window),
+  callsFromWithin: async () => {
+    const one = made("iframe");
+    document.body.append(one);
+    return calling(one.contentWindow);
+  },
   markup: () => { document.body.innerHTML = "<b>x</b>"; return "got"; },
   evaluates: () => `got ${(0, eval)("1")}`,
   otherFile: () => bridge.file(file).then(() => "got"),

@@ -116,7 +116,10 @@ def test_one_with_a_panel_is_tidy_loads_and_is_what_the_guide_shows(tmp_path: Pa
     assert "1 panels" in done.stdout
     script = (made / "jobrunner_tram" / "panel" / "panel.js").read_text()
     assert f"```js\n{script}```" in (ROOT / "PLUGINS.md").read_text()
-    (made / "jobrunner_tram" / "panel" / "index.html").unlink()
+    page = made / "jobrunner_tram" / "panel" / "index.html"
+    page.write_text("<iframe SrcDoc='<script src=panel.js></script>'></iframe>")
+    assert "has a srcdoc" in run(made, "-m", "jobrunner", "plugin", "check", ".").stdout
+    page.unlink()
     done = run(made, "-m", "jobrunner", "plugin", "check", ".")
     assert done.returncode == 1
     assert "has no index.html in jobrunner_tram/panel" in done.stdout

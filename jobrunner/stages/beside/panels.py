@@ -22,7 +22,7 @@ KINDS = {
     ".webp": "image/webp",
     ".woff2": "font/woff2",
 }
-OURS = frozenset({"jobrunner.js", "jobrunner.css", "preact.js"})
+OURS = frozenset({"guard.js", "jobrunner.js", "jobrunner.css", "preact.js"})
 
 
 class Panel(Struct, frozen=True):
@@ -51,6 +51,8 @@ def unfit_panel(panel: Panel) -> str:
         return f"has no {PAGE} in {where}; that is what is opened"
     if taken := sorted(OURS.intersection(names)):
         return f"has a {taken[0]} in {where}; that name is the service's own"
+    if inner := [name for name in names if _frames(panel, name)]:
+        return f"has a srcdoc in {where}/{inner[0]}; a panel has no frame of its own"
     if unknown := [name for name in names if suffix(name) not in KINDS]:
         return f"has {unknown[0]!r} in {where}; it may have {', '.join(KINDS)}"
     return ""
@@ -60,6 +62,13 @@ def files_of(panel: Panel) -> Mapping[str, bytes]:
     """Read its files, by name."""
     names = shipped_in(panel.package, panel.folder)
     return {name: shipped(panel.package, panel.folder, name) for name in names}
+
+
+def _frames(panel: Panel, name: str) -> bool:
+    """A frame that is written into a page would be another world, with what this one lacks."""
+    if not name.endswith(".html"):
+        return False
+    return b"srcdoc" in shipped(panel.package, panel.folder, name).lower()
 
 
 def suffix(name: str) -> str:

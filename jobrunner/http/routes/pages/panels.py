@@ -6,6 +6,7 @@ by messages; the page asks the service, in the session of whoever looks. The par
 session, for a frame like this sends none, and hold nothing but what the plugin's author wrote.
 """
 
+import re
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -20,6 +21,7 @@ from jobrunner.http.routes.pages.dashboard import (
     part_of,
     told,
 )
+from jobrunner.http.routes.pages.docs import HTML
 from jobrunner.ports import digest
 from jobrunner.stages.beside.panels import KINDS, OURS, PAGE, Panel, files_of, suffix
 
@@ -29,6 +31,10 @@ POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
+# A picture that is opened as a page does nothing.
+INERT = "sandbox; default-src 'none'; frame-ancestors 'none'"
+GUARD = b'<script src="guard.js"></script>'
+DOCTYPE = re.compile(rb"\s*(<!doctype[^>]*>)?", re.IGNORECASE)
 LOOK = ("static", "dashboard", "look.css")
 # Its scripts are modules, and a frame without an origin is a stranger to every one of them.
 STRANGERS = {"Access-Control-Allow-Origin": "*", "X-DNS-Prefetch-Control": "off"}
@@ -49,7 +55,8 @@ async def get_panel_part(call: HttpCall) -> HttpReply:
         raise Refused("NOT_FOUND", "there is no such part of a panel")
     is_current = call.path["build"] == _build(panel)
     kept = {"Cache-Control": FOR_GOOD if is_current else ASKED_EACH_TIME}
-    return told(call, found, kept | STRANGERS | {"Content-Security-Policy": POLICY})
+    policy = POLICY if found.kind == HTML else INERT
+    return told(call, found, kept | STRANGERS | {"Content-Security-Policy": policy})
 
 
 def page_of(panel: Panel) -> str:
@@ -60,8 +67,18 @@ def page_of(panel: Panel) -> str:
 @lru_cache(maxsize=64)
 def _parts(panel: Panel) -> MappingProxyType[str, PagePart]:
     """Its own files, and those that the service has for all panels."""
-    found = dict(files_of(panel)) | {name: _ours(name) for name in OURS}
+    own = {name: _guarded(name, data) for name, data in files_of(panel).items()}
+    found = own | {name: _ours(name) for name in OURS}
     return MappingProxyType({name: part_of(found[name], KINDS[suffix(name)]) for name in found})
+
+
+def _guarded(name: str, data: bytes) -> bytes:
+    """What no policy forbids is taken away before anything else in the page is read."""
+    if not name.endswith(".html"):
+        return data
+    begin = DOCTYPE.match(data)
+    at = begin.end() if begin else 0
+    return data[:at] + GUARD + data[at:]
 
 
 def _ours(name: str) -> bytes:
