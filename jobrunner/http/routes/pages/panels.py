@@ -73,7 +73,7 @@ def _parts(panel: Panel) -> MappingProxyType[str, PagePart]:
 
 
 def _guarded(name: str, data: bytes) -> bytes:
-    """What no policy forbids is taken away before anything else in the page is read."""
+    """Take away what no policy forbids, before anything else of the page is read."""
     if not name.endswith(".html"):
         return data
     begin = DOCTYPE.match(data)
