@@ -72,8 +72,15 @@ class LiveService(Struct, frozen=True):
     registry: Registry
     first_token: str | None = None
     admin_url: str = ""
-    limits: Any = None
-    keyring: Any = None
+    door: Any = None
+
+    @property
+    def limits(self) -> Any:
+        return self.door.limits
+
+    @property
+    def keyring(self) -> Any:
+        return self.door.keyring
 
 
 async def serve(config: Config, log: Subscriber) -> None:
@@ -143,8 +150,7 @@ async def running(
                 crew.start_soon(keep_telling, ports.minder, ports.clock, store)
                 log("service.ready", url=url, epoch=store.epoch)
                 try:
-                    inside = facade, store, definitions
-                    yield LiveService(url, *inside, first, admin_url, door.limits, door.keyring)
+                    yield LiveService(url, facade, store, definitions, first, admin_url, door)
                 finally:
                     with anyio.CancelScope(shield=True):
                         await facade.drain()
