@@ -12,6 +12,7 @@ import aiohttp
 import anyio
 import pytest
 
+from jobrunner.files.library import inside
 from jobrunner.http.routes.files import content
 from tests.http.serving import House, opened
 from tests.http.test_files import shelved
@@ -192,7 +193,7 @@ async def test_a_file_that_leaves_the_disk_before_it_is_opened(
 ) -> None:
     """It was seen there, and is found in the store."""
     asset_id = await shelved(house, BytesIO(SMALL), "quick.csv")
-    place = content.inside
+    place = inside
     await ordered(house, "s3")
     looks = iter((tmp_path / "quick.csv", tmp_path / "none"))
     (tmp_path / "quick.csv").write_bytes(SMALL)

@@ -19,8 +19,8 @@ class TakenOver(OutcomeUnknown):
 class Lease:
     """``renew`` and ``free`` run on one thread at a time; the rest is asked from the loop. Where it
     ends, ``left_s`` is 0 for good. ``alarm`` lets the system end this process after so many
-    seconds: one that stands still between its last look at the clock and the sending of an answer would
-    else send it when it goes on."""
+    seconds: one that stands still between its last look at the clock and the sending of an answer
+    would else send it when it goes on."""
 
     def __init__(
         self,
