@@ -30,5 +30,6 @@ def retention_terms(
         audit_s=config.retention.audit,
         dead_letters_s=config.retention.dead_letters,
         firings_s=config.retention.firings,
+        batches_s=config.retention.batches,
         workflows=workflows,
     )

@@ -293,6 +293,7 @@ class RetentionSection(Struct, frozen=True):
     audit: Duration = 0
     dead_letters: Duration = 0
     firings: Duration = 30 * 86400
+    batches: Duration = 30 * 86400
 
 
 class BackupSection(Struct, frozen=True):

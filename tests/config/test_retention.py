@@ -84,10 +84,10 @@ def test_tombstones_stay_as_long_as_a_quota_counts_them(tmp_path: Path) -> None:
     assert kept_s(Quota(per_day=5)) == DAY_S
 
 
-def test_by_default_all_is_kept_but_keys_and_firings() -> None:
+def test_by_default_all_is_kept_but_keys_firings_and_batches() -> None:
     terms = retention_terms(load(None, {}), [DECLARED], [])
     assert terms.age_s("parcel", "arrived") == 0
-    assert set(terms.records(10**13)) == {"keys", "firings"}
+    assert set(terms.records(10**13)) == {"keys", "firings", "batches"}
 
 
 def test_the_environment_names_statuses_too(tmp_path: Path) -> None:

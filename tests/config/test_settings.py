@@ -217,6 +217,7 @@ KEYS: list[tuple[str, str, Any]] = [
     ("plugins.enabled", '["cutx"]', ("cutx",)),
     ("plugins.path", '"more"', "more"),
     ("retention.firings", '"7d"', 604800),
+    ("retention.batches", '"7d"', 604800),
     ("workflows.w.stages.A", '"external"', "external"),
     ("workflows.w.retry.A.max", "5", 5),
     ("workflows.w.retry.A.base", '"2s"', 2),

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from jobrunner.core.decision import Clash, DeadLetter, EventRow, Notification
+from jobrunner.core.features.families.batches import BatchClosed, NewBatch
 from jobrunner.core.job import Artifact, Asset, Snapshot
 from jobrunner.core.keeping.retention import (
     Expire,
@@ -216,6 +217,20 @@ async def test_old_records_go_oldest_first_and_so_many_at_a_time(store: Store) -
         await store.commit(Expire(one.of, one.before, 2))
     assert [row.fields["n"] for row in await store.reader.audit(9, None)] == [4, 3, 2]
     assert len(await store.reader.dead_letters(9, None, True)) == 3
+
+
+async def test_batches_that_have_ended_go_by_their_end(store: Store) -> None:
+    """One that is open stays, however old it is; by default they are kept for 30 days."""
+    for number in range(3):
+        await store.commit(NewBatch(f"b{number}", "ada", None, NOON))
+    for number in range(2):
+        await store.commit(BatchClosed(f"b{number}", NOON + number))
+    terms = RetentionTerms(batches_s=1)
+    assert await store.reader.overdue(terms, NOON + 1000, 100) == ()
+    (found,) = await store.reader.overdue(terms, NOON + 1001, 100)
+    assert (found.of, found.count) == ("batches", 1)
+    await store.commit(Expire("batches", found.before, 10))
+    assert [one.id for one in await store.reader.batches("ada", 9, None)] == ["b2", "b1"]
 
 
 async def test_one_that_has_moved_on_keeps_all_of_its_step(store: Store) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Flag = Annotated[bool, Parameter(negative="")]
 FOR_EVER_S = float("inf")
-COUNTED = ("jobs", "files", "keys", "audit", "dead_letters", "firings")
+COUNTED = ("jobs", "files", "keys", "audit", "dead_letters", "firings", "batches")
 
 
 async def info(*, listing: Listing = Listing()) -> None:

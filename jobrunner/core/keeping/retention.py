@@ -15,7 +15,7 @@ from jobrunner.core.job import Snapshot
 
 OFTEN_S, SELDOM_S, LOOKS = 5.0, 600.0, 20
 
-Records = Literal["keys", "audit", "dead_letters", "firings"]
+Records = Literal["keys", "audit", "dead_letters", "firings", "batches"]
 
 
 class WorkflowRetention(Struct, frozen=True):
@@ -42,6 +42,7 @@ class RetentionTerms(Struct, frozen=True, kw_only=True):
     audit_s: float = 0
     dead_letters_s: float = 0
     firings_s: float = 0
+    batches_s: float = 0
     workflows: Mapping[str, WorkflowRetention] = {}
 
     def age_s(self, workflow: str, status: str) -> float:
@@ -65,6 +66,7 @@ class RetentionTerms(Struct, frozen=True, kw_only=True):
             "audit": self.audit_s,
             "dead_letters": self.dead_letters_s,
             "firings": self.firings_s,
+            "batches": self.batches_s,
         }
         return {of: before(now, kept) for of, kept in kept_s.items() if kept}
 
@@ -73,7 +75,7 @@ class RetentionTerms(Struct, frozen=True, kw_only=True):
         """How often it is worth to look: often where something is kept for a short time only."""
         own = self.workflows.values()
         kept_s = [self.ended_s, self.keys_s, self.files_s, self.audit_s, self.dead_letters_s]
-        kept_s.append(self.firings_s)
+        kept_s += [self.firings_s, self.batches_s]
         kept_s += [age_s for one in own for age_s in one.ages.values()]
         if any(one.most is not None for one in own):
             kept_s.append(OFTEN_S)

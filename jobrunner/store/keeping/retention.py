@@ -29,6 +29,7 @@ from jobrunner.core.units import AuditRecord, Forget
 from jobrunner.store import statements as sql
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.features.bulk import tick_row
+from jobrunner.store.features.families.batches import BATCHES_FORGOTTEN
 from jobrunner.store.features.schedules.schedule_statements import FIRINGS_FORGOTTEN
 from jobrunner.store.rows import FROM_JOBS, SELECT_BRIEF, brief_job, parsed, stands, text
 from jobrunner.store.statements import Row, Statement
@@ -94,6 +95,7 @@ EXPIRES = {
     "audit": (AUDIT_FORGOTTEN,),
     "dead_letters": (DEAD_LETTERS_FORGOTTEN,),
     "firings": (FIRINGS_FORGOTTEN,),
+    "batches": (BATCHES_FORGOTTEN,),
 }
 
 
@@ -165,6 +167,7 @@ RECORDS = {
     "audit": ("audit", "at"),
     "dead_letters": ("dead_letters", "at"),
     "firings": ("firings", "at"),
+    "batches": ("batches", "ended_at"),
 }
 IDLE = """
     assets WHERE job IS NULL AND coalesce(used_at, created_at) < :moment

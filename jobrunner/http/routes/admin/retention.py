@@ -31,6 +31,7 @@ class PruneView(View, frozen=True, kw_only=True):
     audit: int
     dead_letters: int
     firings: int
+    batches: int
 
 
 @Endpoint("POST", "/admin/db/prune", {200: PruneView}, ADMINS, body=PruneOrder, empty=True)
@@ -60,4 +61,5 @@ def prune_view(taken: Taken, *, dry_run: bool) -> PruneView:
         audit=of("audit", 0),
         dead_letters=of("dead_letters", 0),
         firings=of("firings", 0),
+        batches=of("batches", 0),
     )

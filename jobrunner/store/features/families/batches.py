@@ -26,14 +26,16 @@ from jobrunner.store.columns import Columns
 from jobrunner.store.jobs import LAST, Db, job
 from jobrunner.store.statements import Row, Statement, insert
 
-KEPT_MS = 30 * 86_400_000
 STANDS: dict[Standing, int] = {"": 0, "well": 1, "ill": 2}
 
 BATCH = Statement(
     insert("batches", "uid user_id key open unended notify_url lane rerun_of created_at"),
     taken="exists",
 )
-BATCHES_OLD = Statement("DELETE FROM batches WHERE ended_at < :before")
+BATCHES_FORGOTTEN = Statement("""
+    DELETE FROM batches WHERE id IN
+        (SELECT id FROM batches WHERE ended_at < :before ORDER BY ended_at LIMIT :most)
+""")
 # Refused when the batch is closed, or has a job of this key.
 BATCH_JOB = Statement(
     """
@@ -85,7 +87,7 @@ BATCH_GONE = Statement(
     "DELETE FROM batches WHERE uid = :batch AND ended_at IS NOT NULL AND unended = 0",
     missed="missing",
 )
-BATCHES_IN_ORDER = (BATCHES_OLD, BATCH, BATCH_JOB, BATCH_TURNED, BATCH_COUNTED, BATCH_REFUSED,
+BATCHES_IN_ORDER = (BATCHES_FORGOTTEN, BATCH, BATCH_JOB, BATCH_TURNED, BATCH_COUNTED, BATCH_REFUSED,
                     BATCH_CLOSED, BATCH_OVER, BATCH_ENDPOINT, BATCH_TOLD, BATCH_GONE)  # fmt: skip
 
 
@@ -108,7 +110,6 @@ def member_rows(decision: Decision, after: Snapshot, kin: Kin) -> Iterator[Row]:
 def batch_rows(unit: BatchUnit) -> Iterator[Row]:
     match unit:
         case NewBatch():
-            yield BATCHES_OLD.row(before=unit.at - KEPT_MS)
             yield BATCH.row(
                 uid=unit.id, user_id=unit.user_id, key=unit.key, open=1, unended=0,
                 notify_url=unit.notify_url, lane=unit.lane, rerun_of=unit.rerun_of,
