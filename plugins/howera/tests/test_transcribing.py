@@ -62,7 +62,7 @@ async def test_speech_becomes_words_with_their_times(tmp_path: Path) -> None:
 
 async def test_what_is_likely_not_english_is_warned_of(tmp_path: Path) -> None:
     """Speech that runs backwards is in no language that the recogniser knows."""
-    backwards = sound(tmp_path, "-i", clip.voice(), "-t", "9", "-af", "areverse")
+    backwards = sound(tmp_path, "-ss", "9", "-t", "11", "-i", clip.voice(), "-af", "areverse")
     tried = await heard(backwards, {"review_transcript": True})
     said = transcript(tried)
     assert said["confidence"] < 0.6
