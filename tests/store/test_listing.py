@@ -14,11 +14,12 @@ from jobrunner.store.migrations import migrate
 
 ELSEWHERE = {
     *("user_id", "after", "oldest_first", "id_begins", "parent", "batch"),  # a walk along an index
-    *("statuses", "kinds", "labels"),  # as many conditions as there are values
+    *("statuses", "kinds", "labels", "param_values"),  # as many conditions as there are values
+    "text",  # looked for in several places
     *("limit", "offset"),
 }
 ASKED_AS = {"statuses": "status", "labels": "label", "oldest_first": "order", "after": "cursor"}
-ASKED_AS |= {"id_begins": "id", "kinds": "kind"}
+ASKED_AS |= {"id_begins": "id", "kinds": "kind", "param_values": "param"}
 NOT_ASKED_FOR = {"workflows"}  # what a token is bound to
 APART = {"id", "uid", "definition", "quota"}  # given at birth by the statement itself
 
