@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from jobrunner.client import AsyncClient, CallerError, ClaimRecord, FileRecord, NotThere
+from jobrunner.client import AsyncClient, CallerError, ClaimRecord, FileRecord, NotThere, TryLater
 from jobrunner.client.talks import asking, remote
 from jobrunner.core.features.redaction import Redaction
 from jobrunner.core.job import Asset
@@ -200,6 +200,9 @@ class FarHost:
         except CallerError as refused:
             text = f"asset {asset_id} cannot be fetched: {refused.code}"
             raise PermanentFailure("CORRUPT_INPUT", text, excerpt=refused.detail) from refused
+        except TryLater as busy:
+            text = f"the service hands out no file now: {busy.code}"
+            raise RetryableFailure(busy.code, text, busy.retry_after_s) from busy
         except Unreachable as broken:
             raise RetryableFailure("NETWORK_ERROR", "the service did not answer") from broken
 

@@ -12,6 +12,7 @@ import aiohttp
 import anyio
 import pytest
 
+from jobrunner.cli import run
 from jobrunner.files.library import inside
 from jobrunner.http.routes.files import content
 from tests.http.serving import House, opened
@@ -134,6 +135,19 @@ async def test_an_order_is_counted_beforehand_and_given_once(house: House, line:
     listed = (await house.admin.get("/admin/file-moves")).json["file_moves"]
     assert [one["status"] for one in listed[:2]] == ["done", "aborted"]
     await wanted(house, {asset_id: SMALL})
+
+
+async def test_the_command_waits_for_the_end(
+    house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await shelved(house, BytesIO(SMALL), "typed.csv")
+    monkeypatch.setenv("JOBRUNNER_URL", house.service.url)
+    monkeypatch.setenv("JOBRUNNER_TOKEN", house.admin.token or "")
+    for more, said in (("--dry-run", "files"), ("", "done")):
+        typed = ("asset", "move", "--to", "s3", *filter(None, [more]))
+        assert await anyio.to_thread.run_sync(run, typed) == 0
+        assert said in capsys.readouterr().out
+    assert not [one for one in files(house) if ".scratch" not in one]
 
 
 async def test_every_file_is_read_while_it_is_moved(house: House, line: Wire) -> None:

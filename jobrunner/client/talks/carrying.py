@@ -26,6 +26,7 @@ ANY_TYPE = "application/octet-stream"
 TUS = {"Tus-Resumable": "1.0.0"}
 PASSES = frozenset(
     {"UPLOAD_IN_PROGRESS", "UPLOAD_OFFSET_MISMATCH", "OVERLOADED", "DRAINING", "RATE_LIMITED"}
+    | {"FILES_UNREACHABLE"}
 )
 PASSING_STATUS = (409, 429, 503)  # an answer to HEAD has no code
 
