@@ -139,8 +139,7 @@ async def running(
         await door.arrivals.open()
         async with open_sites(door, table_of(door), places(config)) as ((host, port), apart):
             url, admin_url = url_of(host, port), url_of(*apart) if apart else ""
-            around.local_url = url_of(reached_at(host), port)
-            around.base_url = config.server.public_url or around.local_url
+            _address(around, config, url_of(reached_at(host), port))
             async with cluster, accompanied(config, definitions, around, ports.clock, log):
                 crew = Crew(ports.clock, log, facade.loss.give_up)
                 for watch in (health.watch, health.look, door.arrivals.watch):
@@ -347,6 +346,12 @@ def version() -> str:
 
 def _waits(log: Log, text: str) -> None:
     log("store.waits", level="warning", detail=text)
+
+
+def _address(around: Surroundings, config: Config, local_url: str) -> None:
+    """Tell stages where this service is reached, now that its port is known."""
+    around.local_url = local_url
+    around.base_url = config.server.public_url or local_url
 
 
 def _say_ready(minder: Minder, service: LiveService, log: Log) -> None:

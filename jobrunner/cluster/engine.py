@@ -75,7 +75,7 @@ class Cluster:
         self._seats.take(job_id, stage)
 
     def give_back(self, job_id: str) -> None:
-        if (seat := self._seats.of(job_id)) is not None and not seat.is_clearing:
+        if (seat := self._seats.of(job_id)) is not None:
             seat.job_id = ""
             self._tell()
 
@@ -128,13 +128,13 @@ class Cluster:
         return seat
 
     def _clear_later(self, seat: Seat, key: str) -> None:
-        seat.is_clearing = True
+        seat.left()
         assert self._group is not None, "stages run while the cluster is open"
         self._group.start_soon(self._clear, seat, key, self._settings.patience)
 
     async def _clear(self, seat: Seat, key: str, patience_s: float) -> None:
         """Until nothing runs in this seat any more: a while by itself, then by force."""
-        seat.is_clearing = True
+        seat.left()
         clock = self._ports.clock
         until, is_told = clock.monotonic() + patience_s, False
         while self._seats.get(seat.address) is seat:
@@ -224,7 +224,6 @@ class Cluster:
             return
         self._log("cluster.joined", worker=one.name, address=one.address, labels=one.labels)
         if await connection.under_way(one.address):
-            seat.job_id = "?"
             self._clear_later(seat, "")
         self._tell()
 

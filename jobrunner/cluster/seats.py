@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from jobrunner.stages.away import AwayStage
 
+NOBODYS = "?"
+
 
 class Skills(Struct, frozen=True):
     """A worker, as it told of itself. ``stages`` are those that it has, by the distribution and the
@@ -32,6 +34,10 @@ class Seat(Struct):
     @property
     def is_free(self) -> bool:
         return self.skills is not None and not self.unfit and not self.job_id
+
+    def left(self) -> None:
+        """The job that had it may sit elsewhere by now; nobody sits here before it is clear."""
+        self.is_clearing, self.job_id = True, NOBODYS
 
     def misses(self, stage: AwayStage, brought: str) -> str:
         """Name what this worker does not have for a stage; empty when it fits."""
@@ -75,7 +81,7 @@ class Seats:
         return sum(seat.is_free for seat in self._seats.values())
 
     def take(self, job_id: str, stage: AwayStage) -> Seat | None:
-        if (seat := self.of(job_id)) is None or seat.is_clearing:
+        if (seat := self.of(job_id)) is None:
             fit = [one for one in self._fit(stage) if one.is_free]
             seat = min(fit, key=_spare) if fit else None
         if seat is not None:

@@ -84,6 +84,18 @@ def test_what_a_stage_is_short_of_is_named(seat: Seat, lack: str) -> None:
     assert seated(seat).lack(painting()) == lack
 
 
+def test_a_job_that_sits_elsewhere_by_now_has_left_its_first_seat() -> None:
+    """What clears there is nobody's, so giving a seat back means the one where the job sits."""
+    seats = seated(Seat("a", "a", {}, HAS), Seat("b", "b", {}, HAS))
+    first = seats.take("one", painting())
+    assert first is not None
+    first.left()
+    second = seats.take("one", painting())
+    assert second is not None
+    assert (first.address, second.address, seats.of("one")) == ("a", "b", second)
+    assert seats.counted() == {"free": 0, "taken": 1, "clearing": 1, "unfit": 0}
+
+
 def test_a_cluster_that_is_not_there_has_no_seat() -> None:
     seats = seated(Seat("a", "a", {}, HAS))
     seats.trouble = "tls://far.invalid does not answer"
