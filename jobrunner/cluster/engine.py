@@ -46,7 +46,6 @@ class Cluster:
         self._door = ClusterDoor(settings.silence)
         self._connection: DaskConnection | None = None
         self._group: TaskGroup | None = None
-        self._changed = asyncio.Event()
         self._named: dict[str, str] = {}
         self.on_change: Callable[[], None] = lambda: None
 
@@ -77,7 +76,7 @@ class Cluster:
     def give_back(self, job_id: str) -> None:
         if (seat := self._seats.of(job_id)) is not None:
             seat.job_id = ""
-            self._tell()
+            self.on_change()
 
     def where(self, job_id: str) -> str:
         seat = self._seats.of(job_id)
@@ -93,7 +92,10 @@ class Cluster:
     async def run(
         self, stage: AwayStage, given: Given, kind: type[Struct] | None, host: Host
     ) -> Ended:
-        seat = await self._seat_for(given.job_id, stage)
+        seat = self._seats.take(given.job_id, stage)
+        if seat is None or self._seats.trouble:
+            why = self._seats.trouble or "its seat is gone"
+            return AwayLost("CLUSTER_LOST", f"the cluster: {why}").ended()
         attempt = AwayAttempt(self._settings, self._door, self._ports, self._floor, seat)
         host.log(f"runs on {seat.name} at {seat.address}")
         try:
@@ -121,12 +123,6 @@ class Cluster:
             return AwayLost("CLUSTER_LOST", "the scheduler of the cluster was lost")
         return lost
 
-    async def _seat_for(self, job_id: str, stage: AwayStage) -> Seat:
-        while (seat := self._seats.take(job_id, stage)) is None or self._seats.trouble:
-            self._changed.clear()
-            await self._changed.wait()
-        return seat
-
     def _clear_later(self, seat: Seat, key: str) -> None:
         seat.left()
         assert self._group is not None, "stages run while the cluster is open"
@@ -146,7 +142,7 @@ class Cluster:
                 await self._restart(seat)
             await clock.sleep(CLEAR_S)
         seat.is_clearing, seat.job_id = False, ""
-        self._tell()
+        self.on_change()
 
     async def _under_way(self, seat: Seat) -> list[str] | None:
         connection = self._connection
@@ -200,7 +196,7 @@ class Cluster:
             if self._seats.trouble:
                 self._seats.trouble = ""
                 self._log("cluster.reached", scheduler=self._settings.scheduler, **self.seats())
-                self._tell()
+                self.on_change()
             await self._ports.clock.sleep(LOOK_S)
 
     async def _look(self, connection: DaskConnection) -> None:
@@ -225,7 +221,7 @@ class Cluster:
         self._log("cluster.joined", worker=one.name, address=one.address, labels=one.labels)
         if await connection.under_way(one.address):
             self._clear_later(seat, "")
-        self._tell()
+        self.on_change()
 
     def _blame(self, seat: Seat, why: str) -> None:
         """Give it nothing more, and say so once."""
@@ -245,10 +241,6 @@ class Cluster:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
-
-    def _tell(self) -> None:
-        self._changed.set()
-        self.on_change()
 
 
 def unfit(one: Present, skills: Skills) -> str:
