@@ -43,6 +43,7 @@ STEPS = 5
 LIMIT_S = 10_000.0
 FEEDERS = 64
 OWNERS = 50
+CLOCK = SystemClock()
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -69,7 +70,7 @@ class Cluster:
     async def run(self) -> None:
         self.busy += 1
         try:
-            await anyio.sleep(self.demand.stage_s)
+            await CLOCK.sleep(self.demand.stage_s)
         finally:
             self.busy -= 1
             self.ended += 1
@@ -179,7 +180,7 @@ async def service(folder: Path, cluster: Cluster) -> AsyncIterator[LiveService]:
 
 async def feed(live: LiveService, line: int) -> None:
     """Keep so many jobs in line or at work."""
-    ids = SystemIds(SystemClock())
+    ids = SystemIds(CLOCK)
     made = 0
     while True:
         if live.facade.dispatcher.backlog >= line:
@@ -199,7 +200,7 @@ async def measure(folder: Path, demand: Demand, seconds: float, warm: float) -> 
         async with anyio.create_task_group() as group:
             for _ in range(FEEDERS):
                 group.start_soon(feed, live, max(demand.workers, 256))
-            await anyio.sleep(warm)
+            await CLOCK.sleep(warm)
             found = await looked(cluster, counting, seconds)
             group.cancel_scope.cancel()
     return found

@@ -207,7 +207,7 @@ KEYS: list[tuple[str, str, Any]] = [
     ("retention.audit", '"1d"', 86400),
     ("retention.dead_letters", '"1d"', 86400),
     ("backup.path", '"/srv/backups"', "/srv/backups"),
-    ("standby.path", '"/mnt/copy"', "/mnt/copy"),
+    ("standby.path", '"/srv/copy"', "/srv/copy"),
     ("standby.lag", '"500ms"', 0.5),
     ("standby.lease", '"1m"', 60.0),
     ("backup.every", '"6h"', 21600),
