@@ -57,6 +57,7 @@ class _World:
         self.children = self
         self.surroundings = self
         self.outlets = _Outlets(wires)
+        self.bucket = None
 
     async def in_thread(self, function: Callable[[], T]) -> T:
         return function()
