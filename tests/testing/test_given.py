@@ -27,6 +27,7 @@ from jobrunner import (
 )
 from jobrunner.testing import CALM, prove
 from jobrunner.testing.providers import Call, Delivery, ScriptedProvider, Status, signed
+from jobrunner.testing.simulation.granted import Endowment
 from tests.testing.planted import SOUND, never_done, stage_of
 from tests.testing.planted import Planted as Kind
 
@@ -277,3 +278,10 @@ def test_what_a_stage_measures_is_not_what_it_decides() -> None:
         )
 
     assert prove(hello, [Stage(SOUND, measuring)], seeds=range(3)).ended[SOUND]["done"]
+
+
+@pytest.mark.parametrize("answers", [{"sale": "yes"}, {"?sale": "yes"}, lambda name: "yes"])
+def test_a_question_is_answered_by_its_name_and_a_wait_for_children_by_nobody(answers: Any) -> None:
+    given = Endowment(answers=answers)
+    assert given.answer("?sale") == "yes"
+    assert given.answer("") is None

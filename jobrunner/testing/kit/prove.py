@@ -123,6 +123,7 @@ def _cure(ended: dict[str, int], begun: bool) -> str:
         "CORRUPT_INPUT": "give uploads=, or the stage that makes its input",
         "parked": "give answers=",
         "STAGE_TIMEOUT": "see what it waits for",
+        "WORKFLOW_UNAVAILABLE": "make its children jobs of its own workflow, as PLUGINS.md says",
     }
     found = [cure for code, cure in cures.items() if ended.get(code)]
     return ", ".join(found) or ("give params=" if begun else "give what its state is entered by")

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from jobrunner.actors.host_answers import ASSET_ID
 from jobrunner.core.declaration.workflow import Workflow
+from jobrunner.core.features.answers.posed import MARK
 from jobrunner.core.features.signatures import key_in
 from jobrunner.outgoing.calls import Exchange, Reply
 from jobrunner.stages.api import Stage
@@ -22,7 +23,7 @@ class Grants(TypedDict, total=False):
     """``http`` answers requests: a function, a provider, or several by origin; ``uploads`` are
     files by the name of the upload that takes them; ``resources`` what there is of what stages ask
     for; ``assets`` the library of the user ada, type and content by id; ``answers`` what a callback
-    says, by its key; ``settings`` what the operator set for the workflow;
+    says, by its key or the question's name; ``settings`` what the operator set for the workflow;
     ``harmless`` patterns of requests ("POST https://x/search*") that may be repeated without a
     key."""
 
@@ -73,7 +74,12 @@ class Endowment(Struct, frozen=True):
         return (replace(workflow, settings=settings) if self.settings else workflow), ()
 
     def answer(self, name: str) -> Any:
-        """Find what is said about the thing that a stage awaits under this name; None: nothing."""
+        """Find what is said about the thing that a stage awaits under this name; None: nothing, as
+        about a wait for children, which has none. A question is found by its own name, too."""
+        if not name:
+            return None
+        asked = name.removeprefix(MARK)
         if callable(self.answers):
-            return self.answers(name)
-        return (self.answers or {}).get(name)
+            return self.answers(asked)
+        known = self.answers or {}
+        return known.get(name, known.get(asked))
