@@ -24,7 +24,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib import metadata
 
 from cyclopts import App, CycloptsError
 
@@ -41,8 +41,8 @@ CODE_OF_STATUS = {401: NOT_ALLOWED, 403: NOT_ALLOWED, 404: NOT_FOUND, 410: NOT_F
 
 def _version() -> str:
     try:
-        return version("jobrunner")
-    except PackageNotFoundError:
+        return metadata.version("jobrunner")
+    except metadata.PackageNotFoundError:
         return "not installed"
 
 

@@ -338,8 +338,10 @@ class Registry:
     ) -> None:
         """Of two that have one name, or are for one workflow, none is taken: which was meant?"""
         called, by = said_by
-        if fault := wrong(offered, type(offered)) or unfit(offered):
+        if fault := wrong(offered, type(offered)):
             self._refuse(kind, known_as(name, called), fault)
+        elif fault := unfit(offered):
+            self._refuse(kind, name, fault)
         elif name in kept or name in self.refused[kind]:
             kept.pop(name, None)
             self._refuse(kind, name, self._twice(kind, name, by))

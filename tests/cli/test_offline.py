@@ -19,6 +19,7 @@ CLAN = Path(__file__).parents[1] / "whole" / "clan"
 
 def test_help_and_version(command: Command) -> None:
     assert command("--help")[0] == 0
+    assert command("version")[0] == 0
     code, out, _ = command("--version")
     assert code == 0
     assert out.strip()

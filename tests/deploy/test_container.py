@@ -132,7 +132,7 @@ def test_it_runs_and_writes_nowhere_else(installed: Path, tmp_path: Path) -> Non
         assert found.stdout.startswith(str(installed))
         assert service.stop() == 0
     assert listed(installed) == before
-    assert sorted(os.listdir(tmp_path)) == ["data", "stderr"]
+    assert sorted(os.listdir(tmp_path)) == ["data", "stderr", "stdout"]
 
 
 def listed(folder: Path) -> list[tuple[str, int]]:

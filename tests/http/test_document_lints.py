@@ -46,6 +46,15 @@ def parts(value: Any) -> Iterator[dict[str, Any]]:
         yield from parts(one)
 
 
+def kinds(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every schema in this one; a member may be called like a keyword."""
+    yield from (
+        one
+        for one in parts(schema)
+        if not any(one is above.get("properties") for above in parts(schema))
+    )
+
+
 def test_it_is_valid_by_the_specification(document: dict[str, Any]) -> None:
     faults = [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()]
     assert faults == []
@@ -81,7 +90,7 @@ def test_no_member_has_a_default_that_readers_take_for_its_presence(
     document: dict[str, Any],
 ) -> None:
     for schema in document["components"]["schemas"].values():
-        assert [one for one in parts(schema) if "default" in one] == []
+        assert [one for one in kinds(schema) if "default" in one] == []
     priority = document["components"]["schemas"]["Submission"]["properties"]["priority"]
     assert priority["description"].endswith("Default: 0")
     limit = document["paths"]["/jobs"]["get"]["parameters"][0]

@@ -11,7 +11,7 @@ from tests.served import clean
 MADE = {
     "asset-pattern": "*.zip",
     "cutx": "static_ad*.png",
-    "howera": "instruction*.pdf",
+    "howera": "how-to-*.pdf",
     "image-generation": "original*.png",
     "ss": "report*.md",
 }

@@ -14,6 +14,7 @@ from jobrunner.stages.given import Given
 from jobrunner.stages.requests import Answer, Posing, Question
 from jobrunner.store import jobs
 from jobrunner.store.features import assets as shelved
+from jobrunner.store.keeping import objects
 from jobrunner.testing.kit.attempt import at_once
 from jobrunner.testing.simulation.wires import SimOutlets
 
@@ -88,6 +89,9 @@ class _File:
 
     async def asset(self, asset_id: str) -> Any:
         return self._ask(shelved.asset, asset_id)
+
+    async def far_file(self, path: str) -> Any:
+        return self._ask(objects.far_file, path)
 
     async def library(self, *which: Any) -> Any:
         return self._ask(shelved.library, *which)

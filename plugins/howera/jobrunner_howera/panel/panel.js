@@ -26,7 +26,7 @@ function Heard({ job, onFault }) {
   if (!Array.isArray(value?.segments)) return null;
   const changed = JSON.stringify(value) !== JSON.stringify(held.value);
   const told = (doing) => doing.then(() => onFault(null), onFault);
-  const put = (place, text) => change({ ...value, segments: value.segments.map((one, at) => (at === place ? { ...one, text, doubtful: [] } : one)) });
+  const put = (place, text) => change((was) => ({ ...was, segments: was.segments.map((one, at) => (at === place ? { ...one, text, doubtful: [] } : one)) }));
   return html`<${Warnings} of=${value.warnings} /><div class="bar-of-editor"><strong>What was heard</strong>
       <button class="strong" disabled=${!changed} onClick=${() => told(save("transcript", value, held.version))}>Save</button>
       <button disabled=${changed || !job.allowed.commands.includes("run")} title=${changed ? "save first" : ""} onClick=${() => told(command("run", {}, job.version))}>Go on</button></div>
@@ -55,15 +55,16 @@ function Editor({ job, draft, onFault }) {
   const anew = (selection, instruction) => told(command("regenerate", { base_version: draft.version, selection, ...(instruction ? { instruction } : {}) }, job.version));
   const moment = (selection, moment_s) => told(command("regenerate", { base_version: draft.version, selection, moment_s }, job.version));
   const steps = Array.isArray(value?.steps) ? value.steps : null;
-  const put = (place, news) => change({ ...value, steps: steps.map((step, at) => (at === place ? { ...step, ...news } : step)) });
-  const move = (place, by) => change({ ...value, steps: moved(steps, place, by) });
-  const drop = (place) => change({ ...value, steps: steps.filter((_, at) => at !== place) });
+  // Of the steps as they are by then: the second of two quick acts comes before the first is drawn.
+  const put = (place, news) => change((was) => ({ ...was, steps: was.steps.map((step, at) => (at === place ? { ...step, ...news } : step)) }));
+  const move = (place, by) => change((was) => ({ ...was, steps: moved(was.steps, place, by) }));
+  const drop = (place) => change((was) => ({ ...was, steps: was.steps.filter((_, at) => at !== place) }));
   return html`<div class="bar-of-editor"><strong>Version ${draft.version}</strong> <span class="faint">${changed ? "changed, not saved" : "saved"}</span>
       <button class="strong" disabled=${!open || !changed} onClick=${keep}>Save</button>
       <button disabled=${!changed} onClick=${() => change(draft.value)}>Undo all</button>
       ${["PDF", "MD_ZIP", ["PDF", "MD_ZIP"]].map((format) => html`<button disabled=${!may("export") || changed} title=${changed ? "save first" : ""} onClick=${() => told(command("export", { format }, job.version))}>Export ${Array.isArray(format) ? "both" : format}</button>`)}</div>
     <${Warnings} of=${value?.warnings} />
-    ${steps ? html`<label for="title">Title</label><input id="title" class="whole" disabled=${!open} value=${value.title || ""} onInput=${(event) => change({ ...value, title: event.target.value })} />
+    ${steps ? html`<label for="title">Title</label><input id="title" class="whole" disabled=${!open} value=${value.title || ""} onInput=${({ target }) => change((was) => ({ ...was, title: target.value }))} />
         <ol class="steps">${steps.map((step, place) => html`<${Step} key=${step.id || place} step=${step} place=${place} last=${place === steps.length - 1} open=${open}
           onPut=${(news) => put(place, news)} onMove=${(by) => move(place, by)} onDrop=${() => drop(place)}
           film=${film} onMoment=${may("regenerate") && !changed ? (at) => moment(step.id || place + 1, at) : null}

@@ -84,7 +84,7 @@ function NewToken({ onClose }) {
   const [order, change] = useState({ name: "", role: "user", days: "" });
   const [fault, fail] = useState(null);
   const act = () => post("admin/tokens", { name: order.name, role: order.role, ...(order.days ? { expires_in: order.days * 86400 } : {}) }).then(onClose, fail);
-  const say = (name) => (event) => change({ ...order, [name]: event.target.value });
+  const say = (name) => ({ target }) => change((was) => ({ ...was, [name]: target.value }));
   return html`<${Dialog} title="New token" onClose=${() => onClose()}>
     <div class="form"><div class="entry"><label for="name">Name</label><input id="name" maxlength="64" value=${order.name} onInput=${say("name")} /><small class="faint">It is the id of its user, too.</small></div>
       <div class="entry"><label for="role">Role</label><select id="role" onChange=${say("role")}>${["user", "workflow", "admin", "reader"].map((role) => html`<option value=${role} selected=${role === order.role}>${role}</option>`)}</select></div>
