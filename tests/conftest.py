@@ -69,6 +69,11 @@ def _lend_plugins() -> None:
 _lend_plugins()
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than there are cores: a quarter of the time tests wait for processes and clocks."""
+    return (os.cpu_count() or 1) + 1
+
+
 SEEN_AFTER: dict[threading.Thread, str] = {}
 
 
