@@ -39,8 +39,10 @@ setup: $(TESTS)
 serve: $(SERVES)
 	@exec $(VENV)/bin/jobrunner serve $(if $(CONFIG),--config $(CONFIG))
 
-test: check
-	$(PY) -m pytest --numprocesses=auto --dist=worksteal
+test: $(TESTS)
+	@$(MAKE) --no-print-directory check & checked=$$!; \
+	$(PY) -m pytest --numprocesses=auto --dist=worksteal; tested=$$?; \
+	wait $$checked && exit $$tested
 
 check: $(TESTS)
 	$(VENV)/bin/ruff check .

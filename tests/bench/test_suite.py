@@ -52,6 +52,7 @@ def test_jobs_have_a_key_a_price_and_a_ledger(tmp_path: Path) -> None:
         server.wait_until("steps", "done", 3)
 
 
+@pytest.mark.long
 def test_all_are_counted_when_the_last_has_ended(tmp_path: Path) -> None:
     for figures in told("W2t", tmp_path).values():
         assert figures["per_s"] > 0
@@ -83,6 +84,7 @@ def test_a_service_with_many_that_wait_starts(
     assert figures["ready_s"] > 0
 
 
+@pytest.mark.long
 def test_starts_and_lists_beside_jobs_that_have_ended(tmp_path: Path) -> None:
     plan = msgspec.structs.replace(SMALL, disk=tmp_path)
     with growth._ended(plan, 300) as server:
@@ -156,7 +158,9 @@ def test_a_flame_graph_with_the_program_beside_python(
     assert suite.profiler() == str(program)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
+)
 def test_an_interrupt_leaves_what_is_known_and_no_service(number: int, tmp_path: Path) -> None:
     def enough(sample: Sample) -> None:
         seen.append(sample)

@@ -9,6 +9,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 ESSAY_LINES_MIN = 5
@@ -109,6 +110,12 @@ NAMES = re.compile(
 )
 
 
+@lru_cache(maxsize=2)
+def parsed(text: str) -> ast.Module:
+    """Parse a file once for all the rules that read it one after another."""
+    return ast.parse(text)
+
+
 def room_of(path: PurePosixPath) -> str:
     """``core`` for a file in it, ``log`` for ``jobrunner/log.py``, empty for the door."""
     inner = path.parts[1:]
@@ -141,7 +148,7 @@ def downward(path: PurePosixPath, text: str) -> list[str]:
     allowed = MAY_IMPORT.get(room)
     if allowed is None:
         return [f"{path}: {room!r} is no room of this house; add it to MAY_IMPORT with its place"]
-    found = set(own_rooms(ast.parse(text)))
+    found = set(own_rooms(parsed(text)))
     return [
         f"{path}:{line}: {room or 'the door'} may not import {other}"
         for line, other in sorted(found)
@@ -156,7 +163,7 @@ def reserved_modules(path: PurePosixPath, text: str) -> list[str]:
     room = "ports" if room == "watchdog" else room  # a part of it, in a file of its own
     return [
         f"{path}:{line}: only {keeper} imports {name}"
-        for line, name in imports(ast.parse(text))
+        for line, name in imports(parsed(text))
         for names, keeper in keepers
         if room not in (keeper, "bench", "testing")
         and (name in names or name.split(".")[0] in names)
@@ -168,7 +175,7 @@ def stacked(path: PurePosixPath, text: str) -> list[str]:
     its own cause, and whoever walks along the causes never comes to an end."""
     return [
         f"{path}:{node.lineno}: a group of tasks on a stack of contexts; give it an async with"
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).endswith("enter_async_context")
         and "create_task_group" in ast.unparse(node)
@@ -177,7 +184,7 @@ def stacked(path: PurePosixPath, text: str) -> list[str]:
 
 def pure(path: PurePosixPath, text: str) -> list[str]:
     """For the core and who reads it: nothing that waits, reads or writes; few imports."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     found = [
         f"{path}:{line}: a pure room does not import {name}"
         for line, name in imports(tree)
@@ -205,7 +212,7 @@ def _is_pure(name: str) -> bool:
 
 def empty_names(path: PurePosixPath, text: str) -> list[str]:
     """Modules and classes are named by what they are."""
-    classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in ast.walk(parsed(text)) if isinstance(node, ast.ClassDef)]
     named = [(1, path.stem), *((node.lineno, _snake(node.name)) for node in classes)]
     return [
         f"{path}:{line}: {name!r} says nothing about what it is"
@@ -246,12 +253,12 @@ def guests(path: PurePosixPath, text: str) -> list[str]:
     public = {"jobrunner", "jobrunner.testing", "jobrunner.testing.providers"}
     modules = {
         (node.lineno, node.module)
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0
     }
     modules |= {
         (node.lineno, alias.name)
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.Import)
         for alias in node.names
     }
@@ -272,7 +279,7 @@ def scrubbed(path: PurePosixPath, text: str) -> list[str]:
     """A program that is started is told its environment: ours has keys in it."""
     return [
         f"{path}:{node.lineno}: give env=, for instance lent_environment()"
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in STARTS
@@ -283,7 +290,7 @@ def scrubbed(path: PurePosixPath, text: str) -> list[str]:
 
 def undocumented(path: PurePosixPath, text: str) -> list[str]:
     """Every module says what it is; a room's first file says it as an essay."""
-    words = ast.get_docstring(ast.parse(text)) or ""
+    words = ast.get_docstring(parsed(text)) or ""
     if not words:
         return [f"{path}: has no docstring"]
     essay = path.name == "__init__.py" and path.parts[0] == "jobrunner" and len(path.parts) == 3
@@ -295,7 +302,7 @@ def undocumented(path: PurePosixPath, text: str) -> list[str]:
 
 def exports(path: PurePosixPath, text: str) -> list[str]:
     """``__all__`` both ways: what it lists is there, and what is public is listed."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     listed = _listed(tree)
     if listed is None:
         return []
@@ -347,7 +354,7 @@ def _is_below(module: str | None, package: str) -> bool:
 
 def patience(path: PurePosixPath, text: str) -> list[str]:
     """Tests wait on conditions: no sleep but a poll's short pause; and no mocks."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     found = [
         f"{path}:{line}: no mocks; use the real thing or a fake that works"
         for line, name in imports(tree)

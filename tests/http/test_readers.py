@@ -96,9 +96,9 @@ def addressed(endpoint: Endpoint, fill: dict[str, str]) -> str:
 
 
 def stored(folder: Path) -> list[str]:
-    """Everything in the file, row by row."""
+    """Everything in the file, row by row, but for what the service counts by the clock."""
     with raw(folder) as db:
-        return list(db.iterdump())
+        return [line for line in db.iterdump() if not line.startswith('INSERT INTO "charts"')]
 
 
 @pytest.mark.parametrize("endpoint", ACTING, ids=named)

@@ -9,6 +9,7 @@ import zipfile
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -434,16 +435,29 @@ async def test_a_file_that_is_not_as_it_was_is_no_checkpoint(
 SPEAKS = {"transcriptions": "TRANSCRIBING", "chat": "GENERATING"}
 
 
-@pytest.mark.parametrize("route", SPEAKS)
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    [(Status(500), "REMOTE_FAILED"), (Status(503), "REMOTE_FAILED"), (busy(0), "RATE_LIMITED"),
-     (Cut(), None), (Cut(after=20), None)],
-)  # fmt: skip
+STUMBLES: list[tuple[Fault, str | None]] = [
+    (Status(500), "REMOTE_FAILED"), (Status(503), "REMOTE_FAILED"), (busy(0), "RATE_LIMITED"),
+    (Cut(), None), (Cut(after=20), None),
+]  # fmt: skip
+LIES: list[Fault] = [
+    Nonsense(), Nonsense("[]"), Page(), Redirected(), Status(401), Status(404), Refusal(),
+]  # fmt: skip
+
+
+def in_turns(*columns: Any) -> list[Any]:
+    """Each with each; the short form has every fault, by one route and the other in turns."""
+    return [
+        pytest.param(*row, marks=[pytest.mark.long] * (place // 2 % 2 != place % 2))
+        for place, row in enumerate(product(*columns))
+    ]
+
+
+@pytest.mark.parametrize(("stumble", "route"), in_turns(STUMBLES, SPEAKS))
 async def test_a_provider_that_stumbles_is_asked_again(
-    tmp_path: Path, films: Path, route: str, fault: Fault, code: str | None
+    tmp_path: Path, films: Path, route: str, stumble: tuple[Fault, str | None]
 ) -> None:
     """H45 H46 H48: a retry is a hop of its own, under the same key."""
+    fault, code = stumble
     async with with_provider(tmp_path) as (here, provider):
         provider.script(route, fault)
         job_id = await drafted(here, films / "short.mp4")
@@ -458,11 +472,7 @@ async def test_a_provider_that_stumbles_is_asked_again(
         await tidy(here, job_id)
 
 
-@pytest.mark.parametrize("route", SPEAKS)
-@pytest.mark.parametrize(
-    "fault",
-    [Nonsense(), Nonsense("[]"), Page(), Redirected(), Status(401), Status(404), Refusal()],
-)
+@pytest.mark.parametrize(("fault", "route"), in_turns(LIES, SPEAKS))
 async def test_a_provider_that_lies_or_refuses_is_not_asked_again(
     tmp_path: Path, films: Path, route: str, fault: Fault
 ) -> None:

@@ -95,8 +95,15 @@ STEPS: list[tuple[str, str, str, dict[str, Any], Fault | None]] = [
 ]
 
 
+EVERY = 3  # every so many steps are in the short form
+
+
 @pytest.mark.parametrize(
-    ("kind", "route", "params", "fault"), [row[1:] for row in STEPS], ids=[row[0] for row in STEPS]
+    ("kind", "route", "params", "fault"),
+    [
+        pytest.param(*row, id=name, marks=[pytest.mark.long] * bool(place % EVERY))
+        for place, (name, *row) in enumerate(STEPS)
+    ],
 )
 async def test_killed_at_each_step(
     tmp_path: Path, kind: str, route: str, params: dict[str, Any], fault: Fault | None

@@ -172,15 +172,19 @@ async def see(house: House, job_id: str) -> Seen:
     )
 
 
+BY_THE_CLOCK = {"lives", "charts"}
+
+
 async def written(house: House) -> Written:
-    """The file itself, read beside the service; not when the service was seen alive last."""
+    """The file itself, read beside the service; not what that writes now and then by itself: when
+    it was seen alive last, how much went on."""
     store = house.service.store
     with closing(sqlite3.connect(f"file:{store.path}?mode=ro", uri=True)) as file:
         tables = file.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
         rows = {
             name: file.execute(f"SELECT * FROM {name}").fetchall()
             for (name,) in tables
-            if name != "lives"
+            if name not in BY_THE_CLOCK
         }
     return Written(rows, (await house.admin.get("/credits")).json, await store.check())
 
