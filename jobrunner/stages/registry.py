@@ -233,7 +233,8 @@ class Registry:
         """Change the quota of a workflow for submissions to come."""
         now = self._current[name]
         workflow = replace(now.workflow, quota=replace(now.workflow.quota, **limits))
-        changed = Definition(workflow, now.functions, now.structs, now.digest, now.settings)
+        kept = now.functions, now.structs, now.digest, now.settings, now.was
+        changed = Definition(workflow, *kept)
         self._current[name] = self._pinned[now.digest] = changed
         self._stages_of.clear()
 

@@ -20,6 +20,7 @@ case "$*" in
         cp "$0" "$3/bin/python"
         printf '#!/bin/sh\\necho served "$@"\\n' >"$3/bin/jobrunner"
         chmod +x "$3/bin/jobrunner" ;;
+    "-m pytest"*) [ "$BROKEN" != pytest ] || exit 4 ;;
     *"install"*"$BROKEN") echo "  Downloading half.whl (1 MB)"; echo "no such wheel" >&2; exit 3 ;;
     *"install"*) echo "Collecting noise"; echo "  Downloading some.whl (9 MB)" ;;
 esac
@@ -120,3 +121,17 @@ def test_a_step_that_fails_is_told_and_done_again(clone: Clone) -> None:
     assert "served" not in failed.stdout
     assert clone.make("serve").stdout.endswith("served serve\n")
     assert clone.installed()[0] == "./plugins/hello"
+
+
+@pytest.mark.parametrize("broken", ["nothing", "pytest", "mypy", "ruff"])
+def test_a_fault_of_tests_or_of_types_is_one_of_the_whole(clone: Clone, broken: str) -> None:
+    """They are asked beside each other."""
+    clone.make("setup")
+    for tool in ("ruff", "mypy"):
+        path = clone.folder / ".venv" / "bin" / tool
+        path.write_text(f'#!/bin/sh\necho "{tool}" >>"$ASKED"\n[ "$BROKEN" != {tool} ]\n')
+        path.chmod(0o755)
+    said = clone.make("test", broken=broken)
+    assert (said.returncode == 0) is (broken == "nothing"), said.stderr
+    assert "-m pytest --numprocesses=auto" in clone.asked.read_text()
+    assert "ruff" in clone.asked.read_text()

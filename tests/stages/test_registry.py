@@ -6,8 +6,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from jobrunner_hello import definition, greet
 
-from jobrunner import Context, Done, PlainContext, Stage, stage
+from jobrunner import Context, Definition, Done, PlainContext, Stage, stage
 from jobrunner.stages import Registry
 from jobrunner.stages.fitting import misfit
 from tests.stages.unruly import definition_of, misbehave
@@ -158,3 +159,14 @@ def test_only_what_is_enabled_is_loaded(site: Path, enabled: tuple[str, ...]) ->
         {},
     )
     assert "odd" in entry_points(group="jobrunner.workflows").names
+
+
+def test_other_limits_change_nothing_else_of_a_declaration() -> None:
+    registry = Registry()
+    registry.add(greet)
+    hello = definition.workflow, definition.functions, definition.structs
+    registry.add(Definition(*hello, was={"before": "params"}))
+    registry.requote("hello", open_jobs=7)
+    found = registry.current("hello")
+    assert found is not None
+    assert (found.workflow.quota.open_jobs, found.was) == (7, {"before": "params"})
