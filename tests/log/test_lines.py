@@ -132,8 +132,10 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 def drained(reader: int, until: bytes) -> bytes:
+    """Up to the end of that line: a writer in the middle of one would go on to write where the
+    number of the closed pipe is given anew."""
     data = b""
-    while until not in data:
+    while until not in data or not data.endswith(b"\n"):
         data += os.read(reader, PIPE_HOLDS)
     return data
 
