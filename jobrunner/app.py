@@ -40,6 +40,7 @@ from jobrunner.ending import LATE_S, Ending, ungrouped
 from jobrunner.entrance import fitted_door, places
 from jobrunner.equipping import accompanied, bucket_of, reached_at, surroundings, url_of
 from jobrunner.errors import JobrunnerError, OutcomeUnknown
+from jobrunner.greeting import WELCOME_S, greet, may_sign_in
 from jobrunner.loading import load_definitions
 from jobrunner.log import Log as Subscriber
 from jobrunner.minding import keep_telling, stopping
@@ -60,7 +61,6 @@ from jobrunner.store.store import Store, open_store
 
 Log = Callable[..., None]
 LAST_TRACES_S = 5.0
-WELCOME_S = 15 * 60
 
 
 class LiveService(Struct, frozen=True):
@@ -360,20 +360,13 @@ def _say_ready(minder: Minder, service: LiveService, log: Log) -> None:
 
 
 def _greet(service: LiveService, config: Config, ports: Ports) -> None:
-    from jobrunner.http.frame.origins import is_this_machine
-
-    print(f"jobrunner answers on {service.url}", flush=True)
-    if service.first_token is None:
-        return
-    print(f"admin token, shown this once: {service.first_token}")
-    print("(kept in admin.token beside the database)", flush=True)
-    url = service.facade.world.surroundings.local_url
-    direct = not config.server.public_url and is_this_machine(url.partition("//")[2])
-    if config.auth.session and direct:
+    token, sign_in_url = service.first_token, ""
+    local_url = service.facade.world.surroundings.local_url
+    if token is not None and may_sign_in(config, local_url):
         key = ports.ids.secret()
-        service.keyring.welcome(key, service.first_token, WELCOME_S)
-        print(f"sign in at {url}/#/welcome?key={key}")
-        print(f"(once, on this machine, within {WELCOME_S // 60} minutes)", flush=True)
+        service.keyring.welcome(key, token, WELCOME_S)
+        sign_in_url = f"{local_url}/#/welcome?key={key}"
+    greet(service.url, token, sign_in_url)
 
 
 __all__ = [

@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "": {"core", "errors", "files", "outgoing", "providers", "stages"},
     "startup": {"config", "core", "errors", "ports", "stages", "store"},
     "preflight": {"actors", "config", "equipping", "errors", "http", "ports", "stages"},
+    "greeting": {"config", "http"},
     "entrance": {
         *("actors", "config", "errors", "files", "http", "oidc", "ports", "preflight"),
         *("standing_by", "store"),
@@ -55,8 +56,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"work"},
     "app": {"core", "errors", "ports", "stages", "store", "actors", "http", "config", "log"}
     | {"cluster", "files", "loading", "outgoing"}
-    | {"ending", "entrance", "equipping", "minding", "oidc", "preflight", "standing_by", "startup"}
-    | {"telemetry"},
+    | {"ending", "entrance", "equipping", "greeting", "minding", "oidc", "preflight"}
+    | {"standing_by", "startup", "telemetry"},
 }
 ALL_ROOMS = set(MAY_IMPORT) | {"app"}
 MAY_IMPORT |= {"bench": ALL_ROOMS, "testing": ALL_ROOMS | {"bench"}, "__main__": {"cli"}}

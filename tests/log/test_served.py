@@ -23,18 +23,20 @@ GREETING = b"jobrunner answers on "
 def serve(
     folder: Path, stderr: int, **environ: str
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Where it answers, and the process, which ends whatever happens."""
-    settings = clean() | {"JOBRUNNER_SERVER__PORT": "0", "TERM": "xterm"} | environ
+    """Where it answers, and the process, which ends whatever happens. Without a buffer, and by a
+    pipe that keeps writes apart: the greeting is one, for no line of the log to fall into it."""
+    settings = clean() | {"JOBRUNNER_SERVER__PORT": "0", "TERM": "xterm", "PYTHONUNBUFFERED": "1"}
+    settings |= environ
     settings.pop("NO_COLOR", None)
     command = [sys.executable, "-m", "jobrunner", "serve"]
-    process = subprocess.Popen(
-        command, cwd=folder, env=settings, stdout=subprocess.PIPE, stderr=stderr
-    )
-    assert process.stdout is not None
+    reader, writer = os.pipe2(os.O_DIRECT)
+    process = subprocess.Popen(command, cwd=folder, env=settings, stdout=writer, stderr=stderr)
+    os.close(writer)
     try:
-        said = process.stdout.readline()
+        said = os.read(reader, SMALL)
         assert said.startswith(GREETING), said
-        yield said.removeprefix(GREETING).decode().strip(), process
+        assert said.endswith(b" minutes)\n"), said
+        yield said.removeprefix(GREETING).decode().partition("\n")[0], process
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -42,7 +44,7 @@ def serve(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        process.stdout.close()
+        os.close(reader)
 
 
 def submit(url: str, folder: Path, name: str) -> int:
