@@ -131,9 +131,11 @@ class Context(_Known[P], Questioning, SubmitsJobs):
     """For stages that await. ``params`` is the struct of the job type, ``artifacts`` the job's
     current values, ``settings`` what the operator set for the workflow, ``http`` the way out."""
 
-    def __init__(self, given: Given, host: Host, params: P) -> None:
-        super().__init__(given, host, params)
-        self.http = Http(self._exchanged)
+    @property
+    def http(self) -> Http:
+        """Made when it is used: kept, it would keep this context, and that it, in a circle which
+        only the collector of garbage undoes."""
+        return Http(self._exchanged)
 
     async def progress(self, percent: int | None = None, message: str | None = None) -> None:
         """How far it is (0 to 100), and with what. Say it as often as you like: at most one a
@@ -233,7 +235,10 @@ class PlainContext(_Known[P], PlainQuestioning, SubmitsJobsPlainly):
     ) -> None:
         super().__init__(given, host, params)
         self._wait = wait
-        self.http = PlainHttp(self._exchanged, wait)
+
+    @property
+    def http(self) -> PlainHttp:
+        return PlainHttp(self._exchanged, self._wait)
 
     def progress(self, percent: int | None = None, message: str | None = None) -> None:
         self._wait(self._host.progress(percent, message))
