@@ -31,6 +31,7 @@ from jobrunner.stages import Stage
 AGAIN_S = 1.0
 SUSPECTS_MAX = 1024
 ROUNDS_MAX = 8
+HEAD = 8
 Taken = Literal["took", "moved", "failed"]
 Tell = Callable[[str, Message], Awaitable[Answer]]
 
@@ -138,15 +139,16 @@ class Dispatcher:
         """Fill the free slots; what does not fit stays where it is, in the table."""
         while self._slots.free and not self._world.draining:
             self._answered.clear()
-            chosen = self._reserve(await self._waiting())
+            chosen = await self._chosen()
             if not chosen:
                 return
             for one in chosen:
                 self._asked[one.job_id] = None
                 group.start_soon(self._give, one)
 
-    async def _waiting(self) -> list[Waiting]:
-        """As many as may run at all, and of more users if there are more who wait."""
+    async def _chosen(self) -> list[Waiting]:
+        """Those who get a slot now: mostly from the heads of the lines, and from further behind
+        where none of the first may run."""
         names = self._world.pauses.startable(self._world.registry.names())
         if self._suspects.on_trial:
             return []
@@ -155,21 +157,39 @@ class Dispatcher:
             line = await self._world.turns.line(SUSPECTS_MAX, names)
             if left := self._suspects.those_of(line):
                 fit = [one for one in left if one.workflow in ready]
-                return self._suspects.try_next(fit, self._later)
-        if (known := self._line.whole()) is not None:
-            return [one for one in known if one.workflow in ready and not self._halted(one)]
-        passed, found = set(self._slots.crowded()), list[Waiting]()
-        most, full = self._slots.limits.active_jobs + len(self._later), self._full()
+                return self._reserve(self._suspects.try_next(fit, self._later))
+        return await self._first_of(ready, False) or await self._first_of(ready, True)
+
+    async def _first_of(self, ready: tuple[str, ...], far: bool) -> list[Waiting]:
+        """``far``: look also at those whose turn it is not yet, if all goes well."""
+        passed = set(self._slots.crowded())
+        most = self._slots.limits.active_jobs if far else self._slots.room + HEAD
+        known = self._line.known(passed, None if far else most)
+        found = [one for one in known if one.workflow in ready and not self._halted(one)]
+        strangers = self._line.strangers() - passed
+        found += await self._told(strangers, passed, most + len(self._later), ready)
+        return self._reserve(found)
+
+    async def _told(
+        self, strangers: set[str], crowded: set[str], most: int, ready: tuple[str, ...]
+    ) -> list[Waiting]:
+        """The table's word on those whose line is not known: as many as may run, and of more users
+        if there are more who wait."""
+        passed, found = crowded | set(self._line.acquaintances()), list[Waiting]()
         for _ in range(ROUNDS_MAX):
+            if strangers <= passed:
+                break
             but_not = tuple(sorted(passed))
-            line = await self._world.turns.line(most, ready, but_not, full)
+            line = await self._world.turns.line(most, ready, but_not, self._full())
             found += line
             passed |= {one.user_id for one in line}
-            if len(line) < most or self._line.users() <= passed:
+            if len(line) < most:
                 break
         return found
 
     def _halted(self, one: Waiting) -> bool:
+        if not self._world.pauses.stages:
+            return False
         bound = self._world.registry.bound_at(one.workflow, one.status, one.job_type)
         return bound in self._world.pauses.stages
 
@@ -192,6 +212,9 @@ class Dispatcher:
         chosen: list[Waiting] = []
         while queues and self._slots.free:
             user = min(queues, key=lambda user: self._rank(queues[user][-1]))
+            if self._slots.is_crowded(user):
+                del queues[user]
+                continue
             one = queues[user].pop()
             if not queues[user]:
                 del queues[user]
@@ -217,7 +240,7 @@ class Dispatcher:
             self._later[one.job_id] = self._world.clock.monotonic() + AGAIN_S
             self._suspects.could_not_begin(one.job_id)
         if taken != "took":
-            self._line.doubt(one.job_id)
+            self._line.doubt(one.user_id)
             self.ended(one.job_id)
 
     async def _offered(self, job_id: str) -> Taken:

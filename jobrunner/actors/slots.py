@@ -57,13 +57,21 @@ class Slots:
         return max(self.limits.active_jobs - self._here, 0) + self._elsewhere.free
 
     @property
+    def room(self) -> int:
+        """How many slots a user may get now, at most."""
+        most = self.limits.per_user_active
+        return min(self.free, most) if most > 0 else self.free
+
+    @property
     def holders(self) -> dict[str, str]:
         return {job_id: slot.user_id for job_id, slot in self._held.items()}
 
     def crowded(self) -> tuple[str, ...]:
         """Users who have all that one user may have."""
-        most = self.limits.per_user_active
-        return tuple(sorted(user for user, count in self._users.items() if 0 < most <= count))
+        return tuple(sorted(filter(self.is_crowded, self._users)))
+
+    def is_crowded(self, user_id: str) -> bool:
+        return 0 < self.limits.per_user_active <= self._users[user_id]
 
     @property
     def users(self) -> Mapping[str, int]:
@@ -120,7 +128,7 @@ class Slots:
             return "its last attempt to end, which goes on though it was stopped"
         if full := self._no_slot_for(stage):
             return full
-        if user_id in self.crowded():
+        if self.is_crowded(user_id):
             return f"one of the {self.limits.per_user_active} slots that its owner may have"
         return self.short_of(stage) if stage is not None else ""
 

@@ -1,6 +1,7 @@
 """Who waits for a slot, known by heart: a short line is told from memory as the table has it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -19,9 +20,9 @@ def test_a_short_line_is_known_whole_and_in_order() -> None:
     line = InLine()
     for name, priority, line_at in (("c", 0, 3), ("a", 0, 1), ("d", -1, 0), ("b", 0, 1)):
         line.came(waiting("ada", name, priority, line_at))
-    assert [one.job_id for one in line.whole() or ()] == ["a", "b", "c", "d"]
+    assert [one.job_id for one in line.known()] == ["a", "b", "c", "d"]
     line.left(waiting("ada", "a"))
-    assert [one.job_id for one in line.whole() or ()] == ["b", "c", "d"]
+    assert [one.job_id for one in line.known()] == ["b", "c", "d"]
 
 
 def test_of_those_who_came_at_once_the_older_row_is_first() -> None:
@@ -29,15 +30,16 @@ def test_of_those_who_came_at_once_the_older_row_is_first() -> None:
     line = InLine()
     for name, row in (("younger", 2), ("older", 1)):
         line.came(replace(waiting("ada", name), row=row))
-    assert [one.job_id for one in line.whole() or ()] == ["older", "younger"]
+    assert [one.job_id for one in line.known()] == ["older", "younger"]
 
 
 def test_of_a_line_that_was_there_before_only_the_table_knows() -> None:
     line = InLine([(0, "ada", 1)])
     line.came(waiting("eve"))
-    assert line.whole() is None
+    assert line.strangers() == {"ada"}
     line.left(waiting("ada", "the-old-one"))
-    assert [one.job_id for one in line.whole() or ()] == ["eve"]
+    assert not line.strangers()
+    assert [one.job_id for one in line.known()] == ["eve"]
 
 
 def test_of_a_long_line_only_the_table_knows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,11 +47,35 @@ def test_of_a_long_line_only_the_table_knows(monkeypatch: pytest.MonkeyPatch) ->
     line, jobs = InLine(), [waiting("ada", name) for name in "abc"]
     for job in jobs:
         line.came(job)
-    assert line.whole() is None
-    line.left(jobs[0])
-    assert line.whole() is None, "the third is not known"
+    line.came(waiting("eve", line_at=2))
+    assert line.strangers() == {"ada"}
+    assert [one.job_id for one in line.known()] == ["eve"], "of others the line is known as before"
+    for job in jobs[:2]:
+        line.left(job)
+        assert line.strangers() == {"ada"}, "the third is not known"
     line.left(jobs[2])
-    assert [one.job_id for one in line.whole() or ()] == ["b"]
+    line.came(jobs[0])
+    assert [one.job_id for one in line.known()] == ["a", "eve"], "anew, when none was left"
+
+
+def test_of_all_together_no_more_are_known_than_memory_is_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(known_line, "ALL_KNOWN_MAX", 2)
+    line = InLine()
+    for user in ("ada", "eve", "bob"):
+        line.came(waiting(user))
+    assert line.strangers() == {"bob"}
+    line.left(waiting("ada"))
+    line.came(waiting("kim"))
+    assert [one.user_id for one in line.known()] == ["eve", "kim"]
+
+
+def test_a_look_at_the_heads_leaves_out_whoever_is_not_meant() -> None:
+    line = InLine()
+    for user, name in (("ada", "a1"), ("ada", "a2"), ("eve", "e1"), ("eve", "e2"), ("bob", "b1")):
+        line.came(waiting(user, name, line_at=ord(name[1])))
+    assert [one.job_id for one in line.known({"bob"}, 1)] == ["a1", "e1"]
 
 
 def test_of_one_who_was_called_in_vain_only_the_table_knows() -> None:
@@ -57,7 +83,8 @@ def test_of_one_who_was_called_in_vain_only_the_table_knows() -> None:
     line.came(waiting("ada"))
     line.came(waiting("eve"))
     line.doubt("ada")
-    assert line.whole() is None
+    assert line.strangers() == {"ada"}
+    assert [one.job_id for one in line.known()] == ["eve"]
 
 
 async def test_memory_and_table_tell_the_same_line(tmp_path: Path) -> None:
@@ -68,7 +95,7 @@ async def test_memory_and_table_tell_the_same_line(tmp_path: Path) -> None:
 
         async def told() -> list[str]:
             in_table = await reader.line(100, ("plain", "relay"))
-            in_memory = [one.job_id for one in line.whole()]
+            in_memory = [one.job_id for one in line.known()]
             assert in_memory == [one.job_id for one in in_table]
             return in_memory
 
@@ -88,11 +115,37 @@ async def test_memory_and_table_tell_the_same_line(tmp_path: Path) -> None:
         assert len(await told()) == len(names) - 1
 
 
+async def test_behind_a_long_line_of_one_another_is_found_without_a_look_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is asked for the next of the many, when they have room, and for nothing else: not
+    while they have all that they may have, and not for the only job of somebody else."""
+    monkeypatch.setattr(known_line, "KNOWN_MAX", 2)
+    async with standing(tmp_path, active_jobs=4, per_user_active=1) as stand:
+        turns, asked = stand.service.facade.world.turns, list[tuple[str, ...]]()
+        told = turns.line
+
+        async def line(*question: Any) -> Any:
+            asked.append(question[2])
+            return await told(*question)
+
+        for number in range(6):
+            await stand.submit("plain", "ada", number)
+        await until(lambda: len(stand.going) == 1)
+        monkeypatch.setattr(turns, "line", line)
+        only = await stand.submit("plain", "eve", 0)
+        await until(lambda: only in stand.going)
+        assert asked == [], "ada has all that she may have, and eve is known"
+        await stand.end(next(iter(stand.going)))
+        await until(lambda: len(stand.going) == 2)
+        assert asked == [("eve",)], "once, and not for eve, who has one"
+
+
 async def test_who_is_called_in_vain_is_struck_off(tmp_path: Path) -> None:
     """Nobody is called again and again by heart; the table decides, and others go on."""
     async with standing(tmp_path, active_jobs=1) as stand:
         dispatcher = stand.service.facade.dispatcher
         dispatcher.line_changed(1, waiting("ada", "there-is-no-such-job"))
-        await until(lambda: dispatcher._line.whole() is None)
+        await until(lambda: dispatcher._line.strangers() == {"ada"})
         job = await stand.submit("plain", "eve", 0)
         await until(lambda: job in stand.going)

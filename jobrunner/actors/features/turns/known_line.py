@@ -1,61 +1,83 @@
 """The line for slots as far as it is known without asking the table: who waits, and how many."""
 
+from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain, islice
 from operator import itemgetter
 
 from jobrunner.core.features.turns.in_line import Waiting
 from jobrunner.core.job import Snapshot
 
 KNOWN_MAX = 256
+ALL_KNOWN_MAX = 1024
+Place = tuple[int, int, int]
+PLACE = itemgetter(0)
 
 
 class InLine:
-    """How many jobs wait for a slot, by priority and user; and who they are, as far as they came
-    while few waited. A short line is known whole, and nobody needs to ask the table for it."""
+    """How many jobs wait for a slot, by priority and user; and, of users of whom few wait, which.
+    The line of such a user is known whole, and nobody needs to ask the table for it: so it is found
+    at once, also behind a hundred thousand jobs of somebody else. The others are strangers, until
+    none of their jobs waits."""
 
     def __init__(self, counted: Iterable[tuple[int, str, int]] = ()) -> None:
         self._users: dict[int, Counter[str]] = {}
-        self._known: dict[str, tuple[tuple[int, ...], Waiting]] = {}
+        self._counts: Counter[str] = Counter()
+        self._known: dict[str, list[tuple[Place, Waiting]]] = {}
+        self._known_count = 0
         self.count = 0
         for priority, user_id, count in counted:
             self._change(count, priority, user_id)
 
     def came(self, job: Snapshot) -> None:
-        assert job.line_at is not None, f"job {job.id} does not wait for a slot"
-        self._change(1, job.priority, job.user_id)
-        if len(self._known) < KNOWN_MAX:
-            self._known[job.id] = (-job.priority, job.line_at, job.row), Waiting(
-                job.id, job.user_id, job.workflow, job.status, job.job_type, job.priority,
-                job.line_at, job.turn_key,
-            )  # fmt: skip
+        place = _place(job)
+        user_id = job.user_id
+        if not self._counts[user_id]:
+            self._known[user_id] = []
+        if (known := self._known.get(user_id)) is not None:
+            if len(known) < KNOWN_MAX and self._known_count < ALL_KNOWN_MAX:
+                insort(known, (place, _waiting(job)), key=PLACE)
+                self._known_count += 1
+            else:
+                self._forget(user_id)
+        self._change(1, job.priority, user_id)
 
     def left(self, job: Snapshot) -> None:
         self._change(-1, job.priority, job.user_id)
-        self._known.pop(job.id, None)
+        if (known := self._known.get(job.user_id)) is None:
+            return
+        behind = range(bisect_left(known, _place(job), key=PLACE), len(known))
+        index = next((index for index in behind if known[index][1].job_id == job.id), None)
+        if index is None:
+            self._forget(job.user_id)
+            return
+        del known[index]
+        self._known_count -= 1
+        if not known:
+            self._known.pop(job.user_id, None)
 
-    def doubt(self, job_id: str) -> None:
-        """It was called and did not come: the table knows better."""
-        self._known.pop(job_id, None)
+    def doubt(self, user_id: str) -> None:
+        """One of this user's was called and did not come: the table knows better."""
+        self._forget(user_id)
 
-    def whole(self) -> list[Waiting] | None:
-        """The line, if it is known whole, as the table has it: highest priority first, then who
-        waits longest."""
-        if len(self._known) < self.count:
-            return None
-        return [one for _, one in sorted(self._known.values(), key=itemgetter(0))]
+    def known(self, but_not: Collection[str] = (), most: int | None = None) -> list[Waiting]:
+        """The lines of users who are no strangers, at most so many of each, as the table has them:
+        highest priority first, then who waits longest."""
+        wanted = (known for user_id, known in self._known.items() if user_id not in but_not)
+        heads = chain.from_iterable(islice(known, most) for known in wanted)
+        return [one for _, one in sorted(heads, key=PLACE)]
 
-    def _change(self, change: int, priority: int, user_id: str) -> None:
-        self.count += change
-        users = self._users.setdefault(priority, Counter())
-        users[user_id] += change
-        if users[user_id] <= 0:
-            del users[user_id]
-        if not users:
-            del self._users[priority]
+    def acquaintances(self) -> Collection[str]:
+        """Users whose line is known whole."""
+        return self._known.keys()
+
+    def strangers(self) -> set[str]:
+        """Users who wait, and of whose line only the table knows."""
+        return self._counts.keys() - self._known.keys()
 
     def users(self) -> set[str]:
-        return {user_id for users in self._users.values() for user_id in users}
+        return set(self._counts)
 
     def somebody_before(self, priority: int, user_id: str, running: Mapping[str, int]) -> bool:
         """Somebody has a better claim to a slot than this user's running job of this priority: by
@@ -65,3 +87,29 @@ class InLine:
         most = running.get(user_id, 0)
         peers = self._users.get(priority, ())
         return any(running.get(peer, 0) < most for peer in peers if peer != user_id)
+
+    def _forget(self, user_id: str) -> None:
+        self._known_count -= len(self._known.pop(user_id, ()))
+
+    def _change(self, change: int, priority: int, user_id: str) -> None:
+        self.count += change
+        users = self._users.setdefault(priority, Counter())
+        for counted in (users, self._counts):
+            counted[user_id] += change
+            if counted[user_id] <= 0:
+                del counted[user_id]
+        if not users:
+            del self._users[priority]
+
+
+def _place(job: Snapshot) -> Place:
+    assert job.line_at is not None, f"job {job.id} does not wait for a slot"
+    return -job.priority, job.line_at, job.row
+
+
+def _waiting(job: Snapshot) -> Waiting:
+    assert job.line_at is not None, f"job {job.id} does not wait for a slot"
+    return Waiting(
+        job.id, job.user_id, job.workflow, job.status, job.job_type, job.priority, job.line_at,
+        job.turn_key,
+    )  # fmt: skip
