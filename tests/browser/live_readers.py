@@ -21,6 +21,7 @@ import aiohttp
 from jobrunner.bench.measuring import Wanted, closed_loop, submission
 from jobrunner.bench.running import WAITS
 from jobrunner.bench.servers import DEFAULT, Service, service
+from tests.browser.apart import apart
 
 READERS, CLIENTS = 20, 32
 AGAIN_S, CHARTS_S = 5.0, 10.0
@@ -65,13 +66,8 @@ def readers(server: Service) -> Iterator[None]:
     """Twenty of them, in a process of their own. Each must have been told something."""
     tokens = [token_of(server, f"reader-{number}") for number in range(READERS)]
     told = multiprocessing.Value("q", 0)
-    process = multiprocessing.Process(target=looks, args=(server.url, tokens, told))
-    process.start()
-    try:
+    with apart(looks, server.url, tokens, told):
         yield
-    finally:
-        process.terminate()
-        process.join()
     assert told.value >= READERS, f"{told.value} tellings"
 
 

@@ -7,7 +7,6 @@ the page, and from a key until the second frame after it. Whatever else the mach
 
 import argparse
 import asyncio
-import multiprocessing
 import statistics
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from jobrunner.bench.load import LoadOrder, load
 from jobrunner.bench.measuring import Wanted, numbered, submission
 from jobrunner.bench.servers import LARGE, Service, service
 from jobrunner.bench.stored import Growth, grow
+from tests.browser.apart import apart
 from tests.browser.looking import browsing, looking
 
 PATTERNS, TAKEN, CLIENTS = 200, "others", 32
@@ -66,13 +66,8 @@ def changing(url: str, request: bytes) -> None:
 def changes(server: Service) -> Iterator[None]:
     """About a thousand new jobs a second, from a process of its own."""
     request = submission(Wanted(server.folder, plain=True), server.token, TAKEN)
-    process = multiprocessing.Process(target=changing, args=(server.url, request))
-    process.start()
-    try:
+    with apart(changing, server.url, request):
         yield
-    finally:
-        process.terminate()
-        process.join()
 
 
 def told(name: str, found_ms: list[float]) -> None:
