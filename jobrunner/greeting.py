@@ -3,6 +3,10 @@
 Said in one write. The log often goes to the same place, by a thread of its own; and where Python
 keeps no buffer, as in most containers, each ``print`` is two writes, between which a line of the
 log fits.
+
+A terminal shows the token. Whatever else there is keeps what it is told, and shows it to others, as
+the journal of the system or the log of a container does. It is told where the token lies; a link is
+good once and soon over.
 """
 
 import sys
@@ -24,8 +28,9 @@ def may_sign_in(config: Config, local_url: str) -> bool:
 def greet(url: str, first_token: str | None = None, sign_in_url: str = "") -> None:
     lines = [f"jobrunner answers on {url}"]
     if first_token is not None:
-        lines += [f"admin token, shown this once: {first_token}"]
-        lines += ["(kept in admin.token beside the database)"]
+        if sys.stdout.isatty():
+            lines += [f"admin token, shown this once: {first_token}"]
+        lines += ["(the admin's token is kept in admin.token, beside the database)"]
     if sign_in_url:
         lines += [f"sign in at {sign_in_url}"]
         lines += [f"(once, on this machine, within {WELCOME_S // 60} minutes)"]

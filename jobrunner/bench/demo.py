@@ -75,7 +75,8 @@ async def _service(folder: Path) -> AsyncIterator[Any]:
             command, env={**os.environ, **environment}, stderr=log
         ) as process:
             try:
-                url, token = await _greeting(process, folder / "service.log")
+                url = await _greeting(process, folder / "service.log")
+                token = (data / "admin.token").read_text(encoding="ascii").strip()
                 headers = {"Authorization": f"Bearer {token}"}
                 waits = aiohttp.ClientTimeout(total=SHOW_S)
                 async with aiohttp.ClientSession(url, headers=headers, timeout=waits) as session:
@@ -84,15 +85,13 @@ async def _service(folder: Path) -> AsyncIterator[Any]:
                 process.terminate()
 
 
-async def _greeting(process: Any, log: Path) -> tuple[str, str]:
+async def _greeting(process: Any, log: Path) -> str:
     told = ""
     with anyio.move_on_after(READY_S):
         async for part in process.stdout:
             told += part.decode()
-            url = re.search(r"answers on (\S+)", told)
-            token = re.search(r"admin token, shown this once: (\S+)", told)
-            if url and token:
-                return url[1], token[1]
+            if url := re.search(r"answers on (\S+)\n", told):
+                return url[1]
     raise NotShown(f"the service did not start: see {log}")
 
 
