@@ -3,12 +3,14 @@
 import sqlite3
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import structs
 from msgspec.structs import fields
 
 from jobrunner.core.questions import JobFilter
 from jobrunner.http.routes.jobs.jobs import JobsQuery
-from jobrunner.store import rows
+from jobrunner.store import listing, rows
 from jobrunner.store.listing import NARROW, jobs
 from jobrunner.store.migrations import migrate
 
@@ -75,6 +77,55 @@ def planned(which: JobFilter) -> list[str]:
     connection.set_trace_callback(None)
     *_, listed = asked  # the edge of the page may be looked for first
     return [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {listed}")]
+
+
+@pytest.mark.parametrize("asked", [{"text": "needle"}, {"param_values": (("says", "needle"),)}])
+@pytest.mark.parametrize("rare", [False, True])
+def test_a_search_looks_through_so_many_letters_and_goes_on(
+    asked: dict[str, Any], rare: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody's questions wait for this one, so it ends soon, whatever users have stored."""
+    monkeypatch.setattr(listing, "LETTERS_MAX", 5_000)
+    db = filled(["needle"] + [f"{'hay' * 500}{place}" for place in range(12)])
+    which, looked = JobFilter(user_id="ada", paused=rare, **asked), []
+    while not (page := jobs(db, which)).jobs:
+        assert page.next_after is not None
+        looked.append(page.next_after)
+        which = structs.replace(which, after=page.next_after)
+    assert (looked, page.jobs[0].row, page.next_after) == ([10, 6, 2], 1, None)
+
+
+def test_a_text_that_is_nearly_there_is_not_compared_letter_by_letter() -> None:
+    """SQLite's LIKE takes both lengths multiplied for these: minutes, for texts that users may
+    write."""
+    db = filled(["a" * 1000, "100% A_A"])
+
+    def refuse(*given: object) -> None:
+        raise AssertionError(f"LIKE{given}")
+
+    db.create_function("like", 3, refuse)
+    db.create_function("like", 2, refuse)
+    assert jobs(db, JobFilter(text="a" * 199 + "b")).jobs == ()
+    assert [job.row for job in jobs(db, JobFilter(text="0% a_a")).jobs] == [2]
+    assert jobs(db, JobFilter(text="a%a")).jobs == ()
+
+
+def filled(words: list[str]) -> sqlite3.Connection:
+    """A job for each of these words."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(db)
+    db.execute("INSERT INTO definitions VALUES (1, 'd', 'toy', '1', x'7b7d', 0)")
+    for row, said in enumerate(words, 1):
+        db.execute(
+            "INSERT INTO jobs (id, uid, workflow, definition, job_type, user_id, status, kind, "
+            "version, beat, progress, priority, quota, created_at, updated_at, cost, credits, "
+            "rest, paused) VALUES (?, ?, 'toy', 1, 'toy', 'ada', 'done', 'final', 1, 0, 0, 0, 0, "
+            "1, 1, 0, 'none', '{}', 1)",
+            (row, f"{row:036d}"),
+        )
+        params = msgspec.json.encode({"says": said}).decode()
+        db.execute("INSERT INTO payloads (job, params) VALUES (?, ?)", (row, params))
+    return db
 
 
 def test_every_column_of_a_job_is_written() -> None:
