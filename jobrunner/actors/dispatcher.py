@@ -12,6 +12,7 @@ time and nothing else does.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from heapq import heapify, heappop, heappush
 from typing import Literal
 
 import anyio
@@ -209,24 +210,25 @@ class Dispatcher:
             if one.job_id in self._later or one.job_id in self._answered:
                 continue
             queues.setdefault(one.user_id, []).append(one)
+        best = [(self._rank(queue[-1]), queue) for queue in queues.values()]
+        heapify(best)
         chosen: list[Waiting] = []
-        while queues and self._slots.free:
-            user = min(queues, key=lambda user: self._rank(queues[user][-1]))
-            if self._slots.is_crowded(user):
-                del queues[user]
-                continue
-            one = queues[user].pop()
-            if not queues[user]:
-                del queues[user]
+        while best and self._slots.free:
+            _, queue = heappop(best)
+            one = queue.pop()
             stage = self._stage(one.workflow, one.status, one.job_type)
             if not self.lack(one, one.job_id, stage):
                 self._slots.take(one.job_id, one.user_id, stage)
                 self._world.turns.take(one)
                 chosen.append(one)
+            if queue and not self._slots.is_crowded(one.user_id):
+                heappush(best, (self._rank(queue[-1]), queue))
         return chosen
 
-    def _rank(self, one: Waiting) -> tuple[int, int, int]:
-        return -one.priority, self._slots.users.get(one.user_id, 0), one.line_at
+    def _rank(self, one: Waiting) -> tuple[int, int, int, str]:
+        """Ids are in the order of age, too: of those who came at once the older is first."""
+        running = self._slots.users.get(one.user_id, 0)
+        return -one.priority, running, one.line_at, one.job_id
 
     def _stage(self, workflow: str, status: str, job_type: str) -> Stage | None:
         registry = self._world.registry
