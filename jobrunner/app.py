@@ -49,6 +49,7 @@ from jobrunner.stages import Registry
 from jobrunner.stages.equipment import Surroundings
 from jobrunner.standing_by import standing_by
 from jobrunner.startup import (
+    admin_token_path,
     first_token,
     introduce,
     keep_secrets,
@@ -366,7 +367,7 @@ def _greet(service: LiveService, config: Config, ports: Ports) -> None:
         key = ports.ids.secret()
         service.keyring.welcome(key, token, WELCOME_S)
         sign_in_url = f"{local_url}/#/welcome?key={key}"
-    greet(service.url, token, sign_in_url)
+    greet(service.url, token, admin_token_path(config), sign_in_url)
 
 
 __all__ = [

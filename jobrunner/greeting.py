@@ -25,12 +25,14 @@ def may_sign_in(config: Config, local_url: str) -> bool:
     return bool(config.auth.session) and direct
 
 
-def greet(url: str, first_token: str | None = None, sign_in_url: str = "") -> None:
+def greet(
+    url: str, first_token: str | None = None, kept_in: str = "", sign_in_url: str = ""
+) -> None:
     lines = [f"jobrunner answers on {url}"]
     if first_token is not None:
         if sys.stdout.isatty():
             lines += [f"admin token, shown this once: {first_token}"]
-        lines += ["(the admin's token is kept in admin.token, beside the database)"]
+        lines += [f"the admin's token is kept in {kept_in}"]
     if sign_in_url:
         lines += [f"sign in at {sign_in_url}"]
         lines += [f"(once, on this machine, within {WELCOME_S // 60} minutes)"]

@@ -209,11 +209,14 @@ async def first_token(
         return None
     token = ids.secret()
     data = token.encode()
-    path = os.path.join(os.path.dirname(os.path.abspath(config.store.path)), "admin.token")
-    files.write_private(path, data + b"\n")
+    files.write_private(admin_token_path(config), data + b"\n")
     unit = NewToken(ids.fresh(), "admin", "admin", digest(data), now, "service")
     await store.commit(unit)
     return token
+
+
+def admin_token_path(config: Config) -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(config.store.path)), "admin.token")
 
 
 def settle() -> None:

@@ -21,7 +21,12 @@ def test_a_token_is_for_a_terminal_and_for_no_log(
 ) -> None:
     """A journal, or the log of a container, is kept, and read by others."""
     monkeypatch.setattr(sys, "stdout", stdout)
-    greet("http://127.0.0.1:8080", TOKEN, "http://127.0.0.1:8080/#/welcome?key=once")
+    greet(
+        "http://127.0.0.1:8080",
+        TOKEN,
+        "/srv/admin.token",
+        "http://127.0.0.1:8080/#/welcome?key=once",
+    )
     assert (TOKEN in stdout.getvalue()) is shown
-    assert "kept in admin.token" in stdout.getvalue()
+    assert "kept in /srv/admin.token" in stdout.getvalue()
     assert "sign in at http" in stdout.getvalue()
