@@ -8,6 +8,7 @@ for granted. Every slip is told by the place it stands at, with its value and th
 import math
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -135,11 +136,17 @@ def _struct(value: Any, kind: type[Struct], where: str) -> Iterator[Slip]:
         )
         return
     place = _called(value, kind, where)
-    for field in msgspec.structs.fields(kind):
-        inside = getattr(value, field.name)
-        name = f"{place}: {field.name}" if place else field.name
-        found = list(slips(inside, field.type, name))
-        yield from found or _meaningless(inside, (kind, field.name), name)
+    for field, of in _fields(kind):
+        inside = getattr(value, field)
+        name = f"{place}: {field}" if place else field
+        found = list(slips(inside, of, name))
+        yield from found or _meaningless(inside, (kind, field), name)
+
+
+@cache
+def _fields(kind: type[Struct]) -> tuple[tuple[str, Any], ...]:
+    """Name each field with its type. To read what a hint means takes longer than all the rest."""
+    return tuple((field.name, field.type) for field in msgspec.structs.fields(kind))
 
 
 def _called(value: Struct, kind: type[Struct], where: str) -> str:

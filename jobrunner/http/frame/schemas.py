@@ -79,7 +79,7 @@ class Schemas:
             for definition in definitions
             for job_type in definition.workflow.job_types
         }
-        kinds = list(dict.fromkeys(_with_inner([*_structs(table), *self._declared(definitions)])))
+        kinds = list(_with_inner([*_structs(table), *self._declared(definitions)]))
         refs, found = msgspec.json.schema_components(kinds, ref_template=REF)
         self._names = dict(zip(kinds, self._named(kinds), strict=True))
         self._kinds = {_name_in(ref): kind for ref, kind in zip(refs, kinds, strict=True)}
@@ -311,11 +311,16 @@ def _structs(table: Iterable[Endpoint]) -> Iterator[type[Struct]]:
         yield from endpoint.events.values()
 
 
-def _with_inner(kinds: Iterable[type[Struct]]) -> Iterator[type[Struct]]:
-    """Each struct, and those that its fields are made of."""
+def _with_inner(
+    kinds: Iterable[type[Struct]], seen: set[type[Struct]] | None = None
+) -> Iterator[type[Struct]]:
+    """Each struct once, and those that its fields are made of."""
+    seen = set() if seen is None else seen
     for kind in kinds:
-        yield kind
-        yield from _with_inner(_structs_in(field.type for field in fields(kind)))
+        if kind not in seen:
+            seen.add(kind)
+            yield kind
+            yield from _with_inner(_structs_in(field.type for field in fields(kind)), seen)
 
 
 def _structs_in(hints: Iterable[Any]) -> Iterator[type[Struct]]:
