@@ -2,9 +2,11 @@
 role. Whatever is answered in these tests is compared with the service's own OpenAPI document."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,25 @@ class Contract:
         assert not faults, f"{where}: {faults} in {said.raw[:600]!r}"
 
 
+CONTRACTS: dict[Hashable, Contract] = {}
+KEPT = 4
+
+
+async def _contract(nobody: "Caller", registry: Registry, public_url: str) -> Contract:
+    """It is made of the declarations, and a service with the same ones has the same: to write it
+    takes as long as all else that a service does before it answers."""
+    loaded = [registry.current(name) for name in registry.names()]
+    made_of = (
+        public_url,
+        *((msgspec.json.encode(one.workflow), *one.structs.items()) for one in loaded if one),
+    )
+    if made_of not in CONTRACTS:
+        CONTRACTS[made_of] = Contract((await nobody.get("/openapi.json")).json)
+        for oldest in list(CONTRACTS)[:-KEPT]:
+            del CONTRACTS[oldest]
+    return CONTRACTS[made_of]
+
+
 def _fits(template: str, path: str) -> bool:
     pattern = re.sub(r"\\\{[a-z]+\\\}", "[^/]+", re.escape(template))
     return re.fullmatch(pattern, path) is not None
@@ -193,9 +214,31 @@ class House:
         return Caller(self.session, self.service.url, self.contract, token)
 
 
-def definitions(settings: WorkflowSettings = OUTSIDE, names: tuple[str, ...] = PLUGINS) -> Registry:
+def definitions(
+    settings: WorkflowSettings | None = None, names: tuple[str, ...] = PLUGINS
+) -> Registry:
     """The lifecycles of this tree, driven from outside."""
+    return another(_driven(names)) if settings is None else _registry(settings, names)
 
+
+@cache
+def _driven(names: tuple[str, ...]) -> Registry:
+    return _registry(OUTSIDE, names)
+
+
+def another(registry: Registry) -> Registry:
+    """The same to begin with, examined once; what a service changes in it, no other one sees."""
+    found = copy(registry)
+    for name, held in vars(registry).items():
+        if isinstance(held, dict):
+            inner = {key: dict(one) if isinstance(one, dict) else one for key, one in held.items()}
+            setattr(found, name, inner)
+        elif isinstance(held, set):
+            setattr(found, name, set(held))
+    return found
+
+
+def _registry(settings: WorkflowSettings, names: tuple[str, ...]) -> Registry:
     def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
         return laid_over(workflow, settings)
 
@@ -232,17 +275,18 @@ async def opened(
         or LimitsSection(lag=0),  # a machine that is busy elsewhere turns no test away
         **sections,
     )
+    registry = registry or definitions()
     logged: list[dict[str, Any]] = []
 
     def log(event: str, level: str = "info", **fields: Any) -> None:
         logged.append({"event": event, "level": level, **fields})
 
     async with (
-        app.running(config, log, ports, registry or definitions()) as service,
+        app.running(config, log, ports, registry) as service,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=fresh)) as session,
     ):
         nobody = Caller(session, service.url, None)
-        contract = Contract((await nobody.get("/openapi.json")).json)
+        contract = await _contract(nobody, registry, config.server.public_url)
         nobody.contract = contract
         inside = service.admin_url or service.url
         admin = Caller(session, inside, contract, service.first_token or _kept(folder))

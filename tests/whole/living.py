@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from jobrunner.log import Log
 from jobrunner.ports import system_ports
 from jobrunner.stages import Registry
 from tests.driving import outside, varied
-from tests.http.serving import PLUGINS, Caller, Said
+from tests.http.serving import PLUGINS, Caller, Said, another
 
 LAPSE_S = 0.05
 
@@ -48,7 +49,7 @@ class Living:
 
     async def heard(self, job_id: str, event: str) -> list[dict[str, Any]]:
         """The same, as soon as there is one: what a reader sees may be told a moment later."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             while not (found := self.lines(job_id, event)):
                 await anyio.lowlevel.checkpoint()
         return found
@@ -69,7 +70,7 @@ class Living:
     async def at(self, job_id: str, *statuses: str) -> Any:
         """The job as soon as it stands in one of these; the service does the waiting."""
         job: Any = None
-        for _ in range(60):
+        for _ in range(120):
             tag = "" if job is None else f'"{job["version"]}"'
             said = await self.admin.get(f"/jobs/{job_id}?wait=1", If_None_Match=tag)
             job = said.json if said.status == 200 else job
@@ -121,6 +122,11 @@ async def living(
 
 def lifecycles() -> Registry:
     """The five, with every stage outside; a run that its orchestrator left lapses at once."""
+    return another(_examined())
+
+
+@cache
+def _examined() -> Registry:
     registry = Registry()
     for name in PLUGINS:
         registry.add(_hasty(outside(import_module(f"jobrunner_{name}").definition)))
