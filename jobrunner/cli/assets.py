@@ -19,6 +19,7 @@ app = App(name="asset", help="Files that lie with the service.")
 
 PATIENCE_S = 30
 COLUMNS = ("id", "job_id", "asset_type", "file_size", "storage_path", "created_at")
+MOVES = ("id", "to", "status", "moved", "bytes", "skipped", "by", "created_at", "ended_at")
 
 
 @app.command(name="list", help_epilogue=examples("jobrunner asset list --since 2h"))
@@ -103,6 +104,14 @@ async def move(
             told = await running.get(path, {"wait": PATIENCE_S})
         printing.record(told, listing)
     return 0 if told.get("status", "done") == "done" and not told.get("skipped") else 1
+
+
+@app.command(help_epilogue=examples("jobrunner asset moves", "jobrunner asset moves --since 7d"))
+async def moves(*, limit: Limit = None, since: Since = None, listing: Listing = Listing()) -> None:
+    """List the orders to move files, newest first."""
+    async with service(listing) as running:
+        found = await paged(running, "/admin/file-moves", [], limit, since)
+    printing.rows(found, MOVES, listing)
 
 
 async def kept(running: RunningService, asset_id: str, file: Path | None) -> dict[str, str]:

@@ -9,6 +9,7 @@ from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.installed import installed
 from jobrunner.cli.frame.options import Listing, Shown, Where
+from jobrunner.cli.frame.paging import Limit, Since
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.drawing.mermaid import mermaid
 from jobrunner.drawing.svg import svg
@@ -111,6 +112,16 @@ async def migrate(
     from jobrunner.cli.admin.upgrades import move
 
     return await move(name, reason, dry_run, listing)
+
+
+@app.command(help_epilogue=examples("jobrunner workflow migrations --since 7d"))
+async def migrations(
+    *, limit: Limit = None, since: Since = None, listing: Listing = Listing()
+) -> None:
+    """List the orders to move jobs to the declaration of today, newest first."""
+    from jobrunner.cli.admin.upgrades import orders
+
+    await orders(limit, since, listing)
 
 
 @app.command(help_epilogue=examples("jobrunner workflow pause hello --reason 'a new model'"))

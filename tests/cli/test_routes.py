@@ -92,8 +92,10 @@ VERBS = {
     "POST /admin/schedules/{name}/trigger": "schedule trigger",
     "POST /admin/schedules/{name}/backfill": "schedule backfill",
     "POST /admin/file-moves": "asset move",
+    "GET /admin/file-moves": "asset moves",
     "GET /admin/file-moves/{id}": "asset move",
     "POST /admin/upgrades": "workflow migrate",
+    "GET /admin/upgrades": "workflow migrations",
     "GET /admin/upgrades/{id}": "workflow migrate",
     "GET /jobs/{id}/decisions": "job export",
     "POST /internal/jobs/{id}/outcome": "work",
@@ -105,9 +107,7 @@ IN_PIECES = "commands send files in pieces, so that a break costs little"
 PAGES = "a page for a browser"
 WITHOUT = {
     "POST /admin/schedules": "schedule add puts one at its name",
-    "GET /admin/file-moves": "asset move tells of its own; others are for programs",
     "DELETE /admin/file-moves/{id}": "for programs; a move that is cut off goes on by itself",
-    "GET /admin/upgrades": "workflow migrate tells of its own; others are for programs",
     "DELETE /admin/upgrades/{id}": "for programs; a migration that is cut off goes on by itself",
     "GET /callbacks/{token}": "for whoever was sent the address, without a token",
     "POST /callbacks/{token}": "for whoever was sent the address, without a token",

@@ -83,8 +83,11 @@ async def test_jobs_move_where_they_fit_and_others_say_why_not(tmp_path: Path) -
             await done(house, job_id)
         again_ = await house.admin.post("/admin/upgrades", {"workflow": "fickle"})
         assert (again_.json["moved"], again_.json["stay"]) == (0, 0)
-        listed = (await house.admin.get("/admin/upgrades")).json["upgrades"]
-        assert [one["moved"] for one in listed] == [0, 1, 1]
+        first = (await house.admin.get("/admin/upgrades?limit=2")).json
+        last_ = f"/admin/upgrades?limit=2&cursor={first['next_cursor']}"
+        second_ = (await house.admin.get(last_)).json
+        assert [one["moved"] for one in first["upgrades"] + second_["upgrades"]] == [0, 1, 1]
+        assert second_["next_cursor"] is None
         audit = (await house.admin.get("/admin/audit")).json["audit"]
         assert [one["event"] for one in audit if one["event"].startswith("upgrade.")] == [
             "upgrade.done",

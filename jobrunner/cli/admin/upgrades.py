@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.options import Listing
+from jobrunner.cli.frame.paging import paged
 from jobrunner.cli.frame.service import part, service
 from jobrunner.config.settings import Config
 from jobrunner.core.features.upgrades.forecasts import Forecast
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from jobrunner.stages import Registry
 
 PATIENCE_S = 30
+COLUMNS = ("id", "workflow", "version", "status", "dry_run", "moved", "stay", "by", "created_at")
 
 
 def forecasts(config: Config, registry: "Registry") -> dict[str, Forecast]:
@@ -46,6 +48,13 @@ async def move(name: str, reason: str | None, dry_run: bool, listing: Listing) -
             told = await running.get(path, {"wait": PATIENCE_S})
     _print(told, listing)
     return 0 if told["status"] == "done" and not told["stay"] else 1
+
+
+async def orders(limit: int | None, since: str | None, listing: Listing) -> None:
+    """Print those that there were."""
+    async with service(listing) as running:
+        found = await paged(running, "/admin/upgrades", [], limit, since)
+    printing.rows(found, COLUMNS, listing)
 
 
 def _print(told: dict[str, Any], listing: Listing) -> None:

@@ -44,7 +44,8 @@ class FarFile(Struct, frozen=True):
 
 
 class FileMove(Struct, frozen=True):
-    """An order to move the files of all assets up to ``up_to``; ``reached`` is how far it is."""
+    """An order to move the files of all assets up to ``up_to``; ``reached`` is how far it is.
+    ``row`` is its place in the file, once it is there."""
 
     id: str
     target: Target
@@ -57,6 +58,7 @@ class FileMove(Struct, frozen=True):
     bytes: int = 0
     skipped: int = 0
     ended_at: int | None = None
+    row: int = 0
 
 
 class NewMove(Struct, frozen=True, tag=True):
@@ -140,7 +142,11 @@ class ObjectReader(Protocol):
         ...
 
     async def file_moves(
-        self, limit: int, move_id: str | None = None, running: bool = False
+        self,
+        limit: int,
+        move_id: str | None = None,
+        running: bool = False,
+        after: int | None = None,
     ) -> tuple[FileMove, ...]:
-        """Newest first."""
+        """Newest first; only this one, or only those that are not over, or from behind this row."""
         ...

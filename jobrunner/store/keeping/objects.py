@@ -42,7 +42,7 @@ ORPHANED = """
             OR EXISTS (SELECT 1 FROM tombstones WHERE uid = :job))
 """
 FAR = Columns(FarFile, "objects t", elsewhere={"row": "t.asset"})
-MOVES = Columns(FileMove, "file_moves t", elsewhere={"id": "t.uid"})
+MOVES = Columns(FileMove, "file_moves t", elsewhere={"id": "t.uid", "row": "t.id"})
 
 
 def object_rows(unit: ObjectUnit) -> Iterator[Row]:
@@ -58,6 +58,7 @@ def object_rows(unit: ObjectUnit) -> Iterator[Row]:
         case NewMove(move):
             yield sql.MOVES_OLD.row(before=move.at - KEPT_MS)
             said = structs.asdict(move)
+            del said["row"]
             yield sql.MOVE.row(uid=said.pop("id"), **said)
             told = {"move": move.id, "to": move.target}
             yield audit_row(AuditRecord("file_move.ordered", move.actor, told), move.at)
@@ -127,10 +128,15 @@ def keys_orphaned(db: Db, keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def file_moves(
-    db: Db, limit: int, move_id: str | None = None, running: bool = False
+    db: Db,
+    limit: int,
+    move_id: str | None = None,
+    running: bool = False,
+    after: int | None = None,
 ) -> tuple[FileMove, ...]:
-    """Newest first; only this one, or only those that are not over."""
+    """Newest first; only this one, or only those that are not over, or from behind this row."""
     which = "WHERE t.uid = :move_id" if move_id is not None else ""
     which = "WHERE t.status = 'running'" if running else which
+    which = "WHERE t.id < :after" if after is not None else which
     newest = f"{which} ORDER BY t.id DESC LIMIT :limit"
-    return MOVES.all(db, newest, limit=limit, move_id=move_id)
+    return MOVES.all(db, newest, limit=limit, move_id=move_id, after=after)

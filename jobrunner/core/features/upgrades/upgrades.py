@@ -41,7 +41,7 @@ class Stay(Struct, frozen=True):
 class Upgrade(Struct, frozen=True):
     """An order to move the jobs of a workflow to the declaration ``digest``. ``looked_at`` is the
     key of the last job that was looked at; ``moved`` and ``stays`` are what became of those jobs,
-    or would, in a ``dry`` run."""
+    or would, in a ``dry`` run. ``row`` is its place in the file, once it is there."""
 
     id: str
     workflow: str
@@ -56,6 +56,7 @@ class Upgrade(Struct, frozen=True):
     moved: int = 0
     stays: tuple[Stay, ...] = ()
     ended_at: int | None = None
+    row: int = 0
 
 
 class NewUpgrade(Struct, frozen=True, tag=True):
@@ -136,9 +137,13 @@ class UpgradeReader(Protocol):
         ...
 
     async def upgrades(
-        self, limit: int, upgrade_id: str | None = None, running: bool = False
+        self,
+        limit: int,
+        upgrade_id: str | None = None,
+        running: bool = False,
+        after: int | None = None,
     ) -> tuple[Upgrade, ...]:
-        """Newest first; only this one, or only those that are not over."""
+        """Newest first; only this one, or only those that are not over, or from behind this row."""
         ...
 
 

@@ -57,6 +57,7 @@ class FileMoveView(View, frozen=True, kw_only=True):
 
 class FileMoveList(View, frozen=True, kw_only=True):
     file_moves: list[FileMoveView]
+    next_cursor: str | None
 
 
 @Endpoint(
@@ -81,11 +82,13 @@ async def order_file_move(call: HttpCall) -> HttpReply:
     return HttpReply(202, encode(_shown(move)), {"Location": where})
 
 
-@Endpoint("GET", "/admin/file-moves", {200: FileMoveList}, ADMINS)
+@Endpoint("GET", "/admin/file-moves", {200: FileMoveList}, ADMINS, query=inputs.PageQuery)
 async def list_file_moves(call: HttpCall) -> HttpReply:
     """List the orders to move files, the newest first."""
-    found = await call.door.reader.file_moves(inputs.PageQuery().limit)
-    return reply(FileMoveList(file_moves=[_shown(one) for one in found]))
+    query: inputs.PageQuery = call.query
+    found = await call.door.reader.file_moves(query.limit, after=inputs.key_of(query.cursor))
+    following = inputs.following_cursor([one.row for one in found], query)
+    return reply(FileMoveList(file_moves=[_shown(one) for one in found], next_cursor=following))
 
 
 @Endpoint("GET", "/admin/file-moves/{id}", {200: FileMoveView}, ADMINS, query=FileMoveQuery)

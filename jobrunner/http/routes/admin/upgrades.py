@@ -65,6 +65,7 @@ class UpgradeView(View, frozen=True, kw_only=True):
 
 class UpgradeList(View, frozen=True, kw_only=True):
     upgrades: list[UpgradeView]
+    next_cursor: str | None
 
 
 @Endpoint(
@@ -88,11 +89,13 @@ async def order_upgrade(call: HttpCall) -> HttpReply:
     return HttpReply(status, encode(_shown(upgrade)), {"Location": where})
 
 
-@Endpoint("GET", "/admin/upgrades", {200: UpgradeList}, ADMINS)
+@Endpoint("GET", "/admin/upgrades", {200: UpgradeList}, ADMINS, query=inputs.PageQuery)
 async def list_upgrades(call: HttpCall) -> HttpReply:
     """List the orders to move jobs, the newest first."""
-    found = await call.door.reader.upgrades(inputs.PageQuery().limit)
-    return reply(UpgradeList(upgrades=[_shown(one) for one in found]))
+    query: inputs.PageQuery = call.query
+    found = await call.door.reader.upgrades(query.limit, after=inputs.key_of(query.cursor))
+    following = inputs.following_cursor([one.row for one in found], query)
+    return reply(UpgradeList(upgrades=[_shown(one) for one in found], next_cursor=following))
 
 
 @Endpoint("GET", "/admin/upgrades/{id}", {200: UpgradeView}, ADMINS, query=UpgradeQuery)

@@ -68,6 +68,7 @@ def upgrade_rows(unit: UpgradeUnit) -> Iterator[Row]:
         case NewUpgrade(upgrade):
             yield beside.UPGRADES_OLD.row(before=upgrade.at - KEPT_MS)
             said = structs.asdict(upgrade) | {"stays": text(upgrade.stays)}
+            del said["row"]
             yield beside.UPGRADE.row(uid=said.pop("id"), **said)
             about = {"upgrade": upgrade.id, "workflow": upgrade.workflow, "dry": upgrade.dry}
             yield audit_row(AuditRecord("upgrade.ordered", upgrade.actor, about), upgrade.at)
@@ -98,7 +99,7 @@ def repinned_rows(decision: Decision, after: Snapshot) -> Iterator[Row]:
 UPGRADE = Columns(
     Upgrade,
     "upgrades t",
-    elsewhere={"id": "t.uid"},
+    elsewhere={"id": "t.uid", "row": "t.id"},
     read={
         "dry": bool,
         "stays": msgspec.json.Decoder(tuple[Stay, ...]).decode,
@@ -118,13 +119,18 @@ def needless(db: Db, digests: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def upgrades(
-    db: Db, limit: int, upgrade_id: str | None = None, running: bool = False
+    db: Db,
+    limit: int,
+    upgrade_id: str | None = None,
+    running: bool = False,
+    after: int | None = None,
 ) -> tuple[Upgrade, ...]:
-    """Newest first; only this one, or only those that are not over."""
+    """Newest first; only this one, or only those that are not over, or from behind this row."""
     which = "WHERE t.uid = :upgrade_id" if upgrade_id is not None else ""
     which = "WHERE t.status = 'running'" if running else which
+    which = "WHERE t.id < :after" if after is not None else which
     newest = f"{which} ORDER BY t.id DESC LIMIT :limit"
-    return UPGRADE.all(db, newest, limit=limit, upgrade_id=upgrade_id)
+    return UPGRADE.all(db, newest, limit=limit, upgrade_id=upgrade_id, after=after)
 
 
 def older(db: Db, workflow: str, digest: str, after: int, limit: int) -> tuple[Older, ...]:

@@ -8,7 +8,7 @@ import { Notifications } from "./notifications.js";
 import { Act, Copy, Dialog, Fault, Time } from "./parts.js";
 import { Problem } from "./submit.js";
 import { Paged } from "./paged.js";
-import { Bulks, Declarations, Drills } from "./records.js";
+import { Bulks, Declarations, Drills, FileMoves } from "./records.js";
 import { count, many, shortly, size } from "./words.js";
 
 const TABS = {
@@ -117,5 +117,6 @@ function Stored({ acts }) {
       ${acts && html`<div class="actions"><${Act} onAct=${() => post("admin/db/check").then(tell)}>Examine it<//></div>`}
       ${checked && html`<p>${checked.ok ? html`<span class="badge good">whole</span>` : html`<ul class="bad-text">${checked.faults.map((text) => html`<li>${text}</li>`)}</ul>`}</p>`}</div>
     <div class="stack"><h2>What takes the room</h2><dl class="bars">${told.tables.slice(0, 14).map((one) => html`<dt>${one.name}</dt>
-      <dd><progress max=${most} value=${one.bytes} aria-label=${one.name} /> ${size(one.bytes)}</dd>`)}</dl></div></div>`;
+      <dd><progress max=${most} value=${one.bytes} aria-label=${one.name} /> ${size(one.bytes)}</dd>`)}</dl></div></div>
+    <${FileMoves} />`;
 }

@@ -5,7 +5,7 @@ import { Fault } from "./parts.js";
 
 const PAGE = 50;
 
-export function Paged({ path, query = {}, of, heads, row, none }) {
+export function Paged({ path, query = {}, of, heads, row, none, title }) {
   const [state, change] = useState({ rows: [], next: null, fault: null, busy: true });
   const load = async (cursor) => {
     change((was) => ({ ...was, busy: true }));
@@ -17,9 +17,9 @@ export function Paged({ path, query = {}, of, heads, row, none }) {
     }
   };
   useEffect(() => { load(); }, [path]);
-  return html`<${Fault} fault=${state.fault} />
+  return html`${title && state.rows.length > 0 && html`<h2>${title}</h2>`}<${Fault} fault=${state.fault} />
     ${state.rows.length > 0 && html`<div class="wide" tabindex="0"><table><thead><tr>${heads.map((head) => html`<th>${head}</th>`)}</tr></thead>
       <tbody>${state.rows.map((one) => html`<tr>${row(one)}</tr>`)}</tbody></table></div>`}
-    ${!state.rows.length && !state.busy && !state.fault && html`<p class="faint">${none}</p>`}
+    ${!state.rows.length && !state.busy && !state.fault && none && html`<p class="faint">${none}</p>`}
     ${state.next && html`<div class="actions"><button disabled=${state.busy} onClick=${() => load(state.next)}>Older ones</button></div>`}`;
 }

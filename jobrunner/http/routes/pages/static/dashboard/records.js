@@ -13,14 +13,27 @@ export function Declarations() {
     <div class="wide" tabindex="0"><table><thead><tr><th>Workflow</th><th>Declaration</th><th>Jobs</th><th>Where</th><th>Lacks</th></tr></thead><tbody>
     ${told.declarations.map((one) => html`<tr><td><a href=${to(["workflows", one.workflow])}>${one.workflow}</a></td><td>version ${one.version} <code class="faint" title=${one.digest}>${one.digest.slice(0, 12)}</code> ${one.today && html`<span class="badge good">today's</span>`}</td>
       <td>${count(one.jobs)}</td><td>${one.places.map((place) => html`<div>${place.status} <span class="faint">${place.job_type}</span> ${count(place.jobs)}</div>`)}</td>
-      <td class="what bad-text">${one.lacks.join("; ")}</td></tr>`)}</tbody></table></div>`;
+      <td class="what bad-text">${one.lacks.join("; ")}</td></tr>`)}</tbody></table></div>
+    <${Paged} path="admin/upgrades" of="upgrades" title="Orders to move jobs to today's declaration" heads=${["Workflow", "To", "State", "Moved", "Stay", "By", "When"]}
+      row=${(one) => html`<td>${one.workflow}</td><td>version ${one.version} <code class="faint" title=${one.digest}>${one.digest.slice(0, 12)}</code></td>
+        <td><${Standing} of=${one} />${one.dry_run ? html` <span class="faint">only tried</span>` : ""}</td><td>${count(one.moved)}</td>
+        <td class="what">${count(one.stay)}${one.stays.map((stay) => html`<div class="faint">${count(stay.jobs)}: ${stay.why}</div>`)}</td><td>${one.by} <span class="faint">${one.reason || ""}</span></td><td><${Time} at=${one.created_at} /></td>`} />`;
+}
+
+const Standing = ({ of }) => html`<span class=${`badge ${{ done: "good", aborted: "bad" }[of.status] || "busy"}`}>${of.status}</span>`;
+
+/** Orders to move files; nothing where there never was one. */
+export function FileMoves() {
+  return html`<${Paged} path="admin/file-moves" of="file_moves" title="Files, moved between disk and store" heads=${["To", "State", "Moved", "Skipped", "By", "When"]}
+    row=${(one) => html`<td>${one.to}</td><td><${Standing} of=${one} /></td><td>${many(one.moved, "file")}, ${size(one.bytes)}</td>
+      <td class=${one.skipped ? "bad-text" : ""} title=${one.skipped ? "They are not where their rows say, or not what they say: the log names them" : ""}>${count(one.skipped)}</td><td>${one.by}</td><td><${Time} at=${one.created_at} /></td>`} />`;
 }
 
 export function Bulks({ acts }) {
   const [round, again] = useState(0);
   return html`<p class="faint">Orders for many jobs, of the last 30 days.</p>
     <${Paged} key=${round} path="admin/bulk" of="bulks" heads=${["Bulk", "Command", "State", "Jobs", "By", "When", ""]} none="Nothing was ordered for many jobs."
-      row=${(one) => html`<td class="mono" title=${one.id}>${shortly(one.id)}</td><td>${one.command} <span class="faint">${one.reason || ""}</span></td><td><span class=${`badge ${{ done: "good", aborted: "bad" }[one.status] || "busy"}`}>${one.status}</span></td>
+      row=${(one) => html`<td class="mono" title=${one.id}>${shortly(one.id)}</td><td>${one.command} <span class="faint">${one.reason || ""}</span></td><td><${Standing} of=${one} /></td>
         <td>${count(one.done)} done of ${count(one.total)}${one.failed ? html`, <span class="bad-text">${count(one.failed)} refused</span>` : ""}</td><td>${one.by}</td><td><${Time} at=${one.created_at} /></td>
         <td>${acts && one.status === "running" && html`<${Act} kind="small danger" onAct=${() => ask("DELETE", `admin/bulk/${one.id}`).then(() => again(round + 1))}>stop<//>`}
           ${one.failed > 0 && html`<${Refused} id=${one.id} />`}</td>`} />`;
