@@ -10,12 +10,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Request, expect
 
 from tests.browser.conftest import Station
-from tests.browser.looking import DESKTOP, GRAVE, PATIENCE_MS, PHONE, ask, looking
+from tests.browser.looking import DESKTOP, GRAVE, PATIENCE_MS, PHONE, Looker, ask, looking
 from tests.browser.test_hostile import ALL
+from tests.served import Served
 
 expect.set_options(timeout=PATIENCE_MS)
 
 POLLS = 5000
+ROWS = 20
 
 
 def asked(station: Station, token: str = "", **params: Any) -> tuple[str, str]:
@@ -89,6 +91,7 @@ def test_everybody_sees_what_is_theirs(browser: Browser, station: Station) -> No
     with looking(browser, service.url, tokens["user"]["token"]) as looker:
         looker.open("review")
         looker.sees("Nothing waits for you")
+        _more_than_a_page(looker, service, tokens["user"]["token"])
     with looking(browser, service.url, service.token) as looker:
         looker.open("review")
         looker.sees("May this be printed: Ada's?")
@@ -97,6 +100,21 @@ def test_everybody_sees_what_is_theirs(browser: Browser, station: Station) -> No
         looker.open("review", "main")
         looker.sees("There is nothing at this address")
     ask(service, station.user, "POST", f"/jobs/{job}/cancel")
+
+
+def _more_than_a_page(looker: Looker, service: Served, token: str) -> None:
+    """The newest is on the second page; whoever has its address sees it at once."""
+    page = looker.page
+    order = {"jobs": [{"workflow": "howera"}] * (ROWS + 1)}
+    ask(service, token, "POST", "/batches", order)
+    expect(page.locator(".review li")).to_have_count(ROWS)
+    looker.sees(f"{ROWS} of {ROWS + 1} things are shown.")
+    newest = ask(service, token, "GET", "/jobs?limit=1")["jobs"][0]["id"]
+    looker.open(f"review/{newest}", "li.open .actions")
+    expect(page.locator("li.open .line")).not_to_contain_text("no longer")
+    page.get_by_role("button", name="More of them").click()
+    expect(page.locator("li.open .line")).to_contain_text("howera")
+    expect(page.locator(".review li")).to_have_count(ROWS + 1)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@
 // session. The page only leaves out what would be refused.
 import { html, render, useEffect, useState } from "./preact.js";
 import { become, go, here, to, useAddress } from "./address.js";
-import { ask, get, onSignedOut, post } from "./asking.js";
-import { useKept } from "./keeping.js";
+import { ask, forget, get, glance, onSignedOut, post } from "./asking.js";
+import { keep, kept, useKept } from "./keeping.js";
 import { known, useKeys } from "./keys.js";
 import { Dialog, Empty, Fault } from "./parts.js";
 import { Mark, SignIn } from "./signing.js";
@@ -43,13 +43,17 @@ function App() {
   const [fault, fail] = useState(null);
   const [unwelcome, refuse] = useState(null);
   const load = () => welcomed(refuse).then(() => get("session")).then(change, fail);
+  const turn = (other) => { forget(); change(other); };
   useEffect(() => {
     onSignedOut(load);
     load();
+    // The overview need not wait for an answer that is nearly always the same.
+    if (kept("signed") && [undefined, PAGES[0].name].includes(here().path[0])) glance().catch(() => {});
   }, []);
+  useEffect(() => { if (session) keep("signed", Boolean(session.name)); }, [session]);
   if (fault) return html`<main class="sign-in"><${Fault} fault=${fault} /></main>`;
   if (session === undefined) return html`<p class="faint loading">One moment…</p>`;
-  return session.name ? html`<${Frame} session=${session} onSignedOut=${change} />` : html`<${SignIn} onSignedIn=${change} fault=${unwelcome} />`;
+  return session.name ? html`<${Frame} session=${session} onSignedOut=${turn} />` : html`<${SignIn} onSignedIn=${turn} fault=${unwelcome} />`;
 }
 
 /** Whoever came by the link of a first start is signed in by its key, which leaves the address first. */

@@ -53,6 +53,22 @@ export async function ask(method, path, { body, query, headers = {}, signal } = 
 export const get = (path, query, signal) => ask("GET", path, { query, signal });
 export const post = (path, body = {}, more = {}) => ask("POST", path, { body, ...more });
 
+const FRESH_MS = 1000;
+let seen = null;
+
+/** How everything stands, asked for once by all who begin with it; before it is known who looks. */
+export function glance() {
+  seen ||= get("overview");
+  const mine = seen;
+  mine.then(() => setTimeout(() => forget(mine), FRESH_MS), () => forget(mine));
+  return mine;
+}
+
+/** Somebody else looks from now on. */
+export function forget(which = seen) {
+  if (seen === which) seen = null;
+}
+
 /** Asks while it is shown: again when `keys` change or when it is told to. */
 export function useAsked(question, keys) {
   const [known, change] = useState({ told: undefined, fault: null, busy: true });

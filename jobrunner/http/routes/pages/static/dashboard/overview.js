@@ -1,7 +1,7 @@
 // Everything at a glance: what needs somebody, how many jobs stand where, and how the service is.
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { to } from "./address.js";
-import { get, useAsked } from "./asking.js";
+import { get, glance, useAsked } from "./asking.js";
 import { Attention } from "./attention.js";
 import { Charts } from "./charts.js";
 import { useLive } from "./live.js";
@@ -12,7 +12,12 @@ const AGAIN_MS = 5000;
 const ORDER = ["waiting", "queued", "active", "settled", "final"];
 
 export function Overview({ session }) {
-  const { told, fault, again } = useAsked(() => get("overview"), []);
+  const begins = useRef(true);
+  const { told, fault, again } = useAsked(() => {
+    const first = begins.current;
+    begins.current = false;
+    return first ? glance() : get("overview");
+  }, []);
   const [counts, count_] = useState([]);
   const due = useRef(0);
   const soon = () => { due.current ||= setTimeout(() => { due.current = 0; again(); }, AGAIN_MS); };

@@ -11,13 +11,14 @@ import { Panel } from "./panel.js";
 import { Act, Badge, Empty, Fault, Json, Time } from "./parts.js";
 import { Problem } from "./submit.js";
 import { gathered } from "./waiting.js";
-import { many, shortly } from "./words.js";
+import { count, many, shortly } from "./words.js";
 
 const ROWS = 20;
 const AGAIN_MS = 2000;
 
 export function Review({ session, address }) {
-  const { told, fault, again } = useAsked(() => gathered(session, ROWS), []);
+  const [rows, take] = useState(ROWS);
+  const { told, fault, busy, again } = useAsked(() => gathered(session, rows), [rows]);
   const due = useRef(0);
   const soon = () => { due.current ||= setTimeout(() => { due.current = 0; again(); }, AGAIN_MS); };
   useEffect(() => () => clearTimeout(due.current), []);
@@ -26,14 +27,15 @@ export function Review({ session, address }) {
   const show = (key) => become(to(["review", ...(key && key !== open ? key.split("/") : [])]));
   const items = told ? listed(told) : [];
   const keys = items.map((one) => one.key);
-  if (open && told && !keys.includes(open)) items.unshift({ key: open, gone: true });
+  if (open && told && !keys.includes(open)) items.unshift({ key: open, apart: true, gone: !told.more });
   const step = (by) => { if (items.length) show(items[Math.min(Math.max(items.findIndex((one) => one.key === open) + by, 0), items.length - 1)].key || open); };
   useKeys({ j: ["The next one", () => step(1)], k: ["The one before", () => step(-1)], r: ["Look again", again] }, [open, keys.join()]);
   return html`<div class="title"><h1>For me</h1><span class=${live ? "live on" : "live"} role="status">${live ? "live" : "not live"}</span></div>
     <${Fault} fault=${fault} />
     ${told && !items.length && html`<${Empty}>Nothing waits for you.<//>`}
     ${told && items.length > 0 && html`<p class="faint">${many(told.questions.length, "question")}; ${many(told.all - told.questions.length, "job")} that rest until somebody acts, the oldest of each state first.</p>`}
-    <ol class="review">${items.map((one) => html`<${Item} key=${one.key} one=${one} isOpen=${one.key === open} session=${session} onShow=${() => show(one.key)} onDone=${again} />`)}</ol>`;
+    <ol class="review">${items.map((one) => html`<${Item} key=${one.key} one=${one} isOpen=${one.key === open} session=${session} onShow=${() => show(one.key)} onDone=${again} />`)}</ol>
+    ${told?.more && html`<div class="actions"><button disabled=${busy} onClick=${() => take(rows + ROWS)}>More of them</button><span class="faint">${count(keys.length)} of ${many(told.all, "thing")} are shown.</span></div>`}`;
 }
 
 /** Questions first, the one that expires next before all others; then jobs, the oldest first. */
@@ -54,7 +56,7 @@ function Item({ one, isOpen, session, onShow, onDone }) {
 }
 
 function Line({ one, id }) {
-  if (one.gone) return html`<span class="mono">${shortly(id)}</span> <span class="faint">waits for you no longer</span>`;
+  if (one.apart) return html`<span class="mono">${shortly(id)}</span> ${one.gone && html`<span class="faint">waits for you no longer</span>`}`;
   if (one.job) {
     return html`<${Badge} job=${one.job} /> <strong>${one.job.workflow}</strong> <span class="mono">${shortly(id)}</span>
       <span class="faint">${one.job.user_id} <${Time} at=${one.job.updated_at} /></span>${one.job.stuck && html` <span class="bad-text">stuck: ${one.job.stuck.reason}</span>`}`;

@@ -1,24 +1,40 @@
 // What waits for whoever is signed in: answers that this person may give, and jobs that rest until
 // somebody does something. Counted for the navigation, listed on a page.
 import { html, useEffect, useState } from "./preact.js";
-import { get } from "./asking.js";
+import { get, glance } from "./asking.js";
 import { count } from "./words.js";
 
 const AGAIN_MS = 20_000;
+const PAGE = 100;
 const hearers = new Set();
-let known = 0;
+let known = "";
 
-/** The answers to give, the oldest of the jobs in each place, and how many there are in all. */
+/** The answers to give, the oldest of the jobs in each place, and how many there are in all: of jobs
+ *  so many `rows` of each place, of questions at least a page. `more`: there are others. */
 export async function gathered(session, rows) {
-  const [asked, overview, stuck] = await Promise.all([get("answers", { limit: 100 }), get("overview"),
-    session.role === "admin" ? get("jobs", { stuck: true, limit: rows || 1, order: "oldest" }) : { jobs: [] }]);
+  const [asked, overview, stuck] = await Promise.all([upTo("answers", Math.max(rows, PAGE), {}), rows ? get("overview") : glance(),
+    rows && session.role === "admin" ? upTo("jobs", rows, { stuck: true, order: "oldest" }) : NONE]);
   const places = overview.counts.filter((one) => one.person && one.jobs);
-  const questions = asked.answers.filter((one) => one.may_give);
+  const questions = asked.rows.filter((one) => one.may_give);
   const resting = (overview.attention?.stuck || []).reduce((all, one) => all + one.jobs, 0);
-  const jobs = rows ? await Promise.all(places.map(({ workflow, status }) => get("jobs", { workflow, status, limit: rows, order: "oldest" }))) : [];
+  const jobs = rows ? await Promise.all(places.map(({ workflow, status }) => upTo("jobs", rows, { workflow, status, order: "oldest" }))) : [];
   const all = questions.length + places.reduce((sum, one) => sum + one.jobs, 0) + resting;
-  tell(all);
-  return { questions, places, all, jobs: [...stuck.jobs, ...jobs.flatMap((one) => one.jobs)] };
+  tell(all ? `${count(all)}${asked.more ? "+" : ""}` : "");
+  return { questions, all, more: [asked, stuck, ...jobs].some((one) => one.more), jobs: [...stuck.rows, ...jobs.flatMap((one) => one.rows)] };
+}
+
+const NONE = { rows: [], more: false };
+
+/** The first of a list, over as many pages as it takes. */
+async function upTo(path, most, query) {
+  const rows = [];
+  let cursor;
+  do {
+    const told = await get(path, { ...query, limit: Math.min(PAGE, most - rows.length), cursor });
+    rows.push(...told[path]);
+    cursor = told.next_cursor;
+  } while (cursor && rows.length < most);
+  return { rows, more: Boolean(cursor) };
 }
 
 function tell(all) {
@@ -36,5 +52,5 @@ export function Waiting({ session }) {
     const turn = setInterval(look, AGAIN_MS);
     return () => { hearers.delete(change); clearInterval(turn); };
   }, [session.name]);
-  return all ? html` <span class="many" aria-label=${`${all} wait`}>${count(all)}</span>` : null;
+  return all ? html` <span class="many" aria-label=${`${all} wait`}>${all}</span>` : null;
 }
