@@ -6,11 +6,31 @@ a new start would find what it wrote: the file, its log, and the lock that keeps
 """
 
 import os
+import pwd
+
+from jobrunner.errors import Misconfigured
 
 ENDINGS = ("", "-wal", ".lock")
 MARK, LOG_MARK = b"SQLite format 3\0", b"\x37\x7f\x06"
 PUT_BACK = "stop, put a backup in its place with `jobrunner db restore FOLDER"
 Identity = tuple[int, int]
+
+
+def demand_own(path: str) -> None:
+    """Root may open the file of anybody, and what it leaves beside it keeps that one out for good.
+
+    Raises: Misconfigured"""
+    owner = os.stat(path).st_uid if os.path.exists(path) else 0
+    if os.geteuid() or not owner:
+        return
+    try:
+        name = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        name = f"#{owner}"
+    raise Misconfigured(
+        f"{path} belongs to another user, and what root makes beside it would keep that one out: "
+        f"run this as that user (sudo -u {name})"
+    )
 
 
 class Whereabouts:

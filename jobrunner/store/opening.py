@@ -23,6 +23,7 @@ from typing import Any
 
 from jobrunner.errors import Misconfigured, StorageFull
 from jobrunner.ports import Clock
+from jobrunner.store.identity import demand_own
 from jobrunner.store.keeping.restoring import finish_restore
 from jobrunner.store.keeping.upkeep import WAL_MAX
 from jobrunner.store.migrations import latest, level, migrate
@@ -68,6 +69,7 @@ class ProcessLock:
     empty for the service, which keeps it."""
 
     def __init__(self, path: str, command: str = "") -> None:
+        demand_own(path)
         self._path = f"{path}.lock"
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -1,6 +1,7 @@
 """Two programs want the file that holds everything: who waits, who is refused, who only looks."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import anyio
@@ -87,3 +88,26 @@ async def test_a_command_that_takes_long_is_not_waited_for_for_ever(tmp_path: Pa
     with pytest.raises(Misconfigured, match="db check"):
         await open_store(path, clock=Hasty())
     command.release()
+
+
+@pytest.mark.parametrize("command", ["check", "compact", "backup backups"])
+async def test_root_leaves_nothing_beside_the_file_of_another(
+    tmp_path: Path,
+    command: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A lock that is root's would keep the service from its own file."""
+    (tmp_path / "data").mkdir()
+    async with opened(tmp_path / "data"):
+        pass
+    if os.geteuid():
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+    else:
+        os.chown(tmp_path / "data" / "jobs.db", 54321, -1)
+    (tmp_path / "data" / "jobs.db.lock").unlink()
+    before = sorted(os.listdir(tmp_path / "data"))
+    asked = ["db", *command.split(), "--config", config_of(tmp_path)]
+    assert await asyncio.to_thread(cli.run, asked) == 1
+    assert "run this as that user (sudo -u " in capsys.readouterr().err
+    assert sorted(os.listdir(tmp_path / "data")) == before
