@@ -97,3 +97,11 @@ def test_every_bucket_of_a_span_is_there_and_the_first_series_is_of_all() -> Non
     assert [one.made for one in a.buckets] == [1, 0, 0, 0, 0, 0]
     assert (every.whole.made, b.whole.made, every.whole.waits_ms) == (3, 2, 4)
     assert [one.workflow for one in series((), span, begins_at)] == [EVERYTHING]
+
+
+def test_what_comes_from_behind_the_end_is_in_the_last_bucket() -> None:
+    """Rows are read after the time was, and a clock may be set back."""
+    span = ChartSpan(10, 6)
+    rows = [ChartRow(10, NOON + late_ms, "a", Counted(made=1)) for late_ms in (60_000, 3_600_000)]
+    every, _ = series(rows, span, NOON)
+    assert [one.made for one in every.buckets] == [0, 0, 0, 0, 0, 2]
