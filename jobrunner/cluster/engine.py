@@ -47,6 +47,7 @@ class Cluster:
         self._connection: DaskConnection | None = None
         self._group: TaskGroup | None = None
         self._named: dict[str, str] = {}
+        self._meeting: set[str] = set()
         self.on_change: Callable[[], None] = lambda: None
 
     @asynccontextmanager
@@ -200,26 +201,43 @@ class Cluster:
             await self._ports.clock.sleep(LOOK_S)
 
     async def _look(self, connection: DaskConnection) -> None:
-        there = await connection.present()
-        for seat in self._seats.keep(one.address for one in there):
-            self._named.pop(seat.address, None)
+        there = {one.address: one for one in await connection.present()}
+        for seat in self._seats.keep(there):
             self._log("cluster.left", worker=seat.name, address=seat.address)
-        new = [one for one in there if self._seats.get(one.address) is None]
-        await asyncio.gather(*(self._meet(connection, one) for one in new))
+        self._named = {one: why for one, why in self._named.items() if one in there}
+        assert self._group is not None, "nobody looks before the cluster is open"
+        for address, one in there.items():
+            if self._seats.get(address) is None and address not in self._meeting:
+                self._meeting.add(address)
+                self._group.start_soon(self._approach, connection, one)
+
+    async def _approach(self, connection: DaskConnection, one: Present) -> None:
+        """Meet one. Who does not answer holds up nobody else, and is asked again."""
+        try:
+            await self._meet(connection, one)
+        except Exception as fault:  # noqa: BLE001 - whatever Dask does, the others go on
+            if self._connection is connection:
+                silent = isinstance(fault, SchedulerLost)
+                why = "does not answer" if silent else f"({type(fault).__name__}: {fault})"
+                self._blame(Seat(one.address, one.name), why)
+        finally:
+            self._meeting.discard(one.address)
 
     async def _meet(self, connection: DaskConnection, one: Present) -> None:
+        """It has a seat when it is known whether something runs there."""
         seat = Seat(one.address, one.name, one.labels)
         found = await connection.skills(one.address)
         if isinstance(found, str):
             seat.unfit = found
         else:
             seat.skills, seat.unfit = found, unfit(one, found)
+        busy = None if seat.unfit else await connection.under_way(one.address)
         self._seats.meet(seat)
         if seat.unfit:
             self._blame(seat, seat.unfit)
             return
         self._log("cluster.joined", worker=one.name, address=one.address, labels=one.labels)
-        if await connection.under_way(one.address):
+        if busy:
             self._clear_later(seat, "")
         self.on_change()
 

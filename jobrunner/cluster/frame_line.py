@@ -38,12 +38,12 @@ class FrameLine:
             except (OSError, TimeoutError) as lost:
                 raise LineLost(_why(lost)) from lost
 
-    async def hear(self) -> Any:
-        """The next frame that says something. Raises: LineLost."""
+    async def hear(self, most: int = FRAME_MAX) -> Any:
+        """The next frame that says something, in so many bytes. Raises: LineLost."""
         while True:
             try:
                 async with asyncio.timeout(self._silence_s):
-                    frame = await self._frame()
+                    frame = await self._frame(most)
             except (OSError, EOFError, ValueError, TimeoutError) as lost:
                 raise LineLost(_why(lost)) from lost
             if not isinstance(frame, AliveFrame):
@@ -61,6 +61,10 @@ class FrameLine:
                 await asyncio.sleep(self._silence_s / SIGNS)
                 await self.say(AliveFrame())
 
+    def cut(self) -> None:
+        """Whoever hears something on this line hears that it is lost."""
+        self._writer.close()
+
     async def close(self) -> None:
         self.on_close()
         self._writer.close()
@@ -68,9 +72,9 @@ class FrameLine:
             async with asyncio.timeout(1):
                 await self._writer.wait_closed()
 
-    async def _frame(self) -> Any:
+    async def _frame(self, most: int) -> Any:
         size = int.from_bytes(await self._reader.readexactly(HEAD), "big")
-        if size > FRAME_MAX:
+        if size > most:
             raise ValueError(f"a frame of {size} bytes")
         return unpacked(await self._reader.readexactly(size))
 

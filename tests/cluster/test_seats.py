@@ -1,15 +1,20 @@
 """Who gets which seat on a cluster, what a stage is short of there, and what is refused at once."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from jobrunner import Done, Stage
 from jobrunner.actors.features.turns.rates import Rates
 from jobrunner.actors.slots import Slots, WorkLimits
-from jobrunner.cluster.door import ClusterDoor
+from jobrunner.cluster import performing
+from jobrunner.cluster.connection import Present, SchedulerLost
+from jobrunner.cluster.door import STRANGERS_MAX, ClusterDoor
+from jobrunner.cluster.engine import Cluster
 from jobrunner.cluster.frame_line import FrameLine, LineLost
 from jobrunner.cluster.frames import CallFrame, HaltFrame
 from jobrunner.cluster.local import workers_of
@@ -18,7 +23,7 @@ from jobrunner.config.overrides import laid_over
 from jobrunner.config.settings import ClusterSection, WorkflowSettings
 from jobrunner.errors import Misconfigured
 from jobrunner.files.lent import PiecedFile, digest_of, last_number
-from jobrunner.ports import SystemClock
+from jobrunner.ports import SystemClock, system_ports
 from jobrunner.stages import Registry
 from jobrunner.stages.away import AwayStage, away_form
 from tests.work.plugin import jobrunner_far
@@ -220,6 +225,80 @@ async def test_the_door_opens_once_and_to_a_token_alone() -> None:
         await mine.close()
     finally:
         await door.close()
+
+
+async def test_who_does_not_answer_holds_up_nobody() -> None:
+    """One worker hangs, and another one is met and given work. It is met when it answers."""
+    pytest.importorskip("distributed")
+    logged: list[str] = []
+    section = ClusterSection(scheduler="tcp://127.0.0.1:1")
+    cluster = Cluster(section, {}, system_ports(), 0, lambda event, **told: logged.append(event))
+    connection: Any = Hanging()
+    cluster._connection, cluster._seats.trouble = connection, ""
+    async with anyio.create_task_group() as group:
+        cluster._group = group
+        await cluster._look(connection)
+        await until(lambda: cluster.seats()["free"] == 1)
+        connection.fault = SchedulerLost("in time")
+        connection.hangs.set()
+        await until(lambda: not cluster._meeting)
+        assert logged == ["cluster.joined", "cluster.unfit"]
+        connection.fault = None
+        await cluster._look(connection)
+        await until(lambda: cluster.seats()["free"] == 2)
+
+
+class Hanging:
+    """A scheduler of two workers, of which the first one hangs."""
+
+    def __init__(self) -> None:
+        self.hangs = asyncio.Event()
+        self.fault: Exception | None = None
+
+    async def present(self) -> list[Present]:
+        return [Present(name, name, {}, 1, True) for name in ("hangs", "works")]
+
+    async def skills(self, address: str) -> Skills:
+        if address == "hangs":
+            await self.hangs.wait()
+            if self.fault is not None:
+                raise self.fault
+        return Skills(performing.python(), performing.own_version(), {})
+
+    async def under_way(self, address: str) -> list[str]:
+        return []
+
+
+async def test_strangers_make_the_door_keep_little() -> None:
+    """A large first word is not waited for, and of very many who say nothing the first one goes."""
+    door = ClusterDoor(3600)
+    await door.listen("127.0.0.1", 0, None)
+    lines: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    try:
+        for _ in range(STRANGERS_MAX + 1):
+            lines.append(await asyncio.open_connection(door.host, door.port))
+            await until(lambda: len(door._strangers) == min(len(lines), STRANGERS_MAX))
+        assert await lines[0][0].read() == b""
+        awaited = door.expect("jr_right")
+        lines.append(await asyncio.open_connection(door.host, door.port))
+        await FrameLine(*lines[-1], 5).say(CallFrame("jr_right"))
+        await (await awaited).close()
+        lines.append(await asyncio.open_connection(door.host, door.port))
+        lines[-1][1].write((1 << 20).to_bytes(4, "big"))
+        assert await lines[-1][0].read() == b""
+    finally:
+        await door.close()
+        for reader, writer in lines:
+            assert await reader.read() == b"", "who is left goes with the door"
+            writer.close()
+            await writer.wait_closed()
+    await until(lambda: not door._strangers)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0)
 
 
 def test_a_file_in_pieces_is_whole_or_not_there(tmp_path: Path) -> None:
