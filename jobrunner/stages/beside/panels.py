@@ -22,6 +22,7 @@ KINDS = {
     ".webp": "image/webp",
     ".woff2": "font/woff2",
 }
+_taken: dict["Panel", Mapping[str, bytes]] = {}
 OURS = frozenset({"guard.js", "jobrunner.js", "jobrunner.css", "preact.js"})
 
 
@@ -44,14 +45,14 @@ def unfit_panel(panel: Panel) -> str:
     """Say why this panel cannot be shown; empty when it can."""
     where = f"{panel.package}/{panel.folder}"
     try:
-        names = shipped_in(panel.package, panel.folder)
+        names = _taken[panel] = _read(panel)
     except (ImportError, OSError, ValueError) as fault:
         return f"has no files in {where} ({type(fault).__name__}); are they in the distribution?"
     if PAGE not in names:
         return f"has no {PAGE} in {where}; that is what is opened"
     if taken := sorted(OURS.intersection(names)):
         return f"has a {taken[0]} in {where}; that name is the service's own"
-    if inner := [name for name in names if _frames(panel, name)]:
+    if inner := [name for name in names if _frames(name, names[name])]:
         return f"has a srcdoc in {where}/{inner[0]}; a panel has no frame of its own"
     if unknown := [name for name in names if suffix(name) not in KINDS]:
         return f"has {unknown[0]!r} in {where}; it may have {', '.join(KINDS)}"
@@ -59,16 +60,19 @@ def unfit_panel(panel: Panel) -> str:
 
 
 def files_of(panel: Panel) -> Mapping[str, bytes]:
-    """Read its files, by name."""
+    """Its files, by name, as they were when it was taken in: an upgrade beneath a service that
+    runs would else be half of another panel, or none."""
+    return _taken[panel]
+
+
+def _read(panel: Panel) -> Mapping[str, bytes]:
     names = shipped_in(panel.package, panel.folder)
     return {name: shipped(panel.package, panel.folder, name) for name in names}
 
 
-def _frames(panel: Panel, name: str) -> bool:
+def _frames(name: str, data: bytes) -> bool:
     """A frame that is written into a page would be another world, with what this one lacks."""
-    if not name.endswith(".html"):
-        return False
-    return b"srcdoc" in shipped(panel.package, panel.folder, name).lower()
+    return name.endswith(".html") and b"srcdoc" in data.lower()
 
 
 def suffix(name: str) -> str:
