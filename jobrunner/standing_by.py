@@ -4,8 +4,8 @@ last thing that is written is copied, too.
 """
 
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from jobrunner.files.standby.tokens import TokenPlace
 from jobrunner.ports import Files, Ids, Ports, SystemFiles, end_after, since_boot
 from jobrunner.store.keeping.standby.tap import Tap
 from jobrunner.store.keeping.standby.writing import NO_STANDBY, StandbyWriting, copying
+from jobrunner.store.opening import ProcessLock
 from jobrunner.store.store import Store
 
 NAME = ".standby"
@@ -95,14 +96,28 @@ async def standing_by(
     machine = machine_of(config.store.path, files, ports.ids)
     standby = _fitted(config, ports, log, machine.name)
     assert standby.copy is not None, "it has just been made"
-    await standby.copy.claim(machine.root == root)
-    remember(KnownMachine(machine.name, root), config.store.path, files)
-    log("standby.held", **_told(standby.copy.state()))
+    with _alone(config.store.path):
+        await standby.copy.claim(machine.root == root)
+        remember(KnownMachine(machine.name, root), config.store.path, files)
+        log("standby.held", **_told(standby.copy.state()))
+        try:
+            yield standby
+        finally:
+            with anyio.CancelScope(shield=True):
+                await standby.copy.close()
+
+
+@contextmanager
+def _alone(path: str) -> Iterator[None]:
+    """The token is this machine's, so a second process here would take it for its own, and give it
+    back when it finds that the file is in use. Its lock outlasts that of the file.
+
+    Raises: Misconfigured"""
+    lock = ProcessLock(f"{os.path.abspath(path)}{NAME}")
     try:
-        yield standby
+        yield
     finally:
-        with anyio.CancelScope(shield=True):
-            await standby.copy.close()
+        lock.release()
 
 
 def _fitted(config: Config, ports: Ports, log: Callable[..., None], holder: str) -> Standby:

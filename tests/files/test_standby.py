@@ -9,15 +9,20 @@ from typing import cast
 import anyio
 import pytest
 
+from jobrunner import standing_by as standing
 from jobrunner.actors.keeping.standby.copying import StandbyCopy, StandbyPlaces
 from jobrunner.actors.keeping.standby.leases import Lease, TakenOver
 from jobrunner.actors.keeping.standby.taking_over import StandbyFollower, TakingOver
+from jobrunner.config.settings import Config, StandbySection, StoreSection
 from jobrunner.core.keeping.standby import CopiedChange, CopiedLine, StandbyTerms, WholeCopy
 from jobrunner.errors import Misconfigured, OutcomeUnknown, StorageError
 from jobrunner.files.standby.copied_lines import CopiedLines
+from jobrunner.files.standby.mirror import Mirror
 from jobrunner.files.standby.tokens import TokenPlace
-from jobrunner.ports import SystemChildren, SystemClock
+from jobrunner.ports import SystemChildren, SystemClock, system_ports
+from jobrunner.store.keeping.standby.naming import needed_files
 from jobrunner.store.keeping.standby.tap import Pages, Tap
+from jobrunner.store.migrations import migrate
 
 pytestmark = pytest.mark.anyio
 LEASE_S = 10.0
@@ -336,3 +341,48 @@ def test_a_follower_that_was_left_behind_takes_the_later_base(copy: Copy) -> Non
     assert found.reached is not None
     assert (found.reached.number, found.fault) == (3, "")
     assert copy.value(follower) == 3
+
+
+async def test_a_second_process_on_the_same_file_leaves_the_token_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It must not give back what it never had: the one that serves would end."""
+    monkeypatch.setattr(standing, "end_after", lambda seconds: None)
+    config = Config(
+        store=StoreSection(path=str(tmp_path / "jobs.db")),
+        standby=StandbySection(path=str(tmp_path / "copy")),
+    )
+    place, ports = TokenPlace(config.standby.path), system_ports()
+    for _ in range(2):
+        async with standing.standing_by(config, ports, lambda *said, **told: None):
+            with pytest.raises(Misconfigured, match=f"in use by process {os.getpid()}"):
+                async with standing.standing_by(config, ports, lambda *said, **told: None):
+                    raise AssertionError("two have the token")
+            found = place.find()
+            assert found is not None
+            assert found.standing == "held"
+
+
+ASSET = """
+    INSERT INTO assets (id, uid, user_id, asset_type, url, storage_path, sha256, created_at)
+    VALUES (:id, :uid, 'ada', 'file', '/x', 'ada/' || :uid || '/x.txt', '', 1)
+"""
+THERE = "INSERT INTO objects (asset, path, key, size, stored_at) VALUES (2, 'x', 'y', 1, 1)"
+
+
+def test_files_that_are_needed_outlast_the_disk_that_they_are_copied_from(tmp_path: Path) -> None:
+    """It was not mounted, for a moment or for good: now they are here alone."""
+    path, copied = tmp_path / "jobs.db", tmp_path / "copied"
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        migrate(db)
+        for number, uid in enumerate(("here", "stored"), 1):
+            db.execute(ASSET, {"id": number, "uid": uid})
+        db.execute(THERE)
+    for uid in ("here", "stored", "deleted"):
+        place = copied / "ada" / uid / "x.txt"
+        place.parent.mkdir(parents=True)
+        place.touch()
+    with needed_files(str(path)) as needed:
+        Mirror(str(tmp_path / "unmounted"), str(copied)).clear(needed, lambda: True)
+    left = [one.relative_to(copied).as_posix() for one in copied.rglob("x.txt")]
+    assert left == ["ada/here/x.txt"]

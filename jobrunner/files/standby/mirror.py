@@ -42,17 +42,19 @@ class Mirror:
             flush(place.parent)
         return absent
 
-    def clear(self, allowed: Callable[[], bool]) -> None:
-        """Remove from the target what the source has no more, as long as that is ``allowed``.
+    def clear(self, needed: Callable[[str], set[str]], allowed: Callable[[], bool]) -> None:
+        """Remove from the target what the source has no more and nobody needs, as long as that is
+        ``allowed``. A disk that is not mounted has nothing either: this is its copy then.
 
         Raises: OSError
         """
         for folder, _, names in os.walk(self._target):
+            wanted = needed(os.path.basename(folder)) if names else set()
             for name in names:
-                place = Path(folder, name)
-                gone = not Path(self._source, place.relative_to(self._target)).exists()
-                if gone and allowed():
-                    place.unlink(missing_ok=True)
+                path = Path(folder, name).relative_to(self._target)
+                gone = not Path(self._source, path).exists()
+                if gone and path.as_posix() not in wanted and allowed():
+                    Path(folder, name).unlink(missing_ok=True)
 
 
 def bring_beside(source: str, target: str) -> None:

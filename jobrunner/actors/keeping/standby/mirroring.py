@@ -8,7 +8,7 @@ from jobrunner.errors import JobrunnerError, StorageError
 from jobrunner.files.standby.mirror import FILES, LITTLE, Mirror, bring_beside
 from jobrunner.files.standby.tokens import TokenPlace
 from jobrunner.ports import Children, Clock
-from jobrunner.store.keeping.standby.naming import files_after
+from jobrunner.store.keeping.standby.naming import files_after, needed_files
 
 LOOK_EVERY_S = 1.0
 WHOLE_EVERY_S = 3600.0
@@ -80,4 +80,5 @@ class StandbyFiles:
         if self._clock.monotonic() - self._whole_at >= WHOLE_EVERY_S:
             self._whole_at = self._clock.monotonic()
             self._reached = 0
-            mirror.clear(lambda: not self._copy.over())
+            with needed_files(self._database) as needed:
+                mirror.clear(needed, lambda: not self._copy.over())
