@@ -14,6 +14,7 @@ import pytest
 
 from jobrunner.cli import run
 from jobrunner.files.library import inside
+from jobrunner.files.objects import bucket
 from jobrunner.http.routes.files import content
 from tests.http.serving import House, opened
 from tests.http.test_files import shelved
@@ -115,6 +116,44 @@ async def test_a_fault_at_each_step(house: House, line: Wire, when: When) -> Non
     assert set(sizes) <= {len(SMALL), len(LARGE)}
     for asset_id in assets:
         await house.ada.delete(f"/assets/{asset_id}")
+
+
+@pytest.mark.parametrize("rotten", [b"?" + SMALL[1:], SMALL[:-1]], ids=["spoilt", "cut"])
+async def test_a_copy_that_is_not_the_file_is_not_taken_for_it(house: House, rotten: bytes) -> None:
+    """What lies in its place is replaced by what the store has, whose object would go later."""
+    asset_id = await shelved(house, BytesIO(SMALL), "rotten.csv")
+    await ordered(house, "s3")
+    place = Path(house.service.facade.world.assets, "ada", asset_id, "rotten.csv")
+    place.write_bytes(rotten)
+    told = await ordered(house, "disk")
+    assert (told["status"], told["skipped"]) == ("done", 0), told
+    assert place.read_bytes() == SMALL
+    await wanted(house, {asset_id: SMALL})
+    assert (await house.ada.delete(f"/assets/{asset_id}")).status == 204
+
+
+async def test_a_disk_that_takes_nothing_holds_an_order_up(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is one line of the log, and no fault of the service each second."""
+    asset_id = await shelved(house, BytesIO(SMALL), "held.csv")
+    await ordered(house, "s3")
+
+    def full(draft: Path) -> int:
+        raise OSError(28, "No space left on device")
+
+    async def is_told() -> bool:
+        return any("No space left" in str(one.get("detail")) for one in house.logged)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bucket, "_drafted", full)
+        said = await house.admin.post("/admin/file-moves", {"to": "disk"})
+        await until(is_told)
+    where = f"{said.headers['Location']}?wait=20"
+    told = (await house.admin.get(where)).json
+    assert (told["status"], told["moved"], told["skipped"]) == ("done", 1, 0), told
+    assert not [one for one in house.logged if one["event"] == "service.fault"]
+    assert (await house.ada.delete(f"/assets/{asset_id}")).status == 204
 
 
 async def test_an_order_is_counted_beforehand_and_given_once(house: House, line: Wire) -> None:

@@ -304,6 +304,9 @@ class FileMoves:
                 return True
         except RetryableFailure as full:
             raise FilesUnreachable(f"nothing more is brought back: {full.detail}") from full
+        except OSError as fault:
+            text = f"nothing more is brought back: the disk says {fault.strerror}"
+            raise FilesUnreachable(text) from fault
         world.say("file_move.skipped", level="error", path=one.path, key=one.key)
         return False
 

@@ -44,7 +44,9 @@ async def sweep(world: World, bucket: ObjectStore) -> None:
     async for page in bucket.listed():
         prefix = len(bucket.terms.prefix)
         keys = tuple(
-            one.key for one in page if one.changed_at < old and KEY.fullmatch(one.key[prefix:])
+            (one.key, one.changed_at)
+            for one in page
+            if one.changed_at < old and KEY.fullmatch(one.key[prefix:])
         )
         if orphans := await world.reader.keys_orphaned(keys):
             await bucket.remove(orphans)

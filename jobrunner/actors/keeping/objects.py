@@ -16,7 +16,6 @@ from jobrunner.core.job import Failure, Snapshot
 from jobrunner.core.keeping.objects import CopiesHere, FarFile
 from jobrunner.core.messages import Ended
 from jobrunner.errors import FilesUnreachable, StorageError
-from jobrunner.files.lent import is_here
 from jobrunner.files.library import Kept, inside, is_absent
 from jobrunner.files.links import second_name
 from jobrunner.files.objects.bucket import ObjectStore
@@ -84,9 +83,10 @@ async def brought(world: World, paths: Iterable[str]) -> None:
         bucket, far = found
         async with bucket.turn:
             await world.write(CopiesHere((path,), world.clock.now() + BROUGHT_MS))
-        place = inside(world.assets, path)
-        if not is_here(str(place)):
+        kept = Kept(path, far.size, far.sha256)
+        if not await world.children.in_thread(partial(world.checked, kept)):
             world.surroundings.room(far.size)
+            place = inside(world.assets, path)
             await bucket.fetch(far.key, far.size, place, world.children.in_thread)
 
 

@@ -136,9 +136,10 @@ class ObjectReader(Protocol):
         """Keys that were left before then, and that no row names."""
         ...
 
-    async def keys_orphaned(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of jobs that are or were here, that no row names and nobody left. A key of a job
-        that was never here may be somebody else's."""
+    async def keys_orphaned(self, keys: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+        """Those of jobs that are or were here, that no row names and nobody left; with each key,
+        when it came to the store. A key of a job that was never here may be somebody else's, and
+        what came after the moment of a backup that was restored here may have had a row."""
         ...
 
     async def file_moves(

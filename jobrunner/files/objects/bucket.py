@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import anyio
 from msgspec import Struct
 
-from jobrunner.errors import FilesUnreachable, Misconfigured, StorageError
+from jobrunner.errors import FilesUnreachable, Misconfigured
 from jobrunner.files.folders import flush, made, private
 from jobrunner.files.objects.credentials import ObjectKeys, keys_of, mark_of
 
@@ -285,11 +285,8 @@ def _written(handle: int, data: bytes, found: Any) -> None:
 
 
 def _named(handle: int, draft: Path, place: Path) -> None:
-    """Under its name when it is on the disk; one that is there already is the same."""
+    """Under its name when it is on the disk. It is what its digest says, so whatever has that name
+    is the same, or was spoilt here."""
     os.fsync(handle)
-    try:
-        os.link(draft, place)
-    except FileExistsError:
-        if place.stat().st_size != draft.stat().st_size:
-            raise StorageError(f"{place} is there already, and is another file") from None
+    os.replace(draft, place)
     flush(place.parent)

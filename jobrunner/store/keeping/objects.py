@@ -25,7 +25,8 @@ from jobrunner.store.keeping import object_statements as sql
 from jobrunner.store.statements import Row
 
 Db = sqlite3.Connection
-KEPT_MS = 30 * 86_400_000
+DAY_MS = 86_400_000
+KEPT_MS = 30 * DAY_MS
 HERE = """
     SELECT t.id, t.storage_path, t.file_size, t.sha256
     FROM (SELECT * FROM assets WHERE id > :after AND id <= :up_to ORDER BY id LIMIT :limit) t
@@ -40,6 +41,7 @@ ORPHANED = """
         AND NOT EXISTS (SELECT 1 FROM objects_left WHERE key = :key)
         AND (EXISTS (SELECT 1 FROM jobs WHERE uid = :job)
             OR EXISTS (SELECT 1 FROM tombstones WHERE uid = :job))
+        AND NOT EXISTS (SELECT 1 FROM restorations WHERE since <= :changed_at + :day)
 """
 FAR = Columns(FarFile, "objects t", elsewhere={"row": "t.asset"})
 MOVES = Columns(FileMove, "file_moves t", elsewhere={"id": "t.uid", "row": "t.id"})
@@ -121,10 +123,13 @@ def keys_left(db: Db, before: int, limit: int) -> tuple[str, ...]:
     return tuple(key for (key,) in db.execute(asked, (before, limit)))
 
 
-def keys_orphaned(db: Db, keys: tuple[str, ...]) -> tuple[str, ...]:
+def keys_orphaned(db: Db, keys: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
     """A key stands in a folder that is called like its job."""
-    asked = ({"key": key, "job": key.split("/")[-3]} for key in keys)
-    return tuple(one["key"] for one in asked if db.execute(ORPHANED, one).fetchone()[0])
+    asked = (
+        {"key": key, "job": key.split("/")[-3], "changed_at": changed_at, "day": DAY_MS}
+        for key, changed_at in keys
+    )
+    return tuple(str(one["key"]) for one in asked if db.execute(ORPHANED, one).fetchone()[0])
 
 
 def file_moves(
