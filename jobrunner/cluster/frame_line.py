@@ -62,7 +62,7 @@ class FrameLine:
                 await self.say(AliveFrame())
 
     def cut(self) -> None:
-        """Whoever hears something on this line hears that it is lost."""
+        """Let whoever hears something on this line hear that it is lost."""
         self._writer.close()
 
     async def close(self) -> None:

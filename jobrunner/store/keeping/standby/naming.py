@@ -20,7 +20,7 @@ NEEDED = """
 
 @contextmanager
 def needed_files(path: str) -> Iterator[Callable[[str], set[str]]]:
-    """What finds the files of a folder that are to be on the disk, whether they are or not.
+    """Give a way to find the files of a folder that are to be on the disk, are they there or not.
 
     Raises: StorageError
     """
