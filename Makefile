@@ -41,6 +41,7 @@ serve: $(SERVES)
 
 test: $(TESTS)
 	@$(MAKE) --no-print-directory check & checked=$$!; \
+	$(PY) -m tests.compiled >/dev/null; \
 	$(PY) -m pytest --numprocesses=auto --dist=worksteal; tested=$$?; \
 	wait $$checked && exit $$tested
 

@@ -134,4 +134,5 @@ def test_a_fault_of_tests_or_of_types_is_one_of_the_whole(clone: Clone, broken: 
     said = clone.make("test", broken=broken)
     assert (said.returncode == 0) is (broken == "nothing"), said.stderr
     assert "-m pytest --numprocesses=auto" in clone.asked.read_text()
+    assert "-m tests.compiled\n" in clone.asked.read_text().partition("-m pytest")[0]
     assert "ruff" in clone.asked.read_text()
