@@ -98,6 +98,7 @@ async def test_root_leaves_nothing_beside_the_file_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A lock that is root's would keep the service from its own file."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     async with opened(tmp_path / "data"):
         pass
