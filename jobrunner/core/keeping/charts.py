@@ -188,8 +188,8 @@ def series(rows: Iterable[ChartRow], span: ChartSpan, begins_at: int) -> list[Se
 
 
 def _laid_out(rows: Iterable[ChartRow], span: ChartSpan, begins_at: int) -> list[Counted]:
-    """Count into the last bucket also what happened behind it: rows are read a moment after the time
-    was, and a clock that is set back leaves some in the future."""
+    """Count into the last bucket also what happened behind it: rows are read a moment after the
+    time was, and a clock that is set back leaves some in the future."""
     buckets = [Counted() for _ in range(span.count)]
     for row in rows:
         buckets[min((row.at - begins_at) // span.step_ms, span.count - 1)].add(row.counted)
