@@ -152,7 +152,7 @@ TIMER = Columns(
     DueTimer, "timers t CROSS JOIN jobs j ON j.id = t.job", elsewhere={"job_id": "j.uid"}
 )
 DUE = """
-    WHERE t.due_at <= :now AND j.stuck IS NULL
+    WHERE t.due_at > :after AND t.due_at <= :now AND j.stuck IS NULL
         AND j.workflow IN (SELECT value FROM json_each(:workflows))
         AND ((j.paused = 0 AND j.workflow NOT IN (SELECT name FROM pauses WHERE scope = 'workflow'))
             OR t.purpose IN (SELECT value FROM json_each(:at_once)))
@@ -160,16 +160,18 @@ DUE = """
 """
 
 
-def due_timers(db: Db, now: int, limit: int, workflows: tuple[str, ...]) -> tuple[DueTimer, ...]:
+def due_timers(
+    db: Db, now: int, limit: int, workflows: tuple[str, ...], after: int = -1
+) -> tuple[DueTimer, ...]:
     """Earliest first. A stuck job keeps its timers until it is released; one that is
     paused keeps those that are not of work somebody holds until it is resumed."""
-    named = rows.text(workflows)
-    return TIMER.all(db, DUE, now=now, limit=limit, workflows=named, at_once=AT_ONCE)
+    span = {"after": after, "now": now, "limit": limit}
+    return TIMER.all(db, DUE, **span, workflows=rows.text(workflows), at_once=AT_ONCE)
 
 
-def next_timer(db: Db, workflows: tuple[str, ...]) -> int | None:
-    named = rows.text(workflows)
-    found = TIMER.one(db, DUE, now=LAST, limit=1, workflows=named, at_once=AT_ONCE)
+def next_timer(db: Db, workflows: tuple[str, ...], after: int = -1) -> int | None:
+    span = {"after": after, "now": LAST, "limit": 1}
+    found = TIMER.one(db, DUE, **span, workflows=rows.text(workflows), at_once=AT_ONCE)
     return found.due_at if found else None
 
 

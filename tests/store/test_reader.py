@@ -203,7 +203,9 @@ async def test_timers_earliest_first(store: Store) -> None:
         DueTimer(job(2).id, "retry", 20),
     )
     assert len(await read.due_timers(99, 2, (*TOY, "other"))) == 2
+    assert await read.due_timers(20, 10, TOY, 20) == ()
     assert await read.next_timer(TOY) == 10
+    assert await read.next_timer(TOY, 10) == 20
     assert await read.next_timer((*TOY, "other")) == 7
     assert await read.next_timer(()) is None
     await stored(store, moved(late, "resting", timers=(Timer("deadline", 31),)))
