@@ -24,7 +24,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def ready(house: House, wanted: Callable[[Said], bool]) -> Said:
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while not wanted(said := await house.nobody.get("/readyz")):
             await anyio.sleep(0.02)
     return said

@@ -22,7 +22,7 @@ QUIET = (
     "--disable-background-networking --disable-component-update"
 ).split()
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-PATIENCE_MS = 20_000
+PATIENCE_MS = 120_000
 GRAVE = {"serious", "critical"}
 # A refusal that a test provokes is in the console as well, for that is where browsers write it.
 REFUSED = "Failed to load resource: the server responded with a status of 4"
@@ -134,6 +134,6 @@ def ask(service: Served, token: str, method: str, path: str, body: Any = None) -
     data = None if body is None else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     request = urllib.request.Request(service.url + path, data, headers, method=method)
-    with urllib.request.urlopen(request, timeout=60) as said:
+    with urllib.request.urlopen(request, timeout=120) as said:
         text = said.read()
     return json.loads(text) if text else None

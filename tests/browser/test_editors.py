@@ -153,7 +153,7 @@ def shelved(station: Station) -> str:
     """A picture of one dot in the library of the user."""
     headers = {"Authorization": f"Bearer {station.user}", "Content-Type": "image/png"}
     request = urllib.request.Request(f"{station.service.url}/assets", DOT, headers, method="POST")
-    with urllib.request.urlopen(request, timeout=60) as said:
+    with urllib.request.urlopen(request, timeout=120) as said:
         found: str = json.loads(said.read())["id"]
     return found
 

@@ -41,6 +41,6 @@ def test_plain_fields_are_no_fault() -> None:
 
 def test_a_perilous_field_is_named() -> None:
     child = subprocess.run(
-        [sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=120, check=True
     )
     assert child.stdout.startswith("struct struct 'bad': field draft mixes text"), child.stderr

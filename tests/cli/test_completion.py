@@ -24,7 +24,7 @@ def offered(script: Path, *words: str) -> set[str]:
     typed = " ".join(f"'{word}'" for word in ("jobrunner", *words))
     program = ASKED.format(script=script, words=typed)
     done = subprocess.run(
-        ["bash", "--norc", "-c", program], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "--norc", "-c", program], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
     bound, *found = done.stdout.splitlines()
@@ -58,7 +58,7 @@ def test_other_shells_have_scripts_that_they_can_read(command: Command, shell: s
     assert "jobrunner" in out
     assert "dead-letter" in out
     if shutil.which(shell):
-        subprocess.run([shell, "-n"], input=out, text=True, check=True, timeout=60)
+        subprocess.run([shell, "-n"], input=out, text=True, check=True, timeout=120)
 
 
 def test_a_shell_that_nobody_knows(command: Command) -> None:

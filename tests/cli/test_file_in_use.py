@@ -54,7 +54,7 @@ async def test_a_service_waits_for_a_command_and_says_so(tmp_path: Path) -> None
         await store.close()
 
     starting = asyncio.ensure_future(start())
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         await heard.wait()
         command.release()
         await starting

@@ -105,7 +105,7 @@ def _reported(command: Command, served: Served) -> Any:
         request = Request(f"{path}/{verb}", json.dumps(body).encode(), method="POST")
         request.add_header("Authorization", f"Bearer {token}")
         request.add_header("Content-Type", "application/json")
-        with urlopen(request, timeout=30) as answer:
+        with urlopen(request, timeout=120) as answer:
             assert answer.status == 200
     listed = json.loads(command("asset", "list", "-o", "json")[1])
     return listed[0]

@@ -117,7 +117,7 @@ def test_watch_ends_when_the_job_does(online: Command, served: Served) -> None:
     watching = watched(served, out.strip())
     try:
         assert online("job", "cancel", out.strip())[0] == 0
-        said, _ = watching.communicate(timeout=30)
+        said, _ = watching.communicate(timeout=120)
     finally:
         watching.kill()
     assert watching.returncode == 1
@@ -137,7 +137,7 @@ def test_watch_says_by_its_exit_code_how_jobs_stand(online: Command, served: Ser
     assert online("job", "watch", waiting, canceled, greeted)[0] == 1
     assert online("job", "watch", "nothing-of-that-id")[0] == 4
     piped = watched(served, "-", stdin=subprocess.PIPE)
-    piped.communicate(f"{greeted}\n{waiting}\n", timeout=30)
+    piped.communicate(f"{greeted}\n{waiting}\n", timeout=120)
     assert piped.returncode == 5
 
 
@@ -159,7 +159,7 @@ def test_an_output_that_is_full_is_said_in_one_line(served: Served, command: lis
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
     assert told.returncode == 1

@@ -133,7 +133,7 @@ def seen(program: str, **environ: str) -> str:
                 said += block
         except OSError:  # so a terminal says that nobody writes to it any more
             pass
-        assert done.wait(60) == 0
+        assert done.wait(120) == 0
     finally:
         os.close(ours)
     return said.decode()

@@ -148,4 +148,4 @@ def seats_of(house: House) -> dict[str, int]:
 
 
 async def joined(house: House, number: int) -> None:
-    await until(lambda: seats_of(house).get("free") == number, within_s=60)
+    await until(lambda: seats_of(house).get("free") == number)

@@ -98,4 +98,4 @@ async def test_hosts_with_certificates_lose_a_line_and_get_it_back(
                 gate.touch()
                 await right(house, job_id)
                 run(f"ip link set {end} up")
-                await until(lambda: seats_of(house)["free"] == 2, within_s=100)
+                await until(lambda: seats_of(house)["free"] == 2)

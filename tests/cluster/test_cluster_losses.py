@@ -174,7 +174,7 @@ async def test_what_nobody_there_has_is_waited_for_by_name(
     bare = f'[plugins]\npath = "{tmp_path / "empty"}"\nenabled = []\n'
     worker = cluster.start_worker("--name", "bare", config=bare)
     threads = cluster.start_worker("--name", "wide", "--nthreads", "2")
-    await until(lambda: seats_of(house)["unfit"] == 1 and seats_of(house)["free"] == 3, within_s=60)
+    await until(lambda: seats_of(house)["unfit"] == 1 and seats_of(house)["free"] == 3)
     named = [one["detail"] for one in house.logged if one["event"] == "cluster.unfit"]
     assert named == ["wide has 2 threads; start it with --nthreads 1"]
     for _ in range(3):
@@ -200,7 +200,7 @@ async def test_a_scheduler_that_is_lost_blames_nobody(
         cluster.start_scheduler()
         for _ in range(2):
             cluster.start_worker()
-        await until(lambda: len(engine_of(house).lines()) == 1, within_s=60)
+        await until(lambda: len(engine_of(house).lines()) == 1)
     gate.touch()
     await right(house, job_id)
     await joined(house, 2)
@@ -225,7 +225,7 @@ async def test_a_service_that_is_killed_spends_no_attempt(tmp_path: Path, rounds
             params = {"does": "keep_file", "gate": str(gate), "diary": str(notes)}
             job = await home.submit("far", "ada", params=params)
             for number in range(rounds):
-                await until(partial(has_lines, notes, number + 1), within_s=60)
+                await until(partial(has_lines, notes, number + 1))
                 await home.kill()
                 await home.start()
             gate.touch()

@@ -30,7 +30,7 @@ def alerts() -> dict[str, str]:
 def promtool(*arguments: str) -> str:
     assert PROMTOOL is not None
     said = subprocess.run(
-        [PROMTOOL, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [PROMTOOL, *arguments], capture_output=True, text=True, timeout=120, check=False
     )
     assert said.returncode == 0, said.stdout + said.stderr
     return said.stdout

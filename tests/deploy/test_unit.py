@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not ANALYZE, reason="make system installs system
 def analyzed(*arguments: str) -> subprocess.CompletedProcess[str]:
     assert ANALYZE is not None
     return subprocess.run(
-        [ANALYZE, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [ANALYZE, *arguments], capture_output=True, text=True, timeout=120, check=False
     )
 
 

@@ -62,7 +62,7 @@ class Client:
             return dict(told)
 
     async def at(self, job_id: str, *statuses: str) -> dict[str, Any]:
-        with anyio.fail_after(60):
+        with anyio.fail_after(120):
             while True:
                 url = f"{self.url}/jobs/{job_id}"
                 async with self.session.get(url, headers=self.headers) as answer:

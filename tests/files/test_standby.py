@@ -194,7 +194,7 @@ async def test_who_finds_its_line_cleared_away_learns_who_did_it(machines: Machi
     lines.clear_before(CopiedLine(2, 1), 0)
     copy.end_with(lost.append)
     tap.since = 0.0
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         assert "taken over" in await copy.kept_up()
     assert [type(one) for one in lost] == [TakenOver]
     await copy.close()

@@ -37,7 +37,7 @@ from jobrunner.config.reading import load
 from jobrunner.config.settings import Config
 
 PACKAGE = str(Path(jobrunner.__file__).parent) + os.sep
-PATIENCE_S = 30
+PATIENCE_S = 120
 POLLS_A_SECOND = 20
 ROUNDS = 5
 SETTINGS = """

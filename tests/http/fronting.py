@@ -58,7 +58,7 @@ class Wire:
                 await anyio.sleep(0)
 
     async def heard(self) -> Said:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             head = await self._reader.readuntil(b"\r\n\r\n")
             lines = head.decode().split("\r\n")
             pairs = [line.partition(": ") for line in lines[1:] if line]
@@ -68,7 +68,7 @@ class Wire:
         return Said(int(lines[0].split()[1]), headers, raw)
 
     async def hung_up(self) -> bool:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             return await self._reader.read() == b""
 
 

@@ -101,7 +101,7 @@ class Provider:
 
     async def attempt(self, job_id: str, *statuses: str, number: int = 1) -> dict[str, Any]:
         """That attempt, as soon as it stands like this."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while True:
                 said = await self.admin.get(f"/jobs/{job_id}/attempts")
                 for one in said.json["attempts"][number - 1 : number]:
@@ -110,7 +110,7 @@ class Provider:
                 await anyio.sleep(0.01)
 
     async def at(self, job_id: str, *statuses: str) -> Any:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while True:
                 job = (await self.admin.get(f"/jobs/{job_id}")).json
                 if job["status"] in statuses:

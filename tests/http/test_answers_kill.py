@@ -46,7 +46,7 @@ async def post(here: Place, token: str, approved: bool) -> Said:
 async def asked(here: Place, workflow: str) -> tuple[str, str]:
     """A job that has asked somebody and is parked, and the token that its stage was told."""
     job_id = (await here.submit(workflow, params={}))["id"]
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         while True:
             (attempt,) = (await here.get(f"/jobs/{job_id}/attempts"))["attempts"] or [{}]
             lines = [line for line in attempt.get("log", ()) if line.startswith("token ")]

@@ -98,7 +98,7 @@ class Scene:
         )
         path = f"/jobs/{job['id']}"
         assert (await self.house.ada.post(f"{path}/cancel")).status == 200
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while True:
                 found = (await self.house.ada.get(f"{path}/deliveries")).json["deliveries"]
                 if [one["status"] for one in found] == [status]:
@@ -293,7 +293,7 @@ async def cancel_batch(scene: Scene) -> None:
     batch, _ = await batch_of(scene, {"workflow": "howera"})
     last = (await scene.rows())[0]["id"]
     await behind(scene.house.ada).post(f"{batch}/cancel")
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while "bulk.done" not in {row["event"] for row in await scene.rows(last)}:
             await anyio.sleep(0.01)
 
@@ -308,7 +308,7 @@ async def rerun_batch(scene: Scene) -> None:
 
 async def answer(scene: Scene) -> None:
     job = await scene.house.ada.submit("press", params={"by": ["user"]})
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while await scene.house.service.store.reader.question_named(job["id"], "approval") is None:
             await anyio.sleep(0.01)
     yes = {"approved": True, "note": ""}
@@ -460,7 +460,7 @@ async def test_a_bulk_has_the_address_of_its_order_after_a_restart_too(tmp_path:
         order = {"command": "pause", "filter": {"workflow": "howera"}}
         bulk_id = (await scene.admin.post("/admin/bulk", order)).json["id"]
     async with scene_of(tmp_path) as scene:
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             while (told := (await scene.admin.get(f"/admin/bulk/{bulk_id}")).json)["left"]:
                 await anyio.sleep(0.02)
         assert told["done"] == 130

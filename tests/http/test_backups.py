@@ -49,7 +49,7 @@ async def send(house: House) -> Any:
 
 
 async def told(house: House, event: str, count: int = 1) -> list[dict[str, Any]]:
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         while len(found := [line for line in house.logged if line["event"] == event]) < count:
             await anyio.sleep(0.01)
     return found
@@ -110,12 +110,12 @@ async def test_what_is_deleted_meanwhile_keeps_its_file_until_the_backup_is_whol
         group.start_soon(house.admin.post, ASKED, {"folder": str(tmp_path / "backups")})
         while not house.service.facade.world.files_wanted:
             await anyio.lowlevel.checkpoint()
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             assert (await house.ada.delete(f"/assets/{sent['id']}")).status == 204
         assert place.exists()
         children.go.set()
         assert (await house.admin.get(f"{ASKED}?wait=30")).json["absent"] == 0
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             while await house.service.store.reader.clearings(9):
                 await anyio.sleep(0.01)
         assert not place.exists()
@@ -196,7 +196,7 @@ async def test_a_service_that_stops_does_not_wait_for_one(tmp_path: Path) -> Non
             await anyio.lowlevel.checkpoint()
         house.service.facade.world.draining = True
         children.go.set()
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             while house.service.facade.world.files_wanted:
                 await anyio.sleep(0.01)
         assert (await house.admin.get(ASKED)).json["state"] == "failed"

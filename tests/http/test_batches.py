@@ -49,7 +49,7 @@ async def sent(caller: Caller, *jobs: Any, **more: Any) -> Any:
 
 
 async def ended(caller: Caller, batch_id: str) -> Any:
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while (told := (await caller.get(f"/batches/{batch_id}")).json)["status"] != "ended":
             await anyio.sleep(0.01)
     return told
@@ -126,7 +126,7 @@ async def test_the_end_is_told_once(house: House, receiver: Receiver, tmp_path: 
     assert (await house.ada.get(f"/batches/{told['id']}")).json["status"] == "running"
     gate.touch()
     last = await ended(house.ada, told["id"])
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while not receiver.sent:
             await anyio.sleep(0.01)
     body = receiver.sent[0].json
@@ -146,12 +146,12 @@ async def test_a_batch_that_closes_after_its_jobs_is_told_too(
     house: House, receiver: Receiver
 ) -> None:
     told = await sent(house.ada, LEAF, open=True, notify_url=receiver.url("/over"))
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while (await house.ada.get(f"/batches/{told['id']}")).json["left"]:
             await anyio.sleep(0.01)
     assert not receiver.sent
     await house.ada.post(f"/batches/{told['id']}/close")
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while not receiver.sent:
             await anyio.sleep(0.01)
     assert receiver.sent[0].json["data"]["batch_id"] == told["id"]
@@ -163,7 +163,7 @@ async def test_a_batch_that_has_ended_does_not_end_again(house: House, receiver:
     last = await ended(house.ada, told["id"])
     failed = (await house.ada.get(f"/jobs?batch={told['id']}&status=failed")).json["jobs"][0]
     assert (await house.ada.post(f"/jobs/{failed['id']}/retry")).status == 200
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while (again := (await house.ada.get(f"/batches/{told['id']}")).json)["left"]:
             await anyio.sleep(0.01)
     assert again["ill"] == 1

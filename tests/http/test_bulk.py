@@ -36,7 +36,7 @@ async def bulk(caller: Caller, command: str, **more: Any) -> Said:
 
 
 async def over(caller: Caller, bulk_id: str) -> Any:
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         while True:
             said = (await caller.get(f"/admin/bulk/{bulk_id}")).json
             if said["status"] != "running":

@@ -38,7 +38,7 @@ async def hasty(tmp_path: Path, anyio_backend: str) -> AsyncIterator[House]:
 
 
 async def waiting(house: House, count: int) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while len(gate(house)) != count:
             await anyio.sleep(0.001)
 
@@ -307,7 +307,7 @@ async def test_every_place_is_given_back(patient: House) -> None:
             async with connected(patient) as wire:
                 wire.writer.write(sent)
                 await wire.writer.drain()
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while gate(patient).inside:
             await anyio.sleep(0.001)
 
@@ -318,7 +318,7 @@ async def test_who_waits_for_the_end_of_a_job_is_in_nobodys_way(patient: House) 
     async with connected(patient) as wire:
         body = b'{"product_id":"shoe"}'
         await wire.say(submission(patient, body, line=b"POST /api/generate/copy"))
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while not await jobs(patient):
                 await anyio.sleep(0.001)
             while gate(patient).inside:

@@ -80,7 +80,7 @@ class Served:
         self.front._process_keepalive()
 
     async def has_seen(self, *requests: str) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while self.seen != list(requests):
                 await anyio.sleep(0)
 

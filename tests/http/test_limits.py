@@ -242,7 +242,7 @@ async def stilled(limits: Any) -> None:
     """From now on the lag is what the test says: its last measurement is over."""
     limits._clock = StillClock(limits._clock)
     limits._lag_s = -1.0
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while limits._lag_s < 0:
             await anyio.sleep(0.01)
 
@@ -253,7 +253,7 @@ async def test_under_pressure_callbacks_go_on_and_submissions_are_refused_unread
     """The body of what is refused is not even looked at: it may be anything."""
     registry = definitions(names=("howera",))
     async with opened(tmp_path, limits=Settings(), registry=registry) as house:
-        with anyio.fail_after(20):  # the machine may be busy elsewhere; this limit is the one tried
+        with anyio.fail_after(120):  # it may be busy elsewhere; this limit is the one tried
             while (made := await house.ada.post("/jobs", SUBMISSION)).status == 503:
                 await anyio.sleep(0.01)
         limits = house.service.limits
@@ -276,7 +276,7 @@ async def test_too_little_room_on_the_disk(tmp_path: Path) -> None:
     limits = Settings(free_disk=2**52, lag=0)
     registry = definitions(names=("howera",))
     async with opened(tmp_path, limits=limits, registry=registry) as house:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while (said := await house.ada.post("/jobs", SUBMISSION)).status == 201:
                 await anyio.sleep(0.01)
         assert (said.status, said.code) == (503, "STORAGE_FULL")

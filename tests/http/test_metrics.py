@@ -204,7 +204,7 @@ async def test_attempts_are_timed_by_stage_and_outcome(tmp_path: Path) -> None:
         async with house.session.get(f"{house.service.url}/events", headers=sent) as stream:
             await stream.content.readline()
             assert at(await seen(house), "streams_open") == 1
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             while at(await seen(house), "streams_open"):
                 await anyio.lowlevel.checkpoint()
 
@@ -267,7 +267,7 @@ def test_what_is_told_is_in_the_text() -> None:
 
 async def until(house: House, name: str, value: float, **labels: str) -> None:
     """The census is not taken anew for everybody who asks."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         while at(await seen(house), name, **labels) != value:
             await anyio.lowlevel.checkpoint()
 

@@ -147,7 +147,7 @@ async def test_an_order_for_a_declaration_of_yesterday_is_aborted(tmp_path: Path
         ).json
         assert order["status"] == "running"
     async with opened(tmp_path, registry=fickle()) as house:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while (found := (await house.admin.get(f"/admin/upgrades/{order['id']}")).json)[
                 "status"
             ] == "running":

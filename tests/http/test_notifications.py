@@ -16,7 +16,7 @@ from tests.receiving import Receiver, receiving, says, silence
 pytestmark = pytest.mark.anyio
 
 LAMP = {"product_id": "lamp-7"}
-PATIENCE_S = 20
+PATIENCE_S = 120
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.store.factory import job as stored_job
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ async def test_a_stream_is_never_packed(house: House) -> None:
     url = f"{house.service.url}/jobs/{job['id']}/events"
     async with house.session.get(url, headers=headers) as response:
         assert "Content-Encoding" not in response.headers
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             assert (await response.content.readline()).startswith(b"retry:")
 
 
@@ -110,7 +110,7 @@ async def test_while_enough_are_packed_the_next_leave_as_they_are() -> None:
     for other in others:
         packing.places.acquire_on_behalf_of_nowait(other)
     busy, later = web.Response(body=b"x" * 100), web.Response(body=b"x" * 100)
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         await packing.pack(request, busy)
         packing.places.release_on_behalf_of(others[0])
         await packing.pack(request, later)

@@ -19,7 +19,7 @@ from tests.http.serving import House, definitions, opened
 
 pytestmark = pytest.mark.anyio
 
-BOUND_S = 8
+BOUND_S = 20
 KEEPALIVE_S = 1.0
 HOST = b"Host: here\r\n"
 BODY = b'{"workflow":"howera"}'

@@ -120,6 +120,6 @@ async def again(house: House, name: str) -> Any:
 
 
 async def done(house: House, job: str) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while (await house.ada.get(f"/jobs/{job}")).json["status"] != "done":
             await anyio.sleep(0.02)

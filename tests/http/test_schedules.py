@@ -33,7 +33,7 @@ async def made(caller: Caller, **more: Any) -> Any:
 
 async def fired(caller: Caller, name: str) -> list[Any]:
     """Its firings, as soon as there are any."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         while True:
             found = (await caller.get(f"/admin/schedules/{name}/firings")).json["firings"]
             if found:

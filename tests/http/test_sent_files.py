@@ -47,7 +47,7 @@ async def sent(caller: Caller, job: Any, data: bytes = DATA, **query: Any) -> Sa
 
 
 async def until(condition: Any) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while not condition():
             await anyio.sleep(0.01)
 

@@ -15,7 +15,7 @@ from jobrunner.http.routes.jobs import streams
 from tests.http.serving import Caller, House, definitions, opened
 
 pytestmark = pytest.mark.anyio
-PATIENCE_S = 20
+PATIENCE_S = 120
 STREAM = "text/event-stream"
 NAMES = ("cutx", "howera", "image_generation")
 

@@ -141,7 +141,7 @@ async def test_in_line_it_is_put_aside_and_goes_on_when_it_is_mended(house: Hous
     ((was,),) = write(house, "SELECT rest FROM jobs WHERE uid = ?", job)
     write(house, SPOILED["rest"], job)
     await house.admin.post("/admin/workflows/fickle/resume", {})
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while write(house, "SELECT stuck FROM jobs WHERE uid = ?", job) == [(None,)]:
             await anyio.sleep(0.02)
     other = (await house.ada.submit("fickle"))["id"]
@@ -154,7 +154,7 @@ async def test_in_line_it_is_put_aside_and_goes_on_when_it_is_mended(house: Hous
 
 
 async def done(house: House, job: str) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while (await house.ada.get(f"/jobs/{job}")).json["status"] != "done":
             await anyio.sleep(0.02)
 

@@ -35,7 +35,7 @@ async def post(here: Place, webhook_id: str, key: str, output: int) -> Said:
 
 
 async def parked(here: Place, job_id: str) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         while True:
             found = (await here.get(f"/jobs/{job_id}/attempts"))["attempts"]
             if found and found[-1]["status"] == "parked":

@@ -142,7 +142,7 @@ class _Request:
 
 async def until(true: Any) -> None:
     """Wait for a condition; a test that waits in vain is ended from outside."""
-    for _ in range(2000):
+    for _ in range(12_000):
         found = true()
         if asyncio.iscoroutine(found):
             found = await found

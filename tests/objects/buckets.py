@@ -202,6 +202,6 @@ async def put_there(wire: Wire, key: str, data: bytes) -> None:
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     """Poll until it holds."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not await condition():
             await asyncio.sleep(0.01)

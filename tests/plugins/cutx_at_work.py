@@ -26,7 +26,7 @@ from tests.http.serving import Caller
 
 VARIABLE = "CUTX_WEBHOOK_SECRET"
 SOON = RetrySettings(base=0.02)
-PATIENCE_S = 60
+PATIENCE_S = 120
 LAMP = {
     "name": "Lumen Desk Lamp",
     "description": "A lamp for people who read late.",

@@ -38,7 +38,7 @@ from tests.whole.process import Place, place
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 TEXT = b"this is no picture"
 
 

@@ -42,7 +42,7 @@ from tests.stages.house import processes
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 20
+PATIENCE_S = 120
 FILM = {"Content-Type": "video/mp4"}
 STEPS = (
     '{"title": "Two sentences", "steps": [{"title": "First", "text": "Say it.", "start_s": 0,'

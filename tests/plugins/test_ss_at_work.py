@@ -22,7 +22,7 @@ from tests.http.serving import House, Said, opened
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 SALES = _table().encode()
 CSV = {"Content-Type": "text/csv"}
 

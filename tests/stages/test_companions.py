@@ -51,13 +51,13 @@ class House:
         return found
 
     async def over(self, job_id: str) -> Snapshot:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while (job := await self.job(job_id)).status not in OVER:
                 await anyio.sleep(0.02)
         return job
 
     async def until(self, condition: Callable[[], Any]) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while not condition():
                 await anyio.sleep(0.02)
 
@@ -203,7 +203,7 @@ async def test_it_is_closed_after_the_last_of_its_stages(tmp_path: Path) -> None
 
     async with house(tmp_path, noting) as here:
         job_id = await here.submitted("loop", "get", "/late")
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while (await here.job(job_id)).status != "working":
                 await anyio.sleep(0.02)
     assert order == ["answers", "closes"]
@@ -224,7 +224,7 @@ async def test_one_that_takes_too_long_is_not_waited_for(tmp_path: Path) -> None
         yield Opened()
         await anyio.Event().wait()
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         await opened_and_closed(tmp_path, clinging, open_s=3600, close_s=0.05)
         await opened_and_closed(tmp_path, slow, open_s=0.05, close_s=3600)
 

@@ -42,7 +42,7 @@ async def letting_go(enough: asyncio.Event) -> AsyncIterator[None]:
 
 
 async def line(house: House, event: str) -> dict[str, Any]:
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while True:
             for found in house.logged:
                 if found["event"] == event:
@@ -53,7 +53,7 @@ async def line(house: House, event: str) -> dict[str, Any]:
 async def started(house: House) -> str:
     job = str((await house.ada.submit("fickle"))["id"])
     await house.ada.post(f"/jobs/{job}/go")
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while (await house.ada.get(f"/jobs/{job}")).json["status"] == "queued":
             await anyio.sleep(0.02)
     return job
@@ -84,7 +84,7 @@ async def test_a_stage_that_does_not_stop_is_named(
         why = (await house.ada.get(f"/jobs/{job}/explain")).json["waits_for"]
         assert why.startswith("stage fickle.work, which was told to stop")
         enough.set()
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while (await house.nobody.get("/readyz")).status != 200:
                 await anyio.sleep(0.02)
     assert len([one for one in house.logged if one["event"] == "stage.deaf"]) == 1

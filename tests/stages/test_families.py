@@ -46,7 +46,7 @@ async def children(here: Living, parent: str) -> list[dict[str, Any]]:
 
 async def borne(here: Living, parent: str, least: int) -> list[dict[str, Any]]:
     """The children, as soon as there are so many."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while len(found := await children(here, parent)) < least:
             await anyio.sleep(0.01)
     return found
@@ -54,7 +54,7 @@ async def borne(here: Living, parent: str, least: int) -> list[dict[str, Any]]:
 
 async def parked(here: Living, job_id: str) -> dict[str, Any]:
     """What is explained of a parent, as soon as it waits for its children."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while True:
             told: dict[str, Any] = (await here.ada.get(f"/jobs/{job_id}/explain")).json
             if told["attempt"] and told["attempt"]["status"] == "parked":

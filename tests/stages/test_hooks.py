@@ -55,7 +55,7 @@ async def ended(here: Living, text: str = "fine") -> dict[str, Any]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while not condition():
             await anyio.lowlevel.checkpoint()
 

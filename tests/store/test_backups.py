@@ -70,7 +70,7 @@ async def test_commits_go_on_between_two_steps_and_are_in_the_copy(
         nonlocal steps
         steps += 1
         unit = birth(job(1000 + steps))
-        asyncio.run_coroutine_threadsafe(stored(store, unit), loop).result(30)
+        asyncio.run_coroutine_threadsafe(stored(store, unit), loop).result(120)
 
     monkeypatch.setattr(backups, "rest", commit_one)
     place = tmp_path / "copy.db"

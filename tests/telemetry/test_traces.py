@@ -221,7 +221,7 @@ async def test_every_try_of_a_notification_is_a_span(
         wanted = settings.DownloadsSection(allow_private=(receiver.place,))
         async with opened(tmp_path, registry=hello(), downloads=wanted) as house:
             await greeted(house, receiver.url("/hook/secret-path"), traceparent=PARENT)
-            with anyio.fail_after(30):
+            with anyio.fail_after(120):
                 while not [span for span in spans.get_finished_spans() if span.name == "delivery"]:
                     await anyio.lowlevel.checkpoint()
     found = by_name(spans)

@@ -46,7 +46,7 @@ async def attempts(home: Place, job: Any) -> list[tuple[int, str, str]]:
 
 async def test_a_drain_waits_for_what_is_nearly_done(tmp_path: Path) -> None:
     """R13: a stage that ends within the time is not interrupted; meanwhile nothing new comes in."""
-    async with place(tmp_path, drain_s=20) as home:
+    async with place(tmp_path, drain_s=600) as home:
         await home.start()
         job = await home.submit("trial", params=gated(home), idempotency_key="known")
         await at_work(home, job)

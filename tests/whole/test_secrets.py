@@ -39,7 +39,7 @@ SECRETS = {"W_KEY": WRITER, "D_KEY": DRAWER, "F_KEY": FILMER, "L_KEY": LISTENER}
 PASSWORD = "pfauenauge"
 WORDS = "a hippogriff in Wesenberg"
 ONCE = RetrySettings(max=1, base=0.01)
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 @dataclass

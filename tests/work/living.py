@@ -161,7 +161,7 @@ async def working(
                 await asyncio.wait({worker.task})
 
 
-async def until(there: Callable[[], Any], within_s: float = 30) -> Any:
+async def until(there: Callable[[], Any], within_s: float = 120) -> Any:
     """What is asked for, as soon as it is there."""
     with anyio.fail_after(within_s):
         while not (found := there()):

@@ -96,7 +96,7 @@ async def test_a_cancelled_job_stops_its_stage_at_once(house: House, tmp_path: P
         job = await house.ada.submit("far", params=params)
         await until(lambda: worker.taking.running)
         await house.ada.post(f"/jobs/{job['id']}/cancel")
-        await until(lambda: worker.said("stage.ended"), within_s=10)
+        await until(lambda: worker.said("stage.ended"))
     assert [line["outcome"] for line in worker.said("stage.ended")] == ["lost"]
     assert (await house.admin.get(f"/jobs/{job['id']}")).json["status"] == "canceled"
 
