@@ -6,6 +6,8 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 import anyio
@@ -22,7 +24,7 @@ from tests.store.factory import opened
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 class Heard:
@@ -65,17 +67,32 @@ async def stored(folder: Path) -> AsyncIterator[tuple[Store, Way]]:
         await handle.close()
 
 
+Ear = SimpleQueue[dict[str, str]]
+
+
 @contextmanager
-def listening(address: str) -> Iterator[socket.socket]:
+def listening(address: str) -> Iterator[Ear]:
+    """All that is said there, heard at once: a socket holds ten datagrams, and a test that is kept
+    from reading for a second would make a service say the rest to nobody."""
+    said: Ear = SimpleQueue()
+
+    def hear() -> None:
+        while data := ear.recv(4096):
+            said.put(dict(line.split("=", 1) for line in data.decode().split("\n")))
+
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
         ear.bind(address)
-        ear.settimeout(PATIENCE_S)
-        yield ear
+        thread = Thread(target=hear)
+        thread.start()
+        try:
+            yield said
+        finally:
+            ear.shutdown(socket.SHUT_RD)
+            thread.join()
 
 
-def words(ear: socket.socket) -> dict[str, str]:
-    lines = ear.recv(4096).decode().split("\n")
-    return dict(line.split("=", 1) for line in lines)
+def words(ear: Ear) -> dict[str, str]:
+    return ear.get(timeout=PATIENCE_S)
 
 
 async def test_it_is_well_while_the_writer_answers_and_no_longer(tmp_path: Path) -> None:
