@@ -66,7 +66,7 @@ def is_alive(pid: int) -> bool:
     """Whether there is still such a process, and not only what nobody has asked after yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it is gone, or goes while it is read
         return False
 
 
