@@ -12,6 +12,7 @@ returns ``Done``, ``Partial`` or ``AwaitCallback``, and raises ``RetryableFailur
 
 from jobrunner.core.declaration.artifacts import Listed, Shape
 from jobrunner.core.declaration.ask import Act, Ask, Replay
+from jobrunner.core.declaration.one_of_a_kind import SingletonBy
 from jobrunner.core.declaration.workflow import (
     ANY,
     EXTERNAL,
@@ -101,6 +102,7 @@ __all__ = [
     "RetryableFailure",
     "Route",
     "Shape",
+    "SingletonBy",
     "Snapshot",
     "Source",
     "Stage",

@@ -20,6 +20,7 @@ from jobrunner.check.fields import misshapen
 from jobrunner.check.locks import mislocked
 from jobrunner.check.names import Taken, misnamed, unresolved
 from jobrunner.check.one_at_a_time import without_turns
+from jobrunner.check.singletons import crowded
 from jobrunner.check.types import illformed
 from jobrunner.check.ways import Chart, Way
 from jobrunner.core.declaration.workflow import Definition, Edge, State
@@ -56,6 +57,7 @@ def _faults(chart: Chart, taken: Taken, declared: Definition) -> Iterator[Fault]
     yield from misshapen(chart)
     yield from unlistable(chart)
     yield from without_turns(chart)
+    yield from crowded(chart.workflow)
     for ways in chart.ways.values():
         for way in ways:
             yield from _walked(chart, way)

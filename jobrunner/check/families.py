@@ -33,7 +33,7 @@ def uncancelable(name: str, known: Mapping[str, Definition]) -> dict[str, list[F
     for parent, definition in known.items():
         for child in definition.workflow.children:
             there = known.get(child.workflow) if name in (parent, child.workflow) else None
-            if child.at_end == CANCEL and there and (problem := _stays(there.workflow)):
+            if child.at_end == CANCEL and there and (problem := uncanceled(there.workflow)):
                 faults.setdefault(parent, []).append(_left_alone(parent, child, problem))
     return faults
 
@@ -49,6 +49,17 @@ def absent_children(
             yield f"{workflow.name} declares children of {child.workflow}, not loaded here; {why}"
 
 
+def uncanceled(workflow: Workflow) -> str:
+    """The want because of which no owner can cancel its jobs; empty where there is none."""
+    command = next((one for one in workflow.commands if one.name == CANCEL), None)
+    if command is None:
+        return f"{workflow.name} has no command {CANCEL}; give it one"
+    if "user" not in command.roles:
+        roles = ", ".join(command.roles) or "nobody"
+        return f"its command {CANCEL} is for {roles}, not for the user; add user to its roles"
+    return ""
+
+
 def _unpaid(workflow: Workflow) -> str:
     if not any(job_type.price > 0 for job_type in workflow.job_types):
         return "none of its job types has a price; give one a price"
@@ -56,16 +67,6 @@ def _unpaid(workflow: Workflow) -> str:
     moves |= {command.money for command in workflow.commands}
     if moves.isdisjoint(TAKES):
         return 'never takes its price; say money="hold" at its birth'
-    return ""
-
-
-def _stays(workflow: Workflow) -> str:
-    command = next((one for one in workflow.commands if one.name == CANCEL), None)
-    if command is None:
-        return f"{workflow.name} has no command {CANCEL}; give it one"
-    if "user" not in command.roles:
-        roles = ", ".join(command.roles) or "nobody"
-        return f"its command {CANCEL} is for {roles}, not for the user; add user to its roles"
     return ""
 
 

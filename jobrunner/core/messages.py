@@ -4,10 +4,11 @@ A message says what somebody wants or what has happened, never what should follo
 and jitter that an answer may need come in the ``Moment``, so that deciding stays repeatable.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
+from jobrunner.core.declaration.one_of_a_kind import SingletonMode
 from jobrunner.core.features.answers.giving import Give, Pose
 from jobrunner.core.features.families.batches import BatchLink
 from jobrunner.core.features.families.parentage import JobsAwaited, ParentLink
@@ -74,7 +75,7 @@ class Singleton(Struct, frozen=True):
     """The wish to be the only one of its ``key``, see ``core.features.turns.singletons``."""
 
     key: str
-    mode: Literal["first", "last", "replace"] = "first"
+    mode: SingletonMode = "first"
     quiet_s: float = 0
 
 

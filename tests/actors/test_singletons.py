@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 import anyio
 import pytest
 
-from jobrunner import Command, Context, Definition, Done, Stage
+from jobrunner import Ask, Call, Command, Context, Definition, Done, SingletonBy, Stage
 from jobrunner.config import settings
+from jobrunner.core.features.families.parentage import ParentLink
+from jobrunner.core.features.turns.singletons import by_declaration
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Singleton, Submit
-from jobrunner.errors import JobrunnerError
+from jobrunner.errors import JobrunnerError, PluginFault, Refused
 from jobrunner.stages import Registry
 from jobrunner.testing import Faults
 from jobrunner.testing.simulation.loop import SimLoop, simulated
@@ -31,17 +34,19 @@ ADA = Actor("ada", "user")
 TRIES = 5
 
 
-def cancellable() -> Definition:
+def cancellable(singleton: SingletonBy | None = None) -> Definition:
     definition = definition_of("plain", "s.plain", limit_s=60)
     walks: dict[str, tuple[str, ...]] = {"queued": ("canceled",), "working": ("canceled",)}
-    return varied(definition, commands=(Command("cancel", walks=walks),))
+    return varied(definition, commands=(Command("cancel", walks=walks),), singleton=singleton)
 
 
 @asynccontextmanager
-async def standing(folder: Path) -> AsyncIterator[tuple[Living, Stand]]:
+async def standing(
+    folder: Path, singleton: SingletonBy | None = None
+) -> AsyncIterator[tuple[Living, Stand]]:
     stand, registry = Stand(), Registry()
     registry.add(Stage("s.plain", stand.work, concurrency=1))
-    registry.add(cancellable())
+    registry.add(cancellable(singleton))
     assert not registry.refused["workflows"], registry.refused["workflows"]
     async with living(folder, registry) as here:
         stand.service = here.service
@@ -112,6 +117,67 @@ async def test_a_repeat_of_a_submission_gets_its_own_job(tmp_path: Path) -> None
         await here.ada.post("/jobs", body)
         said = await here.ada.post("/jobs", keyed)
         assert (said.status, said.json["id"]) == (200, first["id"])
+
+
+async def test_a_workflow_says_so_for_each_submission(tmp_path: Path) -> None:
+    """And nobody may say otherwise than the workflow does."""
+    rule = SingletonBy(Call("by_param", {"name": "mark"}), "replace", quiet_s=0.1)
+    async with standing(tmp_path, rule) as (here, stand):
+        submit = {"workflow": "plain", "params": {"mark": "ann"}}
+        first, second = [(await here.ada.post("/jobs", submit)).json for _ in range(2)]
+        other = (await here.ada.post("/jobs", submit | {"params": {"mark": "bob"}})).json
+        await here.at(first["id"], "canceled")
+        await until(lambda: second["id"] in stand.going)
+        assert (await here.ada.get(f"/jobs/{other['id']}")).json["status"] != "canceled"
+        said = await here.ada.post("/jobs", submit | {"singleton": {"key": "mine"}})
+        assert (said.status, said.json["errors"][0]["path"]) == (400, "$.singleton")
+
+
+def test_neither_an_empty_key_nor_a_child_is_of_a_kind() -> None:
+    tie = ParentLink("parent", "run", "key", 1)
+    for name, parent, key in (("mark", None, '"x"'), ("absent", None, ""), ("mark", tie, "")):
+        rule = SingletonBy(Call("by_param", {"name": name}))
+        submit = Submit(ADA, "plain", "any", {"mark": "x"}, "job", parent=parent)
+        wish = by_declaration(cancellable(rule), submit, 0).singleton
+        assert (wish.key if wish else "") == key
+
+
+def test_a_key_that_is_none_is_the_plugins_fault() -> None:
+    for answer in (7, "x" * 201, Refused("PROMPT_BLOCKED", "no")):
+        definition = cancellable(SingletonBy(Call("key")))
+        definition.functions["key"] = partial(_said, answer)
+        with pytest.raises(PluginFault):
+            by_declaration(definition, Submit(ADA, "plain", "any", {}, "job"), 0)
+
+
+def _said(answer: object, ask: Ask) -> object:
+    if isinstance(answer, Refused):
+        raise answer
+    return answer
+
+
+async def test_those_of_one_key_in_a_batch_come_in_its_order(tmp_path: Path) -> None:
+    """Each takes the place of the one before it, and the batch knows what became of them all."""
+    async with standing(tmp_path) as (here, stand):
+        one = {"workflow": "plain", "singleton": {"key": "one", "mode": "last", "quiet_s": 60}}
+        said = await here.ada.post("/batches", {"jobs": [one] * 30 + [{"workflow": "plain"}]})
+        assert [result["error_code"] for result in said.json["results"]] == [None] * 31
+        counts = said.json["counts"]
+        assert (counts["canceled"], said.json["left"], said.json["ill"]) == (29, 2, 29)
+        last = await here.ada.get(f"/jobs/{said.json['results'][29]['job_id']}")
+        assert last.json["status"] == "queued"
+        await until(lambda: said.json["results"][30]["job_id"] in stand.going)
+
+
+async def test_an_item_that_stands_behind_an_open_job_is_answered_with_that(tmp_path: Path) -> None:
+    async with standing(tmp_path, SingletonBy(Call("by_user"))) as (here, _):
+        first = (await here.ada.post("/jobs", {"workflow": "plain"})).json
+        said = await here.ada.post("/batches", {"jobs": [{"workflow": "plain"}] * 3})
+        told = {(one["job_id"], one["replayed"]) for one in said.json["results"]}
+        assert (told, said.json["status"]) == ({(first["id"], True)}, "ended")
+        refused = {"workflow": "plain", "singleton": {"key": "mine"}}
+        said = await here.ada.post("/batches", {"jobs": [refused]})
+        assert said.json["results"][0]["errors"][0]["path"] == "$.singleton"
 
 
 @pytest.mark.parametrize("mode", ["first", "last", "replace"])

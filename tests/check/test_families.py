@@ -1,9 +1,10 @@
-"""The check of declared children: who pays for them, who may cancel them, and who is not there."""
+"""The check of declared children (who pays for them, who may cancel them, who is not there), and of
+those jobs of which there is one."""
 
 import pytest
 from msgspec.structs import replace
 
-from jobrunner import ChildWorkflow
+from jobrunner import Call, ChildWorkflow, SingletonBy
 from jobrunner.check.checking import check
 from jobrunner.config.overrides import laid_over
 from jobrunner.config.settings import WorkflowSettings
@@ -47,6 +48,24 @@ PLANTED = {
         replace(SAMPLE, edges=UNPAID, children=(ChildWorkflow("other", covered=True),)),
         "children",
         ("sample", "other", "never takes its price"),
+    ),
+}
+
+PLANTED |= {
+    "one of a kind, and the older one cannot be cancelled": (
+        replace(without("cancel"), singleton=SingletonBy(Call("by_user"), "replace")),
+        "singleton",
+        ("mode='replace'", "no command cancel", 'mode="first"'),
+    ),
+    "one of a kind that never begins": (
+        replace(SAMPLE, singleton=SingletonBy(Call("by_user"), quiet_s=1e9)),
+        "singleton",
+        ("quiet_s=1000000000.0", "from 0 to 2592000"),
+    ),
+    "one of a kind by a key that nobody makes": (
+        replace(SAMPLE, singleton=SingletonBy(Call("by_moon"))),
+        "unknown-function",
+        ("singleton: key", "by_moon", "by_user"),
     ),
 }
 

@@ -104,6 +104,7 @@ FEATURES = frozenset(
         "retention",
         "sessions",
         "schedules",
+        "singletons",
         "sources",
         "standby",
         "status_moves",

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.consequences import Consequences
 from jobrunner.actors.dispatcher import Dispatcher
+from jobrunner.actors.features.turns.singletons import digest_alone, made_alone
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
 from jobrunner.core.births import born, derived_parts, keys_of, needs_facts
@@ -15,9 +16,8 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts, Known
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.features.schedules.schedules import MomentDone
-from jobrunner.core.features.turns.singletons import SingletonKey, alone, displace, singleton_digest
-from jobrunner.core.job import Snapshot
-from jobrunner.core.messages import Do, Submit
+from jobrunner.core.features.turns.singletons import by_declaration
+from jobrunner.core.messages import Submit
 from jobrunner.core.questions import DoorQuestion
 from jobrunner.core.replies import Verdict
 from jobrunner.errors import PluginFault, Refused
@@ -93,6 +93,7 @@ class Submissions:
 
 async def _decided(world: World, definition: Definition, submission: Submit) -> Verdict:
     moment = world.moment()
+    submission = by_declaration(definition, submission, moment.now)
     parts = derived_parts(definition, submission, moment.now)
     keys = keys_of(parts, submission, _hex)
     facts = await _facts(world, definition, submission, keys, moment.now)
@@ -102,17 +103,7 @@ async def _decided(world: World, definition: Definition, submission: Submit) -> 
         verdict = born(definition, wanted, known, moment, kept)
         return world.recorder.kept(verdict, wanted, known, moment, kept)
 
-    def displaced(job: Snapshot, order: Do, known: Facts) -> Verdict:
-        own = world.registry.of(job)
-        if own is None:
-            text = f"the declaration of {job.id}, which would give way, is not loaded now"
-            return Refused("WORKFLOW_UNAVAILABLE", text)
-        return world.recorder.kept(displace(own, job, order, known, moment), order, known, moment)
-
-    if submission.singleton is None:
-        return made(submission, facts)
-    held = SingletonKey(singleton_digest(submission, _hex) or "", facts.singleton)
-    return alone(submission, facts, moment, held, made, displaced)
+    return made_alone(world, submission, facts, moment, made)
 
 
 async def _facts(
@@ -141,7 +132,7 @@ async def _facts(
             workflow=submission.workflow,
             key_digest=client.digest if client else None,
             derived_digest=derived.digest if derived else None,
-            singleton_digest=singleton_digest(submission, _hex),
+            singleton_digest=digest_alone(submission),
             quota=bool(quota.open_jobs or quota.per_minute or quota.per_day),
             now=now,
         )

@@ -116,6 +116,7 @@ def _asked(workflow: Workflow) -> Iterator[tuple[str, Call | None]]:
     for upload in workflow.uploads:
         yield f"upload {upload.name}: action", upload.action
     yield "recipe.derive", workflow.recipe.derive
+    yield "singleton: key", workflow.singleton.key if workflow.singleton else None
 
 
 def struct_names(workflow: Workflow) -> Iterator[tuple[str, str, bool]]:

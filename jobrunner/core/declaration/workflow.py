@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from jobrunner.core.declaration.artifacts import Listed, Shape
 from jobrunner.core.declaration.happenings import UNASKED, Happening
 from jobrunner.core.declaration.offspring import ChildWorkflow
+from jobrunner.core.declaration.one_of_a_kind import SingletonBy
 from jobrunner.core.declaration.spelling import NOT
 from jobrunner.core.declaration.states import (
     ANY,
@@ -214,7 +215,8 @@ class Workflow(Declared, frozen=True):
     report may name as the stage that failed; ``folder`` stands before owner and job in the storage
     paths of its files. ``artifacts`` are those that it lists; names that are not listed are free to
     stages, role workflow and admins. ``results`` are the forms of a result by job type (``*`` for
-    the rest). ``children`` are workflows whose jobs its stages may submit."""
+    the rest). ``children`` are workflows whose jobs its stages may submit, ``singleton`` says of
+    which of its jobs there is one."""
 
     name: str
     version: str
@@ -240,6 +242,7 @@ class Workflow(Declared, frozen=True):
     settings: dict[str, Any] = {}
     notify: Notify = Notify()
     children: tuple[ChildWorkflow, ...] = ()
+    singleton: SingletonBy | None = None
 
 
 class Definition:

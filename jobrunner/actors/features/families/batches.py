@@ -31,9 +31,10 @@ from jobrunner.core.features.families.batches import (
     NewBatch,
 )
 from jobrunner.core.features.notifications import lane_of
+from jobrunner.core.features.turns.singletons import by_declaration
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Submit
-from jobrunner.errors import OutcomeUnknown, Refused, StorageFull
+from jobrunner.errors import OutcomeUnknown, PluginFault, Refused, StorageFull
 
 AT_ONCE = 32
 PAGE = 1_000
@@ -98,8 +99,7 @@ class Batches:
         """Take each by itself; what is there already is found again."""
         answers: list[ItemAnswer] = []
         for first in range(0, len(items), AT_ONCE):
-            lot = items[first : first + AT_ONCE]
-            answers += await asyncio.gather(*(self._taken(batch, one) for one in lot))
+            answers += await self._lot(batch, items[first : first + AT_ONCE])
         refused = tuple(
             (one.key, one.refused.code, one.refused.detail[:500])
             for one in answers
@@ -108,6 +108,33 @@ class Batches:
         if refused and batch.open:
             await self._write(BatchRefused(batch.id, refused))
         return answers
+
+    async def _lot(self, batch: Batch, items: Sequence[Sent]) -> list[ItemAnswer]:
+        """Several at once; those under one singleton's key come after each other, as in the call:
+        side by side each would only be in the other's way, and any of them the last."""
+        rows: dict[object, list[tuple[int, Sent]]] = {}
+        for place, one in enumerate(items):
+            rows.setdefault(self._alone_by(one) or place, []).append((place, one))
+        found = await asyncio.gather(*(self._row(batch, row) for row in rows.values()))
+        told = {place: answer for answers in found for place, answer in answers}
+        return [told[place] for place in range(len(items))]
+
+    async def _row(
+        self, batch: Batch, row: Sequence[tuple[int, Sent]]
+    ) -> list[tuple[int, ItemAnswer]]:
+        return [(place, await self._taken(batch, one)) for place, one in row]
+
+    def _alone_by(self, one: Sent) -> object:
+        """Nothing where a job may be any, or where nobody can say: that is told by its turn."""
+        asked = one.submission
+        definition = self._world.registry.current(asked.workflow) if asked else None
+        if asked is None or definition is None:
+            return None
+        try:
+            asked = by_declaration(definition, asked, self._world.clock.now())
+        except PluginFault:
+            return None
+        return (asked.workflow, asked.singleton.key) if asked.singleton else None
 
     async def close(self, batch: Batch) -> None:
         """Nothing is added any more; one that is closed stays so."""

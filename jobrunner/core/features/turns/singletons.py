@@ -6,6 +6,8 @@
 
 A job gives way by the command ``cancel`` of its workflow, in the commit in which the newer one is
 made. With ``quiet_s`` the newer one begins only after so many seconds in which no other came.
+
+A submission says so itself, or its workflow does for each of them (``by_declaration``).
 """
 
 from collections.abc import Callable
@@ -16,12 +18,15 @@ from msgspec.structs import replace
 
 from jobrunner.core.commands import command
 from jobrunner.core.decision import Decision, KeyRow, LogEvent, NoOp
+from jobrunner.core.declaration.ask import Ask
+from jobrunner.core.declaration.functions import call_function
+from jobrunner.core.declaration.turn_keys import KEY_MAX
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Case
 from jobrunner.core.facts import Facts, Known
 from jobrunner.core.job import Snapshot
-from jobrunner.core.messages import Do, Moment, Submit
-from jobrunner.errors import Refused
+from jobrunner.core.messages import Do, Moment, Singleton, Submit
+from jobrunner.errors import PluginFault, Refused
 
 Verdict = Decision | NoOp | Refused
 Born = Callable[[Submit, Facts], Verdict]
@@ -34,6 +39,26 @@ class SingletonKey(Struct, frozen=True):
 
     digest: str
     known: Known | None
+
+
+def by_declaration(definition: Definition, submit: Submit, now: int) -> Submit:
+    """The submission with the wish that its workflow has for it. A child has none: it is told
+    apart by the key that its parent gave it, and is not answered with a job of somebody else.
+
+    Raises: PluginFault
+    """
+    rule = definition.workflow.singleton
+    if rule is None or submit.parent is not None or submit.singleton is not None:
+        return submit
+    ask = Ask(definition, None, submit, submit.actor, submit.params, Facts(), now)
+    try:
+        key = call_function(definition, rule.key.name, ask, **rule.key.args)
+    except Refused:
+        key = None
+    if not isinstance(key, str) or len(key) > KEY_MAX:
+        detail = f"answered no text of at most {KEY_MAX} characters"
+        raise PluginFault(definition.workflow.name, rule.key.name, detail)
+    return replace(submit, singleton=Singleton(key, rule.mode, rule.quiet_s)) if key else submit
 
 
 def singleton_digest(submit: Submit, digest: Callable[[bytes], str]) -> str | None:

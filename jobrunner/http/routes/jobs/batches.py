@@ -40,7 +40,9 @@ from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.views import encode, reply, view_of
 from jobrunner.http.routes.jobs.submissions import (
     Address,
+    SingletonOrder,
     job_type_named,
+    singleton_of,
     submission,
     workflow_named,
 )
@@ -64,6 +66,7 @@ class BatchJob(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] = {}
     notify_url: Address | None = None
     notify_on: Annotated[list[Happening], Meta(min_length=1, max_length=len(NAMES))] | None = None
+    singleton: SingletonOrder | None = None
 
 
 BatchJobs = Annotated[list[BatchJob], Meta(max_length=JOBS_MAX)]
@@ -279,6 +282,7 @@ def _one(call: HttpCall, job: BatchJob, key: str) -> Sent:
         raw = b"" if job.params is UNSET else bytes(job.params)
         params = params_of(definition, job_type, raw, "$.params")
         _refuse_url(call, job.notify_url)
+        alone = singleton_of(definition, job.singleton)
     except Refused as refused:
         return Sent(key, refused=refused)
     made = submission(
@@ -293,6 +297,7 @@ def _one(call: HttpCall, job: BatchJob, key: str) -> Sent:
         notify_url=job.notify_url,
         notify_on=tuple(job.notify_on or ()),
         omitted=omitted_of(definition, job_type, params, raw),
+        singleton=alone,
     )
     return Sent(key, replace(made, key=None))
 

@@ -1,7 +1,7 @@
 """Jobs coming in: checked, keyed, priced and taken, or found again."""
 
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from jobrunner.actors import Answer
 from jobrunner.core.declaration.happenings import NAMES, Happening
+from jobrunner.core.declaration.one_of_a_kind import SingletonMode
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.tracing import HEADER, parent_in
 from jobrunner.core.instants import instant_of
@@ -58,7 +59,7 @@ class SingletonOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True
     that has not begun (``last``) or of any (``replace``), and begins after so much quiet."""
 
     key: Key
-    mode: Literal["first", "last", "replace"] = "first"
+    mode: SingletonMode = "first"
     quiet_s: Annotated[float, Meta(ge=0, le=QUIET_MAX_S)] = 0
 
 
@@ -127,7 +128,7 @@ async def create_job(call: HttpCall) -> HttpReply:
             notify_url=body.notify_url,
             notify_on=tuple(body.notify_on or ()),
             omitted=omitted_of(definition, job_type, params, raw),
-            singleton=_singleton(body),
+            singleton=singleton_of(definition, body.singleton),
         )
     )
     wait_s, preferred = _wait_asked(call)
@@ -233,9 +234,15 @@ def job_type_named(definition: Definition, name: str | None) -> str:
     raise Refused("UNKNOWN_JOB_TYPE", detail)
 
 
-def _singleton(body: Submission) -> Singleton | None:
-    wish = body.singleton
-    return Singleton(wish.key, wish.mode, wish.quiet_s) if wish is not None else None
+def singleton_of(definition: Definition, wish: SingletonOrder | None) -> Singleton | None:
+    """Raises: Refused, where the workflow says itself of which of its jobs there is one."""
+    if wish is None:
+        return None
+    if definition.workflow.singleton is not None:
+        name = definition.workflow.name
+        detail = f"{name} declares its own singleton, by {definition.workflow.singleton.key.name}"
+        raise invalid(f"singleton: {detail}; send none", ("$.singleton", detail))
+    return Singleton(wish.key, wish.mode, wish.quiet_s)
 
 
 def _params(body: Submission) -> bytes:
