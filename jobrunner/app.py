@@ -46,6 +46,7 @@ from jobrunner.log import Log as Subscriber
 from jobrunner.minding import keep_telling, stopping
 from jobrunner.ports import Minder, Ports, system_ports
 from jobrunner.stages import Registry
+from jobrunner.stages.away import LACK, is_away
 from jobrunner.stages.equipment import Surroundings
 from jobrunner.standing_by import standing_by
 from jobrunner.startup import (
@@ -236,6 +237,8 @@ def _cluster(
     """Where stages run that run elsewhere, if anything is said of that. What it needs is loaded
     then, and not before."""
     if not config.cluster.scheduler:
+        if waiting := sorted(name for name, one in definitions.stages.items() if is_away(one)):
+            log("cluster.unset", level="warning", stages=waiting, detail=f"they wait for {LACK}")
         return nullcontext()
     from jobrunner.cluster.engine import Cluster
     from jobrunner.cluster.performing import versions

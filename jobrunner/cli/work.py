@@ -54,7 +54,7 @@ async def work(
 
     os.umask(0o077)
     config = for_elsewhere(asking.load())
-    registry = load_definitions(config)
+    registry = load_definitions(config, at_home=True)
     abilities = Abilities(registry, workflow, tuple(stage or ()))
     resources = {**registry.supplied, **config.resources}
     drain_s = float(seconds(drain, "--drain") or 0)

@@ -74,7 +74,7 @@ def _skills() -> Skills:
 def _loaded() -> tuple[Any, Registry]:
     """By the config.toml of this machine: which plugins, and what there is of what they take."""
     config = for_elsewhere(load_settings())
-    return config, load_definitions(config)
+    return config, load_definitions(config, at_home=True)
 
 
 def _place() -> tuple[str, ssl.SSLContext | None]:

@@ -7,10 +7,13 @@ holds for the jobs that are under way too.
 Names are looked up as they are written, then without regard to case and dashes, since a variable
 of the environment cannot spell them otherwise. From the general to the particular: ``*`` binds all
 active states, ``STATE`` all its job types, ``STATE.job_type`` one.
+
+A stage may say itself that it runs on a cluster. Whoever binds its place to ``here`` or to ``dask``
+has the last word.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -41,16 +44,25 @@ from jobrunner.core.declaration.workflow import (
 from jobrunner.core.keeping.retention import WorkflowRetention
 
 V = TypeVar("V")
+HERE = "here"
+STAYS = f"@{HERE}"  # marks a stage, while names are put together, that is bound to run here
 ENDED = ("settled", "final")
 NOTIFY_URL = r"https?://[^\s/?#@]+(?:/[^\s#@]*)?(?:\?[^\s#]*)?"
 
 
-def laid_over(workflow: Workflow, settings: WorkflowSettings) -> tuple[Workflow, tuple[str, ...]]:
-    """As far as it fits, and what does not: an older declaration need not know every name."""
+def laid_over(
+    workflow: Workflow,
+    settings: WorkflowSettings,
+    goes_away: Callable[[str], bool] = lambda stage: False,
+) -> tuple[Workflow, tuple[str, ...]]:
+    """As far as it fits, and what does not: an older declaration need not know every name.
+
+    ``goes_away`` tells of a stage, by its name, that it runs on a cluster where no setting says
+    otherwise."""
     names = Names(workflow)
     changed = replace(
         workflow,
-        states=_states(names, settings),
+        states=_states(names, settings, goes_away),
         job_types=_priced(names, settings.prices),
         quota=_quota(workflow.quota, settings.quota),
         lease_s=workflow.lease_s if settings.lease is None else settings.lease,
@@ -125,9 +137,12 @@ class Names:
         return found
 
 
-def _states(names: Names, settings: WorkflowSettings) -> tuple[State, ...]:
+def _states(
+    names: Names, settings: WorkflowSettings, goes_away: Callable[[str], bool]
+) -> tuple[State, ...]:
     states = {state.name: state for state in names.workflow.states}
     _bind(names, settings.stages, states)
+    states = {name: _settled(state, goes_away) for name, state in states.items()}
     for name, after_s in settings.deadline.items():
         _adjust(names, states, "deadline", name, after_s, _deadline)
     for name, limit_s in settings.limit.items():
@@ -161,7 +176,8 @@ def _bind(names: Names, stages: Mapping[str, str], states: dict[str, State]) -> 
             stage, remote = _where(stages[key])
             far = (ANY,) if remote else ()
             states |= {s.name: replace(s, stage=_bound(s, ANY, stage), remote=far) for s in active}
-            states |= {s.name: replace(s, on_demand=_own(s, stage), remote=far) for s in asked}
+            bound = {s.name: _own(s.on_demand, stage) for s in asked}
+            states |= {s.name: replace(s, on_demand=bound[s.name], remote=far) for s in asked}
         else:
             _bind_one(names, key, stages[key], states)
 
@@ -176,36 +192,55 @@ def _bind_one(names: Names, key: str, stage: str, states: dict[str, State]) -> N
     stage, remote = _where(stage)
     far = _far(names, state, job_type.name if job_type else ANY, remote)
     if state.kind == "active":
-        bound = _bound(state, job_type.name if job_type else ANY, stage)
-        if stage == DASK and not any(one.endswith(AWAY) for one in bound.values()):
-            names.fault("stages", key, "has no stage of its own that a cluster could run")
+        bound = _bound(found, job_type.name if job_type else ANY, stage, state.stage)
+        if stage in (DASK, HERE) and all(one == EXTERNAL for one in bound.values()):
+            place = "a cluster could run" if stage == DASK else "could run here"
+            names.fault("stages", key, f"has no stage of its own that {place}")
         states[state.name] = replace(state, stage=bound, remote=far)
     elif state.on_demand and not wanted:
-        states[state.name] = replace(state, on_demand=_own(state, stage), remote=far)
+        states[state.name] = replace(state, on_demand=_own(found.on_demand, stage), remote=far)
     elif state.on_demand:
         names.fault("stages", key, "runs on demand, for all job types alike")
     else:
         names.fault("stages", key, f"is a {state.kind} state: no stage runs there")
 
 
-def _bound(state: State, job_type: str, stage: str) -> dict[str, str]:
-    """Bind this job type of a state, or all of them; to a cluster, the stages that are there."""
-    if stage != DASK:
-        return {ANY: stage} if job_type == ANY else state.stage | {job_type: stage}
-    if job_type == ANY:
-        return {one: _away(bound) for one, bound in state.stage.items()}
-    return state.stage | {
-        job_type: _away(state.stage.get(job_type, state.stage.get(ANY, EXTERNAL)))
-    }
+def _bound(
+    declared: State, job_type: str, stage: str, before: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Bind this job type of a state, as it is bound by now, or all of them."""
+    if job_type != ANY:
+        own = declared.stage.get(job_type, declared.stage.get(ANY, EXTERNAL))
+        return {**(before or {}), job_type: _own(own, stage)}
+    if stage not in (DASK, HERE):
+        return {ANY: stage}
+    return {one: _own(bound, stage) for one, bound in declared.stage.items()}
 
 
-def _own(state: State, stage: str) -> str:
-    return _away(state.on_demand) if stage == DASK else stage
+def _own(declared: str, stage: str) -> str:
+    """Name the declared stage where it is bound to run, or the one that takes its place."""
+    if stage == DASK:
+        return _away(declared)
+    if stage == HERE:
+        return declared if declared == EXTERNAL else f"{declared}{STAYS}"
+    return stage
 
 
 def _away(stage: str) -> str:
     """Name the form of a stage that runs on a cluster; who works outside has none."""
     return stage if stage == EXTERNAL or stage.endswith(AWAY) else f"{stage}{AWAY}"
+
+
+def _settled(state: State, goes_away: Callable[[str], bool]) -> State:
+    """Follow what a stage says of itself, where no setting said where it runs."""
+
+    def placed(stage: str) -> str:
+        if stage.endswith(STAYS):
+            return stage.removesuffix(STAYS)
+        return _away(stage) if stage and goes_away(stage) else stage
+
+    bound = {job_type: placed(stage) for job_type, stage in state.stage.items()}
+    return replace(state, stage=bound, on_demand=placed(state.on_demand))
 
 
 def _where(stage: str) -> tuple[str, bool]:

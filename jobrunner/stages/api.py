@@ -10,6 +10,7 @@ from jobrunner.stages.context import Context, PlainContext
 from jobrunner.stages.outcomes import Outcome
 
 How = Literal["loop", "thread", "process"]
+Where = Literal["here", "dask"]
 Awaiting = Callable[[Context[Any]], Awaitable[Outcome]]
 Abandoning = Callable[[Context[Any]], Awaitable[None]]
 Plain = Callable[[PlainContext[Any]], Outcome]
@@ -36,6 +37,8 @@ class Stage(Struct, frozen=True):
                   ``once`` has stored
     asks          the structs of the answers that it asks for, with ``ctx.question``
     was           names that it had before: older declarations that bind them find it
+    where         ``dask``: on a cluster, where the operator does not bind its place to ``here``;
+                  ``resources`` are then asked of its worker
 
     For a process, per attempt; 0 is no limit:
 
@@ -64,6 +67,7 @@ class Stage(Struct, frozen=True):
     open_files: int = 256
     processes: int = 64
     output: int = 16 * MIB
+    where: Where = "here"
 
     @property
     def runs(self) -> How:
@@ -94,15 +98,17 @@ def stage(
     open_files: int = 256,
     processes: int = 64,
     output: int = 16 * MIB,
+    run: Where = "here",
 ) -> Callable[[Awaiting | Plain], Stage]:
-    """Makes a function a stage: ``@stage("hello.greet")``. The rest is as ``Stage`` has it."""
+    """Makes a function a stage: ``@stage("hello.greet")``. ``run="dask"`` has it run on a cluster.
+    The rest is as ``Stage`` has it."""
     limits = memory, cpu_s, file_size, open_files, processes, output
 
-    def made(run: Awaiting | Plain) -> Stage:
+    def made(does: Awaiting | Plain) -> Stage:
         needed, there = resources or {}, supply or {}
         turns, paces, asked = rates or {}, pace or {}, tuple(asks)
         before = (was,) if isinstance(was, str) else was
         own = needed, concurrency, abandon, there, turns, paces, asked, before
-        return Stage(name, run, how, *own, *limits)
+        return Stage(name, does, how, *own, *limits, where=run)
 
     return made

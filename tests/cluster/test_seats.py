@@ -7,8 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
-from jobrunner import Done, Stage
+from jobrunner import Done, Stage, stage
 from jobrunner.actors.features.turns.rates import Rates
 from jobrunner.actors.slots import Slots, WorkLimits
 from jobrunner.cluster import performing
@@ -20,12 +21,15 @@ from jobrunner.cluster.frames import CallFrame, HaltFrame
 from jobrunner.cluster.local import workers_of
 from jobrunner.cluster.seats import Seat, Seats, Skills
 from jobrunner.config.overrides import laid_over
-from jobrunner.config.settings import ClusterSection, WorkflowSettings
+from jobrunner.config.settings import ClusterSection, Config, WorkflowSettings
 from jobrunner.errors import Misconfigured
 from jobrunner.files.lent import PiecedFile, digest_of, last_number
+from jobrunner.loading import load_definitions
 from jobrunner.ports import SystemClock, system_ports
 from jobrunner.stages import Registry
 from jobrunner.stages.away import AwayStage, away_form
+from jobrunner.work import for_elsewhere
+from tests.http.serving import opened
 from tests.work.plugin import jobrunner_far
 
 pytestmark = pytest.mark.anyio
@@ -155,6 +159,61 @@ def test_a_binding_names_the_declared_stage() -> None:
     stage = registry.stage("far.sing@dask")
     assert isinstance(stage, AwayStage)
     assert stage.plain_name == "far.sing"
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [
+        ({}, "far.sing@dask"),
+        ({"*": "here"}, "far.sing"),
+        ({"*": "dask", "singing": "here"}, "far.sing"),
+        ({"*": "remote", "singing": "dask"}, "far.sing@dask"),
+        ({"singing": "remote"}, "external"),
+        ({"singing.song": "far.sing"}, "far.sing@dask"),
+        ({"singing": "far.count"}, "far.count"),
+    ],
+)
+def test_a_stage_says_itself_where_it_runs(
+    monkeypatch: pytest.MonkeyPatch, bound: dict[str, str], expected: str
+) -> None:
+    """Unless the operator does. Its labels are its worker's, and on a worker it runs there."""
+    said = {"where": "dask", "resources": {"GPU": 8}}
+    singing = Stage("far.sing", jobrunner_far.sing.run, **said)  # type: ignore[arg-type]
+
+    def load(self: Registry, enabled: Any = ()) -> None:
+        for one in (singing, jobrunner_far.count, jobrunner_far.show, jobrunner_far.definition):
+            self.add(one)
+
+    monkeypatch.setattr(Registry, "load", load)
+    config = Config(workflows={"far": WorkflowSettings(stages=bound)}, resources={"GPU": 8})
+    definition = load_definitions(config).current("far")
+    assert definition is not None
+    assert definition.stage_of("singing", "song") == expected
+    registry = load_definitions(for_elsewhere(config), at_home=True)
+    assert registry.current("far").stage_of("singing", "song") in ("far.sing", "far.count")  # type: ignore[union-attr]
+    stage = load_definitions(replace(config, workflows={})).stage("far.sing@dask")
+    assert isinstance(stage, AwayStage)
+    assert (stage.labels, stage.resources) == ({"GPU": 8}, {})
+
+
+def test_the_decorator_says_where_a_stage_runs() -> None:
+    assert stage("far.paint", run="dask", resources={"GPU": 1})(paint).where == "dask"
+    assert stage("far.paint")(paint).where == "here"
+
+
+async def test_a_stage_that_says_so_waits_where_no_cluster_is_set(tmp_path: Path) -> None:
+    """A start names it, and so does ``explain`` for each of its jobs."""
+    goes_away = "far.sing".__eq__
+    registry = Registry(lambda workflow: laid_over(workflow, WorkflowSettings(), goes_away))
+    for one in (jobrunner_far.sing, jobrunner_far.count, jobrunner_far.show):
+        registry.add(one)
+    registry.add(jobrunner_far.definition)
+    async with opened(tmp_path, registry=registry) as house:
+        told = [line for line in house.logged if line["event"] == "cluster.unset"]
+        assert [line["stages"] for line in told] == [["far.sing@dask"]]
+        job = await house.ada.submit("far")
+        said = (await house.admin.get(f"/jobs/{job['id']}/explain")).json
+        assert said["waits_for"].startswith("a cluster, and none is set"), said
 
 
 def test_a_stage_that_asks_for_more_than_this_machine_has_may_run_there() -> None:

@@ -9,7 +9,7 @@ from jobrunner.stages.away.stage import AwayStage
 from jobrunner.stages.given import Given, Host
 from jobrunner.stages.outcomes import failed
 
-LACK = "a cluster, and none is set; set [cluster] scheduler, or bind its stage here"
+LACK = 'a cluster, and none is set; set [cluster] scheduler, or bind its place to "here"'
 
 
 class Elsewhere(Protocol):
