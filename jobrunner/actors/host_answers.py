@@ -10,6 +10,7 @@ from jobrunner.actors.keeping.objects import lent, spared
 from jobrunner.actors.shared import World
 from jobrunner.core.features.families.parentage import JobsAwaited
 from jobrunner.core.job import Asset
+from jobrunner.core.keeping.objects import LACKS_FILES
 from jobrunner.core.messages import Ended
 from jobrunner.errors import FilesUnreachable, PermanentFailure, RetryableFailure, StorageError
 from jobrunner.files.library import Kept
@@ -34,7 +35,6 @@ from jobrunner.stages.requests import (
 from jobrunner.stages.way_out import WayOut
 
 PAGE = 500
-LACKS_FILES = "FILES_UNREACHABLE"
 LIBRARY_MAX = 10_000
 ASSET_ID = re.compile(r"[0-9a-f-]{36}")
 

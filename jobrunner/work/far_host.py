@@ -4,14 +4,17 @@ and files go along with the first word that speaks of them."""
 import os
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import anyio
+from msgspec.structs import replace
 
 from jobrunner.client import AsyncClient, CallerError, ClaimRecord, FileRecord, NotThere, TryLater
+from jobrunner.client.talk import ONCE
 from jobrunner.client.talks import asking, remote
 from jobrunner.core.features.redaction import Redaction
 from jobrunner.core.job import Asset
+from jobrunner.core.keeping.objects import LACKS_FILES
 from jobrunner.core.messages import Ended, Report
 from jobrunner.errors import PermanentFailure, RetryableFailure, Unreachable
 from jobrunner.files.lent import coming_in, going_out, is_here
@@ -23,7 +26,7 @@ from jobrunner.stages.equipment import Surroundings
 from jobrunner.stages.outcomes import plain
 from jobrunner.stages.requests import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
 from jobrunner.stages.way_out import WayOut
-from jobrunner.work.line import ClaimLost, insistent
+from jobrunner.work.line import REST_S, REST_S_MAX, ClaimLost, insistent
 from jobrunner.work.words import assets_in, checkpoint_of, is_ours, outcome_of, own_name
 
 T = TypeVar("T")
@@ -53,6 +56,7 @@ class FarHost:
         self._lines = LastLines()
         self._sent: set[str] = set()
         self._asking = 0
+        self._lacked_files = False
         self.late: dict[str, Any] = {}
         self.heard_at = self.monotonic()
 
@@ -113,6 +117,13 @@ class FarHost:
         said = outcome_of(ended, self.fresh())
         said = {**self.late, **said, "log": [self._clean(plain(one)) for one in self._lines.all()]}
         await insistent(self._client, partial(remote.outcome, *self._claim, said))
+
+    def judged(self, ended: Ended) -> Ended:
+        """An attempt that failed for want of a file was none: it gives the work back. A stage that
+        went on without it has said what became of it."""
+        why = ended.failure
+        lacks = why is not None and why.retryable and why.code == LACKS_FILES
+        return replace(ended, outcome="interrupted") if lacks and self._lacked_files else ended
 
     @property
     def _claim(self) -> tuple[str, int]:
@@ -194,17 +205,32 @@ class FarHost:
         return Held(_asset(record), path)
 
     async def _fetch(self, asset_id: str, path: str) -> None:
+        """Fetch it as soon as the service answers: that it is away costs nobody an attempt."""
+        rest_s = REST_S
+        with coming_in(path) as file:
+            while (asked_s := await self._fetched(asset_id, file)) is not None:
+                await anyio.sleep(max(rest_s, asked_s))
+                rest_s = min(rest_s * 2, REST_S_MAX)
+
+    async def _fetched(self, asset_id: str, file: BinaryIO) -> float | None:
+        """Go on where it stands; None when all of it is here, else when to ask again."""
         try:
-            with coming_in(path) as file:
-                await self._client.download(asset_id, file)
+            await self._client.download(asset_id, file, start=file.tell(), limits=ONCE)
+            return None
         except CallerError as refused:
             text = f"asset {asset_id} cannot be fetched: {refused.code}"
             raise PermanentFailure("CORRUPT_INPUT", text, excerpt=refused.detail) from refused
         except TryLater as busy:
-            text = f"the service hands out no file now: {busy.code}"
-            raise RetryableFailure(busy.code, text, busy.retry_after_s) from busy
-        except Unreachable as broken:
-            raise RetryableFailure("NETWORK_ERROR", "the service did not answer") from broken
+            if busy.code == LACKS_FILES:
+                raise self._without(busy) from busy
+            return busy.retry_after_s
+        except Unreachable:
+            return 0.0
+
+    def _without(self, busy: TryLater) -> RetryableFailure:
+        self._lacked_files = True
+        text = "the store that holds a file of the job does not answer"
+        return RetryableFailure(LACKS_FILES, text, excerpt=busy.detail)
 
     async def _browse(self, asset_type: str | None, limit: int) -> list[Asset]:
         found: list[Asset] = []

@@ -108,7 +108,8 @@ class OneClaim:
         children = self._with.ports.children
         await self._host.block(partial(made_empty, self._given.scratch))
         try:
-            return await run_attempt(self.stage, self._given, kind, self._host, children)
+            ended = await run_attempt(self.stage, self._given, kind, self._host, children)
+            return self._host.judged(ended)
         except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this attempt alone
             return raised(fault)
 

@@ -6,6 +6,9 @@ import threading
 from msgspec import Struct
 
 from jobrunner import Context, Done, PlainContext, one_stage, stage
+from jobrunner.config.overrides import laid_over
+from jobrunner.config.settings import WorkflowSettings
+from jobrunner.core.declaration.workflow import Workflow
 from jobrunner.stages import Registry
 
 
@@ -48,9 +51,22 @@ def in_process(ctx: PlainContext[ReadParams]) -> Done:
     return told(ctx.asset(ctx.params.asset).path)
 
 
-def readers() -> Registry:
-    registry = Registry()
-    for one in (in_loop, in_thread, in_process):
+@stage("away.read")
+async def away(ctx: Context[ReadParams]) -> Done:
+    """By whoever claims it, where the service says so."""
+    order = await ctx.once("order", _one)
+    found = told((await ctx.asset(ctx.params.asset)).path)
+    return Done(result={**found.result, "order": order})
+
+
+def readers(remote: str = "away") -> Registry:
+    bound = WorkflowSettings(stages={"*": "remote"})
+
+    def overlay(workflow: Workflow) -> tuple[Workflow, tuple[str, ...]]:
+        return laid_over(workflow, bound if workflow.name == remote else WorkflowSettings())
+
+    registry = Registry(overlay)
+    for one in (in_loop, in_thread, in_process, away):
         registry.add(one)
         registry.add(one_stage(one, ReadParams, tries=2))
     assert not registry.refused["workflows"], registry.refused["workflows"]

@@ -23,6 +23,7 @@ from tests.objects.buckets import (
     wired,
 )
 from tests.objects.reader import readers
+from tests.work.living import working
 
 pytestmark = pytest.mark.anyio
 LARGE = bytes(range(251)) * 50_000
@@ -258,3 +259,44 @@ async def test_an_outage_costs_a_job_no_attempt(stored: Stored) -> None:
     outcomes = sorted(one["outcome"] for one in attempts)
     assert outcomes == ["done", "interrupted"], attempts
     await stored.settled()
+
+
+async def test_an_outage_costs_a_worker_elsewhere_no_attempt(
+    stored: Stored, tmp_path: Path
+) -> None:
+    """It gives the work back, and nobody is given any before the store answers."""
+    asset_id = await stored.sent()
+    house, at_home = stored.house, readers(remote="")
+    async with working(house, tmp_path, registry=at_home, workflow="away") as worker:
+        stored.wire.down = True
+        jobs = [await house.ada.submit("away", params={"asset": asset_id}) for _ in range(2)]
+
+        async def are_held() -> bool:
+            said = [(await house.ada.get(f"/jobs/{job['id']}/explain")).json for job in jobs]
+            return all("store of objects" in str(one["waits_for"]) for one in said)
+
+        await until(are_held)
+        begun = len(worker.said("stage.ended"))
+        stored.wire.down = False
+        await stored.answers()
+        for job in jobs:
+            done = (await house.ada.get(f"/jobs/{job['id']}?wait=20&until=ended")).json
+            assert (done["status"], done["retry_count"]) == ("done", 0), (done, worker.logged)
+            assert done["result"]["order"] == 1
+        told = [one["outcome"] for one in worker.said("stage.ended")]
+        assert told == ["interrupted"] * begun + ["done"] * 2, told
+    await stored.settled()
+
+
+async def test_a_file_that_breaks_off_is_gone_on_with_by_a_worker_elsewhere(
+    stored: Stored, tmp_path: Path
+) -> None:
+    """The service sent half of it when the store went away: no attempt is spent on that."""
+    asset_id = await stored.sent(LARGE, "film.mp4")
+    house, at_home = stored.house, readers(remote="")
+    async with working(house, tmp_path, registry=at_home, workflow="away") as worker:
+        stored.wire.break_at("read", "cut")
+        job = await house.ada.submit("away", params={"asset": asset_id})
+        done = (await house.ada.get(f"/jobs/{job['id']}?wait=20&until=ended")).json
+        assert (done["status"], done["retry_count"]) == ("done", 0), (done, worker.logged)
+        assert done["result"]["size"] == len(LARGE)

@@ -40,9 +40,9 @@ def registry_of(settings: WorkflowSettings) -> Registry:
 
 @asynccontextmanager
 async def serving(
-    folder: Path, settings: WorkflowSettings = REMOTE, ports: Ports | None = None
+    folder: Path, settings: WorkflowSettings = REMOTE, ports: Ports | None = None, **more: Any
 ) -> AsyncIterator[House]:
-    async with opened(folder, registry=registry_of(settings), ports=ports) as house:
+    async with opened(folder, registry=registry_of(settings), ports=ports, **more) as house:
         yield house
 
 
@@ -59,11 +59,19 @@ class AheadClock(SystemClock):
 class WorkProcess:
     """``jobrunner work`` as it is typed, in a folder of its own."""
 
-    def __init__(self, folder: Path, url: str, token: str, workflow: str = "far") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        token: str,
+        workflow: str = "far",
+        before: tuple[str, ...] = (),
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         config = f'[plugins]\npath = "{PLUGIN}"\n[store]\nmin_free = 0\n[log]\nformat = "json"\n'
         (folder / "config.toml").write_text(config)
-        command = [sys.executable, "-m", "jobrunner", "work", "--workflow", workflow, "--url", url]
+        command = [*before, sys.executable, "-m", "jobrunner", "work"]
+        command += ["--workflow", workflow, "--url", url]
         environ = {key: text for key, text in os.environ.items() if "JOBRUNNER_" not in key}
         self.output = folder / "output"
         self.folder = folder
@@ -89,9 +97,10 @@ class WorkProcess:
 
 @contextmanager
 def work_process(
-    folder: Path, url: str, token: str, workflow: str = "far"
+    folder: Path, url: str, token: str, workflow: str = "far", before: tuple[str, ...] = ()
 ) -> Iterator[WorkProcess]:
-    process = WorkProcess(folder, url, token, workflow)
+    """``before`` is a command that becomes the worker, on another host say."""
+    process = WorkProcess(folder, url, token, workflow, before)
     try:
         yield process
     finally:
@@ -126,6 +135,7 @@ async def working(
     only: tuple[str, ...] = (),
     own_settings: dict[str, Any] | None = None,
     url: str = "",
+    workflow: str = "far",
 ) -> AsyncIterator[AtWork]:
     """With the token of the role ``workflow``; gone when the block is left."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -145,7 +155,7 @@ async def working(
             client=client,
             ports=ports,
             around=around,
-            abilities=Abilities(registry or registry_of(AT_HOME), "far", only),
+            abilities=Abilities(registry or registry_of(AT_HOME), workflow, only),
             folder=str(folder),
             floor=0,
             own_settings=own_settings or {},

@@ -12,11 +12,13 @@ from contextlib import asynccontextmanager
 import anyio
 
 from jobrunner.actors.commits import Answer
+from jobrunner.actors.keeping.objects import INTERRUPTS
 from jobrunner.actors.shared import World
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.core.features.turns.one_at_a_time import key_ahead
 from jobrunner.core.job import Actor, Snapshot
-from jobrunner.core.messages import Claim
+from jobrunner.core.keeping.objects import LACKS_FILES
+from jobrunner.core.messages import Claim, Ended
 from jobrunner.errors import PluginFault, Refused
 
 LOOK_AGAIN_S = 5.0
@@ -99,6 +101,14 @@ class Claims:
         with self._world.turns.claiming(job_id, await self._key(job_id)):
             return await self._supervisor.ask(job_id, asked)
 
+    def heard(self, job: Snapshot, said: object) -> None:
+        """A worker that could not have a file has given the work back: until the store of objects
+        answers, nothing of that workflow is given to anybody."""
+        if not isinstance(said, Ended) or said.failure is None:
+            return
+        if (said.outcome, said.failure.code) == (INTERRUPTS, LACKS_FILES):
+            self._world.surroundings.hold_without_files(job.workflow)
+
     async def _key(self, job_id: str) -> str:
         """The key that the job would work under; where its function fails, deciding says so."""
         job = await self._world.reader.job(job_id) if self._world.turns.are_asked else None
@@ -148,7 +158,8 @@ class Claims:
     async def _now(
         self, asked: Claim, workflow: str, places: list[Place], limit: int
     ) -> list[Answer]:
-        if workflow in self._world.pauses.workflows:
+        around = self._world.surroundings
+        if workflow in self._world.pauses.workflows or around.lacks_files(workflow):
             return []
         taken: list[Answer] = []
         for statuses, job_type in places:

@@ -16,6 +16,7 @@ from jobrunner.core.job import Attempt, Paused, Snapshot
 from jobrunner.errors import PluginFault
 
 CHILDREN = "its children"
+STORE = "the store of objects, which holds files of its workflow, to answer again"
 
 
 async def explain(world: World, dispatcher: Dispatcher, job: Snapshot) -> dict[str, Any]:
@@ -153,7 +154,7 @@ def _in_line(world: World, dispatcher: Dispatcher, job: Snapshot) -> str:
     if paused := pauses.stages.get(bound):
         return _resumed(f"stage {bound}", paused)
     if world.surroundings.lacks_files(job.workflow):
-        return "the store of objects, which holds files of its workflow, to answer again"
+        return STORE
     if world.surroundings.is_held(job.workflow):
         return "the companion of its workflow, which is still being opened"
     if dispatcher.is_asked(job.id):
@@ -164,8 +165,10 @@ def _in_line(world: World, dispatcher: Dispatcher, job: Snapshot) -> str:
 
 
 def _turn(world: World, definition: Definition, job: Snapshot) -> str:
-    """Say whose turn it is before an outside worker may claim this one."""
+    """Say what comes before an outside worker may claim this one."""
     claimable = job.kind == "queued" if job.attempt is None else job.attempt.status == "due"
+    if claimable and world.surroundings.lacks_files(job.workflow):
+        return STORE
     if not (claimable and world.turns.are_asked):
         return ""
     try:

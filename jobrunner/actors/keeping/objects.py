@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from jobrunner.actors.shared import World
 from jobrunner.core.job import Failure, Snapshot
-from jobrunner.core.keeping.objects import CopiesHere, FarFile
+from jobrunner.core.keeping.objects import LACKS_FILES, CopiesHere, FarFile
 from jobrunner.core.messages import Ended
 from jobrunner.errors import FilesUnreachable, StorageError
 from jobrunner.files.library import Kept, inside, is_absent
@@ -102,7 +102,7 @@ def spared(world: World, workflow: str, ended: Ended) -> Ended:
     """An attempt that could not have its files was no attempt: it is taken up again when they can
     be had, and until then no other job of its workflow is begun in vain."""
     world.surroundings.hold_without_files(workflow)
-    why = ended.failure or Failure("FILES_UNREACHABLE", "a file of the job could not be had")
+    why = ended.failure or Failure(LACKS_FILES, "a file of the job could not be had")
     return replace(ended, outcome=INTERRUPTS, failure=why)
 
 

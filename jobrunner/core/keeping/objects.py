@@ -12,6 +12,8 @@ from msgspec import Struct
 
 Target = Literal["s3", "disk"]
 Standing = Literal["running", "done", "aborted"]
+# The failure of an attempt that could not have a file.
+LACKS_FILES = "FILES_UNREACHABLE"
 
 
 class FileHere(Struct, frozen=True):

@@ -181,6 +181,7 @@ async def _told(
     answer = await call.door.facade.ask(
         job_id_of(call), Remote(call.actor, said, event, claim=claim)
     )
+    call.door.facade.claims.heard(answer.job, said)
     return reply_answer(call, answer, 200)
 
 
