@@ -200,6 +200,14 @@ async def put_there(wire: Wire, key: str, data: bytes) -> None:
         assert answer.status == 200, await answer.text()
 
 
+async def removed(wire: Wire, key: str) -> None:
+    """Take an object away, behind the line."""
+    assert wire._session is not None
+    url = f"{wire.behind}/{BUCKET}/{key}"
+    async with wire._session.delete(url, headers=SOMEBODY) as answer:
+        assert answer.status == 204, await answer.text()
+
+
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     """Poll until it holds."""
     async with asyncio.timeout(120):

@@ -28,6 +28,7 @@ from tests.objects.buckets import (
     bucket_server,
     keys_in,
     put_there,
+    removed,
     section,
     until,
     wired,
@@ -83,11 +84,52 @@ async def test_a_backup_refers_to_what_is_in_the_store(wire: Wire, tmp_path: Pat
     assert (manifest.far_files, manifest.far_bytes, manifest.far_place) == (1, SIZE, place)
     assert await anyio.to_thread.run_sync(run, ("db", "verify", str(tmp_path / "backups"))) == 0
     (tmp_path / "two").mkdir()
-    database = archive.root / manifest.name / "jobrunner.db"
-    (tmp_path / "two" / "jobs.db").write_bytes(database.read_bytes())
+    (tmp_path / "config.toml").write_text(NAMED.format(folder=tmp_path, url=wire.url))
+    await restored_by_hand(wire, tmp_path, asset_id)
     async with opened(tmp_path / "two", mode="none", registry=readers(), objects=where) as house:
         said = await house.admin.get(f"/assets/{asset_id}/content")
         assert (said.status, said.raw) == (200, BYTES)
+
+
+NAMED = """[store]
+path = "{folder}/two/jobs.db"
+assets = "{folder}/two/assets"
+[objects]
+bucket = "files"
+endpoint = "{url}"
+prefix = "kept/"
+timeout = "1s"
+"""
+
+
+async def restored_by_hand(wire: Wire, folder: Path, asset_id: str) -> None:
+    """By the command, which looks first whether the store has what it is to have: it is away, then
+    has another content, then nothing under the key, and at last what was put there."""
+    typed = ("--config", str(folder / "config.toml"))
+    backups = str(folder / "backups")
+
+    async def code(verb: str, *more: str) -> int:
+        return await anyio.to_thread.run_sync(run, ("db", verb, backups, *more, *typed))
+
+    (key,) = [one for one in await keys_in(wire) if asset_id in one]
+    assert await code("verify") == await code("verify", "--contents") == 0
+    await put_there(wire, key, bytes(reversed(BYTES)))
+    assert await code("verify") == 0
+    assert await code("verify", "--contents") == 1
+    await put_there(wire, key, BYTES[1:])
+    assert await code("verify") == 1
+    assert await code("restore") == 1
+    await removed(wire, key)
+    assert await code("verify") == 1
+    assert await code("restore") == 1
+    wire.down = True
+    assert await code("verify") == 1
+    assert await code("restore") == 1
+    wire.down = False
+    assert not (folder / "two" / "jobs.db").exists()
+    assert await code("restore", "--accept-loss") == 0
+    await put_there(wire, key, BYTES)
+    assert await code("restore", "--force") == 0
 
 
 async def test_a_job_done_again_has_its_files(wire: Wire, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from jobrunner.cli.frame.options import Asking, Listing, Shown
 from jobrunner.errors import Misconfigured, StorageError
 
 if TYPE_CHECKING:
+    from jobrunner.config.settings import Config
     from jobrunner.core.keeping.backups import Manifest
     from jobrunner.files.stored_backups import StoredBackups
     from jobrunner.store.store import Store
@@ -33,26 +34,53 @@ async def backup(folder: Path | None = None, /, *, listing: Listing = Listing())
     return 1 if found["absent"] else 0
 
 
-async def verify(folder: Path, /, *, at: str = "", shown: Shown = Shown()) -> int:
+async def verify(
+    folder: Path, /, *, at: str = "", contents: bool = False, shown: Shown = Shown()
+) -> int:
     """Read a backup in FOLDER from end to end: digests, the database, and that nothing is missing.
+
+    Files in a store of objects are looked for there, if [objects] names it.
 
     Parameters
     ----------
     at
         The name of the backup; else the newest.
+    contents
+        Also read the files in the store of objects, and compare them with their digests.
     """
     from jobrunner.actors.keeping.drills import faults_of
     from jobrunner.files.stored_backups import StoredBackups
 
-    shown.load()
+    config = shown.load()
     archive = StoredBackups(str(folder))
     name = chosen(archive, at)
     faults = list(faults_of(archive, name))
+    seen = "" if faults else await _far_seen(archive, name, config, contents, faults)
     if faults:
         print("\n".join(faults))
         return 1
-    printing.record({"ok": name, **told(archive.manifest(name))}, shown, key="ok")
+    said = {"ok": name, **told(archive.manifest(name))} | ({"far_seen": seen} if seen else {})
+    printing.record(said, shown, key="ok")
     return 0
+
+
+async def _far_seen(
+    archive: "StoredBackups", name: str, config: "Config", contents: bool, faults: list[str]
+) -> str:
+    """Add what is wrong with its files in the store; say whether they were looked at."""
+    from jobrunner.cli.keeping.far_files import far_faults, store_of
+    from jobrunner.files.stored_backups import DATABASE
+
+    try:
+        bucket = store_of(archive.manifest(name), config)
+    except Misconfigured as error:
+        if contents:
+            raise
+        return f"no: {error}"
+    if bucket is None:
+        return ""
+    faults += await far_faults(str(archive.root / name / DATABASE), bucket, contents)
+    return "read" if contents else "listed"
 
 
 def chosen(archive: "StoredBackups", at: str) -> str:

@@ -16,9 +16,10 @@ from msgspec import Struct
 from jobrunner.cli.frame.options import Where
 from jobrunner.cli.frame.system import clock
 from jobrunner.cli.keeping.backups import chosen
-from jobrunner.errors import Misconfigured, StorageError
+from jobrunner.errors import FilesUnreachable, Misconfigured, StorageError
 
 if TYPE_CHECKING:
+    from jobrunner.config.settings import Config
     from jobrunner.core.keeping.backups import Manifest
     from jobrunner.files.stored_backups import StoredBackups
     from jobrunner.store.keeping.restoring import Renaming, RestorePlan
@@ -43,8 +44,18 @@ class RestorePlaces(Struct, frozen=True):
         return [*found, self.assets] if _holds(self.assets) else found
 
 
-def restore(folder: Path, /, *, at: str = "", force: bool = False, where: Where = Where()) -> None:
+async def restore(
+    folder: Path,
+    /,
+    *,
+    at: str = "",
+    force: bool = False,
+    accept_loss: bool = False,
+    where: Where = Where(),
+) -> None:
     """Put a backup in FOLDER in the place of the database and of the files of these settings.
+
+    Files of it that lie in a store of objects stay there; it is looked first whether they do.
 
     Parameters
     ----------
@@ -52,6 +63,8 @@ def restore(folder: Path, /, *, at: str = "", force: bool = False, where: Where 
         The name of the backup; else the newest.
     force
         Also where something is: it is kept beside, under a name with ``.replaced-``.
+    accept_loss
+        Also where files in the store of objects are missing, or cannot be looked at.
     """
     from jobrunner.files.stored_backups import StoredBackups
     from jobrunner.store.keeping.restoring import finish_restore
@@ -69,11 +82,30 @@ def restore(folder: Path, /, *, at: str = "", force: bool = False, where: Where 
             if finished.backup == name:
                 return
         _demand_room_for(places, force)
+        lost = await _far_lost(archive, name, config)
+        if lost and not accept_loss:
+            raise StorageError(f"nothing was restored: {lost}; --accept-loss restores the rest")
         _restored(archive, name, places)
+        if lost:
+            print(f"not all files are there: {lost}")
     except OSError as error:
         raise StorageError(f"nothing was restored: {error}") from error
     finally:
         lock.release()
+
+
+async def _far_lost(archive: "StoredBackups", name: str, config: "Config") -> str:
+    """Say what is wrong with its files in the store of objects; empty when they are there."""
+    from jobrunner.cli.keeping.far_files import far_faults, store_of
+    from jobrunner.files.stored_backups import DATABASE
+
+    try:
+        bucket = store_of(archive.manifest(name), config)
+        if bucket is None:
+            return ""
+        return "; ".join(await far_faults(str(archive.root / name / DATABASE), bucket, False))
+    except (Misconfigured, FilesUnreachable) as error:
+        return str(error)
 
 
 def _demand_room_for(places: RestorePlaces, force: bool) -> None:
@@ -106,9 +138,7 @@ def _restored(archive: "StoredBackups", name: str, places: RestorePlaces) -> Non
     print(f"{name} is restored to {places.database} and {places.assets}:")
     print(f"{manifest.jobs} jobs and {manifest.files} files, as of {text_of(manifest.as_of)}")
     if manifest.far_files:
-        print(
-            f"{manifest.far_files} more files lie in {manifest.far_place}, and were not looked at"
-        )
+        print(f"{manifest.far_files} more files lie in {manifest.far_place}, and stay there")
     for move in plan.moves:
         if move.aside:
             print(f"{move.source} is kept as {move.target}")

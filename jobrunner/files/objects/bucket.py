@@ -157,6 +157,18 @@ class ObjectStore:
             os.close(handle)
             draft.unlink(missing_ok=True)
 
+    async def is_sound(self, key: str, size: int) -> bool:
+        """Read all of an object, and say whether it is what its key says.
+
+        Raises: FilesUnreachable"""
+        found = hashlib.sha256()
+        try:
+            async for data in self.blocks(key, 0, size - 1):
+                found.update(data)
+        except FileNotFoundError:
+            return False
+        return found.hexdigest() == key.split("/")[-2]
+
     async def remove(self, keys: tuple[str, ...]) -> None:
         """Remove objects; one that is not there is removed already.
 

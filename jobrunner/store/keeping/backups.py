@@ -31,6 +31,7 @@ from jobrunner.core.keeping.backups import (
     RestorationTold,
     Uncertain,
 )
+from jobrunner.core.keeping.objects import FarFile
 from jobrunner.errors import StorageError
 from jobrunner.ports import Children, Clock, StoreThread, one_at_a_time, rest
 from jobrunner.store.columns import Columns
@@ -196,6 +197,14 @@ def files_of(place: str) -> Iterator[FileRow]:
         held = "SELECT j.uid, a.attempt FROM attempts a JOIN jobs j ON j.id = a.job"
         for job_id, text in db.execute(f"{held} WHERE a.status <> 'ended'"):
             yield from _held(job_id, msgspec.json.decode(text, type=Attempt))
+
+
+def far_files_of(place: str) -> Iterator[FarFile]:
+    """The files of a copy that lie in a store of objects, by the order of their keys."""
+    with _unchanging(place) as db:
+        if level(db) >= FAR_SINCE:
+            for row in db.execute("SELECT asset, path, key, size FROM objects ORDER BY key"):
+                yield FarFile(*row)
 
 
 def _held(job_id: str, attempt: Attempt) -> Iterator[FileRow]:
