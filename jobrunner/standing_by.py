@@ -19,8 +19,9 @@ from jobrunner.config.settings import Config
 from jobrunner.core.keeping.standby import StandbyState, StandbyTerms
 from jobrunner.errors import Misconfigured, OutcomeUnknown
 from jobrunner.files.folders import made as made_folder
-from jobrunner.files.standby.copied_lines import CopiedLines
-from jobrunner.files.standby.tokens import TokenPlace
+from jobrunner.files.objects.bucket import ObjectStore, ObjectTerms
+from jobrunner.files.standby.places import FAR, CopyPlace, FolderPlace, ShelfPlace
+from jobrunner.files.standby.shelf import Shelf
 from jobrunner.ports import Files, Ids, Ports, SystemFiles, end_after, since_boot
 from jobrunner.store.keeping.standby.tap import Tap
 from jobrunner.store.keeping.standby.writing import NO_STANDBY, StandbyWriting, copying
@@ -28,6 +29,7 @@ from jobrunner.store.opening import ProcessLock
 from jobrunner.store.store import Store
 
 NAME = ".standby"
+QUICKER = 5
 NAME_LETTERS = 16
 
 
@@ -92,9 +94,10 @@ async def standing_by(
     if not config.standby.path:
         yield Standby(None, None, None)
         return
-    root, files = os.path.abspath(config.standby.path), ports.files
+    files = ports.files
     machine = machine_of(config.store.path, files, ports.ids)
-    standby = _fitted(config, ports, log, machine.name)
+    place = copy_place(config, config.standby.path)
+    standby, root = _fitted(config, ports, log, machine.name, place), place.root
     assert standby.copy is not None, "it has just been made"
     with _alone(config.store.path):
         await standby.copy.claim(machine.root == root)
@@ -120,16 +123,51 @@ def _alone(path: str) -> Iterator[None]:
         lock.release()
 
 
-def _fitted(config: Config, ports: Ports, log: Callable[..., None], holder: str) -> Standby:
-    path, root = config.store.path, os.path.abspath(config.standby.path)
-    terms = StandbyTerms(root, config.standby.lag, config.standby.lease)
-    lease = Lease(TokenPlace(root), holder, terms.lease_s, since_boot, end_after)
+def copy_place(config: Config, named: str) -> CopyPlace:
+    """The place of the copy: a folder, or a store of objects by the means of ``[objects]``.
+
+    Raises: Misconfigured
+    """
+    if not named.startswith(FAR):
+        return FolderPlace(named)
+    bucket, _, prefix = named.removeprefix(FAR).partition("/")
+    prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+    quick_s = min(config.standby.lease / QUICKER, config.objects.timeout)
+    return ShelfPlace(
+        *(
+            Shelf(_store(config, bucket, prefix, timeout_s))
+            for timeout_s in (config.objects.timeout, quick_s)
+        )
+    )
+
+
+def _store(config: Config, bucket: str, prefix: str, timeout_s: float) -> ObjectStore:
+    at = config.objects
+    terms = ObjectTerms(
+        bucket=bucket,
+        endpoint=at.endpoint.rstrip("/"),
+        region=at.region,
+        prefix=prefix,
+        credentials=at.credentials,
+        style=at.style,
+        checksum=at.checksum,
+        timeout_s=timeout_s,
+    )
+    return ObjectStore(terms, os.environ)
+
+
+def _fitted(
+    config: Config, ports: Ports, log: Callable[..., None], holder: str, place: CopyPlace
+) -> Standby:
+    path = config.store.path
+    terms = StandbyTerms(place.root, config.standby.lag, config.standby.lease)
+    lease = Lease(place.tokens, holder, terms.lease_s, since_boot, end_after)
     tap = Tap(path, since_boot, ports.clock.now)
-    places = StandbyPlaces(lease, CopiedLines(root), tap)
+    places = StandbyPlaces(lease, place.lines, tap)
     copy = StandbyCopy(
         terms, places, ports.clock, since_boot, ports.children, log, config.store.wal_max
     )
-    files = StandbyFiles(copy, root, path, config.store.assets, ports.clock, ports.children, log)
+    files = StandbyFiles(copy, place, path, config.store.assets, ports.clock, ports.children, log)
     return Standby(copy, files, tap)
 
 

@@ -10,6 +10,7 @@ from jobrunner.config.schedules import schedule_faults
 from jobrunner.config.settings import ORIGIN, PUBLIC_URL, SOCKET, Config
 from jobrunner.core.features.turns.rates import RATE_ALLOWED
 
+FAR = "s3://"
 LEASE_LEAST_S = 1
 WAL_MIN = 8 * 1024**2
 TIMEOUT_MIN_S, TIMEOUT_MAX_S = 1, 3600
@@ -159,7 +160,9 @@ def _of_store(config: Config) -> Iterator[str]:
 def _of_standby(config: Config) -> Iterator[str]:
     own = config.standby
     assets, copy = os.path.abspath(config.store.assets), os.path.abspath(own.path)
-    if own.path and os.path.commonpath([assets, copy]) == assets:
+    if own.path.startswith(FAR):
+        yield from _of_far_standby(config)
+    elif own.path and os.path.commonpath([assets, copy]) == assets:
         yield (
             f"standby.path = {own.path!r}: must not be in store.assets, where only files of jobs "
             "lie"
@@ -168,6 +171,20 @@ def _of_standby(config: Config) -> Iterator[str]:
         yield (
             f"standby.lease = {own.lease!r}: must be at least {LEASE_LEAST_S} s: it is renewed "
             "five times in it, and a disk may take its time"
+        )
+
+
+def _of_far_standby(config: Config) -> Iterator[str]:
+    """Who clears files of jobs in a store knows nothing of a copy there."""
+    own, at = config.standby.path, config.objects
+    bucket, _, prefix = own.removeprefix(FAR).partition("/")
+    prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+    if not (re.fullmatch(BUCKET, bucket) and re.fullmatch(OBJECT_PREFIX, prefix)):
+        yield f"standby.path = {own!r}: must name a bucket and a prefix, as s3://copies/jobs"
+    elif bucket == at.bucket and (prefix.startswith(at.prefix) or at.prefix.startswith(prefix)):
+        yield (
+            f"standby.path = {own!r}: must not be where objects.prefix = {at.prefix!r} is; give "
+            "each a prefix of its own"
         )
 
 

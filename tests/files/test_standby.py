@@ -18,6 +18,7 @@ from jobrunner.core.keeping.standby import CopiedChange, CopiedLine, StandbyTerm
 from jobrunner.errors import Misconfigured, OutcomeUnknown, StorageError
 from jobrunner.files.standby.copied_lines import CopiedLines
 from jobrunner.files.standby.mirror import Mirror
+from jobrunner.files.standby.places import FolderPlace
 from jobrunner.files.standby.tokens import TokenPlace
 from jobrunner.ports import SystemChildren, SystemClock, system_ports
 from jobrunner.store.keeping.standby.naming import needed_files
@@ -44,10 +45,13 @@ class Machines:
         self.root, self.clock = str(root / "copy"), Steady()
 
     def serving(self, name: str) -> Lease:
-        return Lease(TokenPlace(self.root), name, LEASE_S, self.clock)
+        return Lease(self.place(), name, LEASE_S, self.clock)
 
     def taking(self, name: str) -> TakingOver:
-        return TakingOver(self.root, name, self.clock)
+        return TakingOver(self.place(), name, self.clock)
+
+    def place(self) -> TokenPlace:
+        return TokenPlace(self.root)
 
 
 @pytest.fixture
@@ -135,7 +139,7 @@ def test_a_take_over_that_was_cut_off_is_begun_again(machines: Machines) -> None
 
 
 def test_a_renewal_whose_answer_was_lost_has_happened(machines: Machines) -> None:
-    place, lease = TokenPlace(machines.root), machines.serving("a")
+    place, lease = machines.place(), machines.serving("a")
     lease.claim()
     token = place.find()
     assert token is not None
@@ -218,9 +222,8 @@ class Copy:
             self._put(number, self._source.read_bytes())
 
     def follower(self) -> StandbyFollower:
-        return StandbyFollower(
-            str(self.root), str(self.folder / "b.db"), str(self.folder / "files")
-        )
+        place = FolderPlace(str(self.root))
+        return StandbyFollower(place, str(self.folder / "b.db"), str(self.folder / "files"))
 
     def change(self, number: int) -> Path:
         return self.lines.change_place(self.line, number)

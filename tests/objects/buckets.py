@@ -71,12 +71,14 @@ def step_of(method: str, target: str) -> Step:
 
 
 class Wire:
-    """``down``: nobody answers. ``fault`` is asked of each request: when it breaks, if it does."""
+    """``down``: nobody answers. ``deaf_to`` are headers that do not arrive. ``fault`` is asked of
+    each request: when it breaks, if it does."""
 
     def __init__(self, behind: str) -> None:
         self.behind = behind
         self.url = ""
         self.down = False
+        self.deaf_to: tuple[str, ...] = ()
         self.steps: list[Step] = []
         self.fault: Callable[[Step, int], When | None] = lambda step, number: None
         self.on_step: Callable[[Step, int], Awaitable[None]] | None = None
@@ -121,6 +123,7 @@ class Wire:
         assert self._session is not None
         headers = {k: v for k, v in request.headers.items() if k.lower() not in HOP}
         headers["Host"] = request.headers["Host"]
+        headers = {k: v for k, v in headers.items() if k not in self.deaf_to}
         url = URL(self.behind + request.raw_path, encoded=True)
         async with self._session.request(
             request.method, url, data=BytesIO(body), headers=headers, skip_auto_headers=PLAIN

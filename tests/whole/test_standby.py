@@ -6,7 +6,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -52,12 +53,12 @@ class Told:
 class Pair:
     """Two machines and the place of the copy. ``here`` serves, ``there`` is the other one."""
 
-    def __init__(self, here: Place, there: Place, copy: Path) -> None:
-        self.here, self.there, self.copy = here, there, copy
+    def __init__(self, here: Place, there: Place, copy: Path | str, more: str = "") -> None:
+        self.here, self.there, self.copy, self.more = here, there, copy, more
         self.config = here.config
 
     def configure(self, lag_s: float) -> None:
-        more = SETTINGS.format(copy=self.copy, lag=lag_s, lease=LEASE_S)
+        more = SETTINGS.format(copy=self.copy, lag=lag_s, lease=LEASE_S) + self.more
         for one in (self.here, self.there):
             one.configure(self.config + more)
 
@@ -148,41 +149,56 @@ async def one_kill(pair: Pair, lag_s: float, acks: int, *, stopped: bool) -> str
     )
 
 
-async def out_of_reach(pair: Pair) -> None:
+@contextmanager
+def unmounted(copy: Path) -> Iterator[None]:
+    away = copy.with_name("away")
+    copy.rename(away)
+    yield
+    away.rename(copy)
+
+
+async def out_of_reach(pair: Pair, away: AbstractContextManager[None]) -> None:
     """The place is away for longer than the lease, and comes back with the token as it was."""
-    home, away = pair.here, pair.copy.with_name("away")
+    home = pair.here
     standing = (await home.get("/admin/db"))["standby"]
     assert (standing["path"], standing["epoch"], standing["fault"]) == (str(pair.copy), 1, "")
     before = await home.post("/jobs", {"workflow": "howera"})
-    pair.copy.rename(away)
     said = before
-    with anyio.fail_after(PATIENCE_S):
-        while said.status == 201:
-            said = await home.post("/jobs", {"workflow": "howera"})
-        assert (said.status, said.code) == (503, "LEASE_OVER"), said
-        while (await home.ask("GET", f"/jobs/{before.body['id']}")).status != 503:
-            continue
-    assert (await home.ask("GET", "/healthz")).status == 200
-    ready = await home.ask("GET", "/readyz")
-    assert str(pair.copy) in ready.body["warnings"]["standby"]
-    assert (ready.status, bool(ready.body["checks"]["standby"])) == (503, True)
-    away.rename(pair.copy)
+    with away:
+        with anyio.fail_after(PATIENCE_S):
+            while said.status == 201:
+                said = await home.post("/jobs", {"workflow": "howera"})
+            assert (said.status, said.code) == (503, "LEASE_OVER"), said
+            while (await home.ask("GET", f"/jobs/{before.body['id']}")).status != 503:
+                continue
+        assert (await home.ask("GET", "/healthz")).status == 200
+        ready = await home.ask("GET", "/readyz")
+        assert str(pair.copy) in ready.body["warnings"]["standby"]
+        assert (ready.status, bool(ready.body["checks"]["standby"])) == (503, True)
     with anyio.fail_after(PATIENCE_S):
         while said.status == 503:
             said = await home.post("/jobs", {"workflow": "howera"})
     assert said.status == 201
 
 
-async def kill_again_and_again(folder: Path, kills: int, lags: tuple[float, ...]) -> list[str]:
-    found = []
+async def kill_again_and_again(
+    folder: Path,
+    kills: int,
+    lags: tuple[float, ...],
+    copy: Path | str = "",
+    away: AbstractContextManager[None] | None = None,
+    more: str = "",
+) -> list[str]:
+    """``copy`` is its place, which can be ``away``, and ``more`` what the settings say of it."""
+    found: list[str] = []
     async with (
         place(folder / "a", credits=1_000_000, outside=True) as one,
         place(folder / "b", credits=1_000_000, outside=True) as two,
     ):
-        pair = Pair(one, two, folder / "copy")
+        pair = Pair(one, two, copy or folder / "copy", more)
         pair.configure(lags[0])
         await pair.begin()
-        await out_of_reach(pair)
+        await out_of_reach(pair, away or unmounted(folder / "copy"))
         for number in range(kills):
             lag_s, after = lags[number % len(lags)], lags[(number + 1) % len(lags)]
             pair.configure(after)

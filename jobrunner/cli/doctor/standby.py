@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 
 from jobrunner.cli.doctor.findings import Finding, Patient, fault, fine, warning
-from jobrunner.errors import StorageError
+from jobrunner.errors import Misconfigured, StorageError
 
 
 def standby(patient: Patient) -> Iterator[Finding]:
@@ -12,6 +12,9 @@ def standby(patient: Patient) -> Iterator[Finding]:
     own = patient.config.standby
     if not own.path:
         yield fine("standby", "there is none; backups alone are what a dead machine leaves")
+        return
+    if own.path.startswith("s3://"):
+        yield from _token(patient)
         return
     if not os.path.isdir(own.path):
         yield fault("standby", f"standby.path ({own.path}) is no folder", "mount it, or make it")
@@ -23,13 +26,12 @@ def standby(patient: Patient) -> Iterator[Finding]:
 
 
 def _token(patient: Patient) -> Iterator[Finding]:
-    from jobrunner.files.standby.tokens import TokenPlace
-    from jobrunner.standing_by import known_machine
+    from jobrunner.standing_by import copy_place, known_machine
 
     own, path = patient.config.standby, patient.config.store.path
     try:
-        token = TokenPlace(own.path).find()
-    except (OSError, StorageError) as error:
+        token = copy_place(patient.config, own.path).tokens.find()
+    except (OSError, StorageError, Misconfigured) as error:
         yield fault("standby", f"the token in {own.path} cannot be read: {error}", "mend that")
         return
     machine = known_machine(path)

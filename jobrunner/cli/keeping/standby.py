@@ -3,7 +3,6 @@
 import os
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import anyio
@@ -17,6 +16,7 @@ from jobrunner.errors import Misconfigured, StorageError
 if TYPE_CHECKING:
     from jobrunner.actors.keeping.standby.taking_over import Followed, StandbyFollower
     from jobrunner.config.settings import Config
+    from jobrunner.files.standby.places import CopyPlace
     from jobrunner.store.keeping.restoring import Renaming
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -28,12 +28,12 @@ class StandbyOrder(Struct, frozen=True):
     """The order: for these settings, from this place."""
 
     config: "Config"
-    root: str
+    copy: "CopyPlace"
     accept_loss: bool
 
 
 def standby(
-    folder: Path | None = None,
+    folder: str | None = None,
     /,
     *,
     take_over: Flag = False,
@@ -42,6 +42,8 @@ def standby(
     where: Where = Where(),
 ) -> None:
     """Follow the copy in FOLDER, or in that of [standby] path, until told to stop; or take over.
+
+    It may be in a store of objects, too: s3://BUCKET/PREFIX.
 
     Parameters
     ----------
@@ -53,11 +55,12 @@ def standby(
     accept_loss
         Take over also where the copy is damaged: what comes behind the damage is lost.
     """
+    from jobrunner.standing_by import copy_place
+
     config = where.load()
-    root = os.path.abspath(folder or config.standby.path)
-    if not (folder or config.standby.path):
+    if not (named := folder or config.standby.path):
         raise Misconfigured("name the folder of the copy, or set [standby] path")
-    wanted = StandbyOrder(config, root, accept_loss)
+    wanted = StandbyOrder(config, copy_place(config, named), accept_loss)
     if not take_over:
         anyio.run(_follow, wanted)
         return
@@ -71,12 +74,11 @@ def standby(
 
 async def _follow(wanted: StandbyOrder) -> None:
     """Until a signal says stop, or somebody takes over."""
-    from jobrunner.files.standby.tokens import TokenPlace
     from jobrunner.ports import SystemSignals
     from jobrunner.store.opening import lock_process
 
     lock = lock_process(wanted.config.store.path, "standby")
-    print(f"following the copy in {wanted.root}", flush=True)
+    print(f"following the copy in {wanted.copy.root}", flush=True)
     try:
         async with SystemSignals().stops() as stops, anyio.create_task_group() as group:
 
@@ -86,7 +88,7 @@ async def _follow(wanted: StandbyOrder) -> None:
 
             group.start_soon(until_told)
             follower, told = _follower(wanted), _Told()
-            while not _is_taken(TokenPlace(wanted.root)):
+            while not _is_taken(wanted.copy.tokens):
                 told.of(await anyio.to_thread.run_sync(_one_look, follower))
                 await clock.sleep(LOOK_EVERY_S)
             print("somebody takes over: this follower makes way", flush=True)
@@ -139,10 +141,10 @@ async def _take_over(wanted: StandbyOrder) -> None:
     path = wanted.config.store.path
     os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
     name = machine_of(path, SystemFiles(), ids).name
-    token = TakingOver(wanted.root, name, since_boot)
+    token = TakingOver(wanted.copy.tokens, name, since_boot)
     began = since_boot()
     if token.take() == "ours":
-        print(f"{wanted.root} is held by this machine already: `jobrunner serve` goes on from here")
+        print(f"{wanted.copy.root} is held by this machine already: `jobrunner serve` goes on here")
         return
     print(
         f"nobody else serves from here on; waiting {token.wait_s:.1f} s until the other one knows"
@@ -156,7 +158,7 @@ async def _take_over(wanted: StandbyOrder) -> None:
     finally:
         lock.release()
     token.finish()
-    remember(KnownMachine(name, wanted.root), path, SystemFiles())
+    remember(KnownMachine(name, wanted.copy.root), path, SystemFiles())
     print(f"took over in {since_boot() - began:.1f} s: this machine serves from now on", flush=True)
 
 
@@ -164,7 +166,7 @@ def _follower(wanted: StandbyOrder) -> "StandbyFollower":
     from jobrunner.actors.keeping.standby.taking_over import StandbyFollower
 
     config = wanted.config
-    return StandbyFollower(wanted.root, config.store.path, os.path.abspath(config.store.assets))
+    return StandbyFollower(wanted.copy, config.store.path, os.path.abspath(config.store.assets))
 
 
 def _put_in_place(wanted: StandbyOrder, follower: "StandbyFollower", found: "Followed") -> None:
@@ -182,7 +184,7 @@ def _put_in_place(wanted: StandbyOrder, follower: "StandbyFollower", found: "Fol
     reached = found.reached
     if reached is None:
         raise StorageError(
-            f"{wanted.root} holds no whole copy: {found.fault or 'there is no base'}"
+            f"{wanted.copy.root} holds no whole copy: {found.fault or 'there is no base'}"
         )
     if found.fault and not wanted.accept_loss:
         raise StorageError(
@@ -192,7 +194,7 @@ def _put_in_place(wanted: StandbyOrder, follower: "StandbyFollower", found: "Fol
     if faults := list(check_copy(follower.place)):
         raise StorageError(f"the copy is damaged: {faults[0]}")
     absent, now = follower.all_files(), max(clock.now(), reached.as_of)
-    name = f"the copy in {wanted.root}, line {reached.line.name}, change {reached.number}"
+    name = f"the copy in {wanted.copy.root}, line {reached.line.name}, change {reached.number}"
     follower.done()  # what is cut off from here on begins anew with the base
     make_ready(follower.place, name, reached.as_of, now, Lost())
     moment = text_of(now).replace(":", "")
@@ -209,14 +211,12 @@ def _put_in_place(wanted: StandbyOrder, follower: "StandbyFollower", found: "Fol
 
 
 def _moves(wanted: StandbyOrder, copy: str, moment: str) -> Iterator["Renaming"]:
-    from jobrunner.files.standby.mirror import LITTLE, bring_beside
     from jobrunner.files.stored_backups import BESIDE
     from jobrunner.store.keeping.restoring import Renaming
 
     path = os.path.abspath(wanted.config.store.path)
-    folder, little = os.path.dirname(path), os.path.join(wanted.root, LITTLE)
-    ready = f"{path}{READY}"
-    bring_beside(little, ready)
+    folder, ready = os.path.dirname(path), f"{path}{READY}"
+    wanted.copy.fetch_beside(ready)
     own = [name for name in BESIDE if os.path.exists(os.path.join(ready, name))]
     old = [f"{path}{end}" for end in ("", "-wal", "-shm")] + [f"{folder}/{name}" for name in own]
     for place in old:

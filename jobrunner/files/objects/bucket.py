@@ -89,6 +89,11 @@ class ObjectStore:
         folder, _, name = path.rpartition("/")
         return f"{self.terms.prefix}{folder}/{sha256}/{name}"
 
+    def blocking(self) -> tuple[Any, Any]:
+        """The library, and the store as it takes it, for who asks from a thread of its own."""
+        self._renew()
+        return self._lib, self._store
+
     async def check(self) -> None:
         """Ask for something that needs every right but those to change anything."""
         await self._asked(self._first_page)

@@ -12,6 +12,7 @@ import msgspec
 from jobrunner.core.keeping.standby import CopiedChange, CopiedLine, WholeCopy, line_of
 from jobrunner.errors import StorageError
 from jobrunner.files.folders import flush, made, private
+from jobrunner.files.stored_backups import flushed_copy
 
 FOLDER, BASE, CHANGE = "lines", "base.", ".change"
 QUICKLY = 1
@@ -73,25 +74,29 @@ class CopiedLines:
             os.unlink(source)
         os.replace(draft, place)
         base = msgspec.structs.replace(base, size=size, sha256=sha256)
-        _put(place.with_suffix(".json"), _sealed(msgspec.json.encode(base)))
+        _put(place.with_suffix(".json"), sealed(msgspec.json.encode(base)))
         return base
 
     def base(self, line: CopiedLine, number: int) -> WholeCopy:
         """Raises: StorageError, when it is not what it was; OSError"""
         place = self.base_place(line, number).with_suffix(".json")
-        try:
-            return msgspec.json.decode(_unsealed(place), type=WholeCopy)
-        except msgspec.DecodeError as error:
-            raise StorageError(f"{place} is damaged: {error}") from error
+        return base_of(place.read_bytes(), str(place))
+
+    def bring_base(self, line: CopiedLine, base: WholeCopy, target: Path) -> None:
+        """A base at another place, flushed.
+
+        Raises: StorageError, when it is not what it was; OSError
+        """
+        place = self.base_place(line, base.number)
+        demand_sound(place, base)
+        flushed_copy(place, target)
 
     def base_place(self, line: CopiedLine, number: int) -> Path:
         return self.folder / line.name / f"{BASE}{number:012d}.db"
 
     def put_change(self, line: CopiedLine, change: CopiedChange, pages: bytes) -> int:
         """How many bytes it takes. Raises: OSError"""
-        head = msgspec.json.encode(change)
-        packed = len(head).to_bytes(4) + head + zlib.compress(pages, QUICKLY)
-        data = _sealed(packed)
+        data = packed(change, pages)
         _put(self.change_place(line, change.number), data)
         return len(data)
 
@@ -101,13 +106,7 @@ class CopiedLines:
         Raises: StorageError, when it is not what it was; OSError
         """
         place = self.change_place(line, number)
-        packed = _unsealed(place)
-        try:
-            end = 4 + int.from_bytes(packed[:4])
-            change = msgspec.json.decode(packed[4:end], type=CopiedChange)
-            return change, zlib.decompress(packed[end:])
-        except (msgspec.DecodeError, zlib.error) as error:
-            raise StorageError(f"{place} is damaged: {error}") from error
+        return unpacked(place.read_bytes(), str(place))
 
     def has_change(self, line: CopiedLine, number: int) -> bool:
         return self.change_place(line, number).exists()
@@ -139,6 +138,31 @@ class CopiedLines:
             return []
 
 
+def packed(change: CopiedChange, pages: bytes) -> bytes:
+    """A change as it lies in its place."""
+    head = msgspec.json.encode(change)
+    return sealed(len(head).to_bytes(4) + head + zlib.compress(pages, QUICKLY))
+
+
+def unpacked(data: bytes, place: str) -> tuple[CopiedChange, bytes]:
+    """Raises: StorageError"""
+    found = _unsealed(data, place)
+    try:
+        end = 4 + int.from_bytes(found[:4])
+        change = msgspec.json.decode(found[4:end], type=CopiedChange)
+        return change, zlib.decompress(found[end:])
+    except (msgspec.DecodeError, zlib.error) as error:
+        raise StorageError(f"{place} is damaged: {error}") from error
+
+
+def base_of(data: bytes, place: str) -> WholeCopy:
+    """Raises: StorageError"""
+    try:
+        return msgspec.json.decode(_unsealed(data, place), type=WholeCopy)
+    except msgspec.DecodeError as error:
+        raise StorageError(f"{place} is damaged: {error}") from error
+
+
 def demand_sound(place: Path, base: WholeCopy) -> None:
     """Raises: StorageError, when a base is not what it was; OSError"""
     with place.open("rb") as file:
@@ -163,12 +187,11 @@ def _chunks(file: "object") -> Iterator[bytes]:
         yield chunk
 
 
-def _sealed(data: bytes) -> bytes:
+def sealed(data: bytes) -> bytes:
     return hashlib.sha256(data).digest() + data
 
 
-def _unsealed(place: Path) -> bytes:
-    found = place.read_bytes()
+def _unsealed(found: bytes, place: str) -> bytes:
     if hashlib.sha256(found[32:]).digest() != found[:32]:
         raise StorageError(f"{place} is damaged: it is not what was copied")
     return found[32:]

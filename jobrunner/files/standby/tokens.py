@@ -17,8 +17,8 @@ FOLDER = "token"
 
 class TokenPlace:
     def __init__(self, root: str) -> None:
-        self.root = Path(root)
-        self.folder = self.root / FOLDER
+        self.root = root
+        self.folder = Path(root) / FOLDER
 
     def find(self) -> StandbyToken | None:
         """The token; None where there never was one.
@@ -43,8 +43,8 @@ class TokenPlace:
     def make(self, token: StandbyToken) -> bool:
         """Make the first one; False when somebody else was quicker. A folder with something in it
         is not replaced by another, so one of two wins."""
-        made(self.root)
-        draft = self.root / f".{FOLDER}.{token.holder}"
+        root = made(Path(self.root))
+        draft = root / f".{FOLDER}.{token.holder}"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)
         (draft / token.name).touch(mode=0o600)
@@ -57,7 +57,7 @@ class TokenPlace:
             return False
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        flush(self.root)
+        flush(root)
         return True
 
     def swap(self, old: StandbyToken, new: StandbyToken, *, safely: bool = False) -> bool:

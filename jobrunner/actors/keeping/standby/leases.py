@@ -64,7 +64,7 @@ class Lease:
         """
         found = self._place.find()
         if found is None and known:
-            raise Misconfigured(absent_text(str(self._place.root)))
+            raise Misconfigured(absent_text(self._place.root))
         if found is None:
             found = StandbyToken(FREE, 0, 0, self._lease_ms, self._holder).taken_by(
                 self._holder, FREE
@@ -72,9 +72,9 @@ class Lease:
             if not self._place.make(found):
                 found = self._place.find()
         if found is None:
-            raise OSError(absent_text(str(self._place.root)))
+            raise OSError(absent_text(self._place.root))
         if found.holder != self._holder or found.standing not in (HELD, FREE):
-            raise Misconfigured(taken_text(str(self._place.root), found))
+            raise Misconfigured(taken_text(self._place.root, found))
         self._token = found
         self.renew()
 
@@ -111,7 +111,7 @@ class Lease:
         """
         found = self._place.find()
         if found is not None and (found.holder, found.epoch) != (self._holder, self.epoch):
-            self.lost = taken_text(str(self._place.root), found)
+            self.lost = taken_text(self._place.root, found)
             raise TakenOver(self.lost)
 
     def free(self) -> None:
@@ -128,8 +128,8 @@ class Lease:
             if found.standing == HELD and self._place.swap(found, new):
                 return new
         if found is None:
-            raise OSError(absent_text(str(self._place.root)))
-        self.lost = taken_text(str(self._place.root), found)
+            raise OSError(absent_text(self._place.root))
+        self.lost = taken_text(self._place.root, found)
         raise TakenOver(self.lost)
 
     @property

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from jobrunner.actors.keeping.standby.copying import StandbyCopy
 from jobrunner.errors import JobrunnerError, StorageError
-from jobrunner.files.standby.mirror import FILES, LITTLE, Mirror, bring_beside
-from jobrunner.files.standby.tokens import TokenPlace
+from jobrunner.files.standby.mirror import Mirror
+from jobrunner.files.standby.places import CopyPlace
 from jobrunner.ports import Children, Clock
 from jobrunner.store.keeping.standby.naming import files_after, needed_files
 
@@ -19,11 +19,11 @@ class StandbyFiles:
     that is gone may be given again."""
 
     def __init__(
-        self, copy: StandbyCopy, root: str, database: str, assets: str, clock: Clock,
+        self, copy: StandbyCopy, place: CopyPlace, database: str, assets: str, clock: Clock,
         children: Children, say: Callable[..., None],
     ) -> None:  # fmt: skip
         self._copy = copy
-        self._root = root
+        self._place = place
         self._database = os.path.abspath(database)
         self._assets = os.path.abspath(assets)
         self._clock = clock
@@ -56,14 +56,14 @@ class StandbyFiles:
 
     def _bring_keys(self) -> None:
         try:
-            TokenPlace(self._root).demand()
-            bring_beside(os.path.dirname(self._database), os.path.join(self._root, LITTLE))
+            self._place.tokens.demand()
+            self._place.send_beside(os.path.dirname(self._database))
         except OSError as error:
-            raise StorageError(f"keys are not copied to {self._root}: {error}") from error
+            raise StorageError(f"keys are not copied to {self._place.root}: {error}") from error
 
     def _pass(self) -> bool:
         """Run on a thread; say whether there may be more."""
-        mirror = Mirror(self._assets, os.path.join(self._root, FILES))
+        mirror = self._place.there(self._assets)
         self._bring_keys()
         try:
             self._begin_anew(mirror)
@@ -71,7 +71,7 @@ class StandbyFiles:
             self._copy.files_behind = len(paths)
             mirror.bring(paths)
         except OSError as error:
-            raise StorageError(f"files are not copied to {self._root}: {error}") from error
+            raise StorageError(f"files are not copied to {self._place.root}: {error}") from error
         self._copy.files_behind = 0
         self._reached = reached
         return bool(paths)

@@ -1,6 +1,5 @@
 """The other machine: it brings its own copy forward, and takes over when it is told to."""
 
-import os
 from collections.abc import Callable
 from typing import Literal
 
@@ -8,10 +7,8 @@ from msgspec import Struct
 
 from jobrunner.core.keeping.standby import FREE, TAKEN, CopiedLine, ReachedChange, StandbyToken
 from jobrunner.errors import Misconfigured, StorageError
-from jobrunner.files.standby.copied_lines import CopiedLines, demand_sound
-from jobrunner.files.standby.mirror import FILES, Mirror
+from jobrunner.files.standby.places import CopyPlace
 from jobrunner.files.standby.tokens import TokenPlace
-from jobrunner.files.stored_backups import flushed_copy
 from jobrunner.store.keeping.standby.naming import files_after
 from jobrunner.store.keeping.standby.replaying import CopyReplay
 
@@ -29,10 +26,10 @@ class Followed(Struct, frozen=True):
 class StandbyFollower:
     """Brings the copy beside ``path`` forward, and the files into ``assets``."""
 
-    def __init__(self, root: str, path: str, assets: str) -> None:
-        self._lines = CopiedLines(root)
+    def __init__(self, copy: CopyPlace, path: str, assets: str) -> None:
+        self._lines = copy.lines
         self._replay = CopyReplay(path)
-        self._mirror = Mirror(os.path.join(root, FILES), assets)
+        self._mirror = copy.back(assets)
         self._files_reached = 0
 
     def follow(self) -> Followed:
@@ -76,10 +73,9 @@ class StandbyFollower:
 
     def _begin(self, line: CopiedLine) -> ReachedChange:
         number = self._lines.bases(line)[-1]
-        base, place = self._lines.base(line, number), self._lines.base_place(line, number)
+        base = self._lines.base(line, number)
         self._replay.forget()
-        demand_sound(place, base)
-        flushed_copy(place, self._replay.place)
+        self._lines.bring_base(line, base, self._replay.place)
         reached = ReachedChange(line.epoch, line.life, number, base.as_of)
         self._replay.say(reached)
         self._files_reached = 0
@@ -110,8 +106,8 @@ class StandbyFollower:
 class TakingOver:
     """The token, for a machine that takes over: first it is nobody else's, then ours."""
 
-    def __init__(self, root: str, holder: str, steady: Callable[[], float]) -> None:
-        self._place = TokenPlace(root)
+    def __init__(self, place: TokenPlace, holder: str, steady: Callable[[], float]) -> None:
+        self._place = place
         self._holder = holder
         self._steady = steady
         self._token: StandbyToken | None = None

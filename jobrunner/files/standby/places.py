@@ -1,0 +1,86 @@
+"""The place of a copy, whatever it is: a folder, or a store of objects."""
+
+import os
+from typing import Protocol
+
+from jobrunner.files.standby.copied_lines import CopiedLines
+from jobrunner.files.standby.far_lines import FarLines
+from jobrunner.files.standby.far_mirror import LittleFiles, MirrorBack, MirrorThere
+from jobrunner.files.standby.far_tokens import FarTokenPlace
+from jobrunner.files.standby.mirror import FILES, LITTLE, Mirror, bring_beside
+from jobrunner.files.standby.shelf import Shelf
+from jobrunner.files.standby.tokens import TokenPlace
+
+FAR = "s3://"
+
+
+class CopyPlace(Protocol):
+    """``root`` is its name for people and for those who compare it."""
+
+    @property
+    def root(self) -> str: ...
+
+    @property
+    def tokens(self) -> TokenPlace: ...
+
+    @property
+    def lines(self) -> CopiedLines: ...
+
+    def there(self, assets: str) -> Mirror:
+        """From the files of this machine to the copy."""
+        ...
+
+    def back(self, assets: str) -> Mirror:
+        """From the copy to the files of this machine."""
+        ...
+
+    def send_beside(self, folder: str) -> None:
+        """The keys that lie beside a database, to the copy. Raises: OSError"""
+        ...
+
+    def fetch_beside(self, folder: str) -> None:
+        """And back. Raises: OSError"""
+        ...
+
+
+class FolderPlace:
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        self.tokens = TokenPlace(self.root)
+        self.lines = CopiedLines(self.root)
+
+    def there(self, assets: str) -> Mirror:
+        return Mirror(assets, os.path.join(self.root, FILES))
+
+    def back(self, assets: str) -> Mirror:
+        return Mirror(os.path.join(self.root, FILES), assets)
+
+    def send_beside(self, folder: str) -> None:
+        bring_beside(folder, os.path.join(self.root, LITTLE))
+
+    def fetch_beside(self, folder: str) -> None:
+        bring_beside(os.path.join(self.root, LITTLE), folder)
+
+
+class ShelfPlace:
+    """``quick`` is the same place with less patience: the token is not waited for as long as a
+    large file may take."""
+
+    def __init__(self, shelf: Shelf, quick: Shelf) -> None:
+        self.root = shelf.root
+        self.tokens = FarTokenPlace(quick)
+        self.lines = FarLines(shelf)
+        self._shelf = shelf
+        self._little = LittleFiles(shelf)
+
+    def there(self, assets: str) -> Mirror:
+        return MirrorThere(assets, self._shelf)
+
+    def back(self, assets: str) -> Mirror:
+        return MirrorBack(self._shelf, assets)
+
+    def send_beside(self, folder: str) -> None:
+        self._little.send(folder)
+
+    def fetch_beside(self, folder: str) -> None:
+        self._little.fetch(folder)
