@@ -12,8 +12,11 @@ import anyio
 import msgspec
 import pytest
 
+from jobrunner.actors.features.upgrades import retelling
 from jobrunner.cli import replays, run
 from jobrunner.config.settings import WorkflowSettings
+from jobrunner.core.features.upgrades import upgrades
+from jobrunner.store.features.upgrades import replays as replaying
 from tests.http.fickle import DEFINITION, fickle
 from tests.http.serving import House, opened
 from tests.http.test_renamed import again, done
@@ -67,6 +70,31 @@ async def test_what_was_decided_is_decided_again(tmp_path: Path, typed: Typed) -
         rest = (await house.ada.get(f"/jobs/{job}/decisions?cursor={page['next_cursor']}")).json
         assert page["decisions"] + rest["decisions"] == said["decisions"]
         assert rest["declarations"] == {}
+
+
+async def test_what_is_large_comes_in_pages_and_is_decided_again_in_part(
+    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records lie packed: a user may have written little that is very much when it is read."""
+    bound = replaying.decisions.__defaults__
+    assert bound is not None
+    async with opened(tmp_path, registry=fickle(), workflows=ON_RECORD) as house:
+        job = await lived(house)
+        path = f"/jobs/{job}/decisions"
+        every = (await house.ada.get(path)).json["decisions"]
+        monkeypatch.setattr(upgrades, "PAGE_BYTES", 1)
+        monkeypatch.setattr(replaying.decisions, "__defaults__", (*bound[:-1], 1))
+        pages = [(await house.ada.get(path)).json]
+        while cursor := pages[-1]["next_cursor"]:
+            pages.append((await house.ada.get(f"{path}?cursor={cursor}")).json)
+        assert [page["decisions"] for page in pages] == [*([one] for one in every), []]
+        code, out = await typed(house, "replay", job)
+        assert (code, "4 decisions, each comes out as it did" in out) == (0, True), out
+        told = (await house.ada.post(f"{path}/replay")).json
+        assert (len(told["steps"]), told["whole"]) == (4, True)
+        monkeypatch.setattr(retelling, "SIZE_MAX", 1)
+        told = (await house.ada.post(f"{path}/replay")).json
+        assert (len(told["steps"]), told["whole"]) == (1, False)
 
 
 async def test_singletons_are_on_record_the_one_that_gave_way_too(

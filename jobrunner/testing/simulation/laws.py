@@ -71,7 +71,7 @@ def unrepeatable(path: Path, registries: Iterable[Registry]) -> Iterator[str]:
         return
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for (uid,) in connection.execute("SELECT uid FROM jobs").fetchall():
-            found = decisions(connection, uid, limit=EVERY)
+            found = decisions(connection, uid, limit=EVERY, bytes_max=EVERY)
             records = [msgspec.json.decode(one.data, type=Recorded) for one in found]
             if not records:
                 yield f"job {uid}: no decision about it is on record"

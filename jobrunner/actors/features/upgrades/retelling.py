@@ -17,6 +17,7 @@ from jobrunner.errors import Refused
 from jobrunner.ports import digest
 
 PAGE = 100
+SIZE_MAX = 16 * 1024**2
 
 
 class Retelling(Struct, frozen=True):
@@ -29,18 +30,18 @@ class Retelling(Struct, frozen=True):
 
 async def retold(world: World, job: Snapshot, under: Definition | None, most: int) -> Retelling:
     """Make the first ``most`` decisions about a job again; others get their turn in between."""
-    records = await _recorded(world, job.id, most + 1)
+    records, whole = await _recorded(world, job.id, most)
     registry, steps = world.registry, []
     pinned = {
         one: found
         for one in {record.digest for record in records}
         if (found := registry.pinned(one)) is not None
     }
-    told = replayed(records[:most], pinned, under)
-    for record in records[:most]:
+    told = replayed(records, pinned, under)
+    for record in records:
         steps.append((record, next(told)))
         await anyio.lowlevel.checkpoint()
-    return Retelling(tuple(steps), len(records) <= most, under)
+    return Retelling(tuple(steps), whole, under)
 
 
 def known(world: World, workflow: str, named: str) -> Definition:
@@ -68,16 +69,20 @@ async def thought_of(world: World, workflow: str, data: bytes) -> Definition:
     return found
 
 
-async def _recorded(world: World, job_id: str, most: int) -> list[Recorded]:
+async def _recorded(world: World, job_id: str, most: int) -> tuple[list[Recorded], bool]:
+    """The first decisions, as far as they may be held at a time, and whether these are all."""
     found: list[Recorded] = []
-    place = (0, 0)
-    while len(found) < most:
-        page = await world.reader.decisions(job_id, PAGE, place)
-        found += [msgspec.json.decode(one.data, type=Recorded) for one in page]
-        if len(page) < PAGE:
-            break
+    size, place = 0, (0, 0)
+    while page := await world.reader.decisions(job_id, PAGE, place):
+        left = most - len(found)
+        if left <= 0 or size >= SIZE_MAX:
+            return found, False
+        found += [msgspec.json.decode(one.data, type=Recorded) for one in page[:left]]
+        if len(page) > left:
+            return found, False
+        size += sum(len(one.data) for one in page)
         place = (page[-1].version, page[-1].beat)
-    return found[:most]
+    return found, True
 
 
 def _unfit(faults: tuple[str, ...]) -> Refused:

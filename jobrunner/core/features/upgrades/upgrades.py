@@ -107,6 +107,9 @@ class Older(Struct, frozen=True):
     job_id: str
 
 
+PAGE_BYTES = 4 * 1024**2
+
+
 class StoredDecision(Struct, frozen=True):
     """The record of a decision, as JSON, with its place in the life of its job."""
 
@@ -119,7 +122,7 @@ class UpgradeReader(Protocol):
     async def decisions(
         self, job_id: str, limit: int, after: tuple[int, int] = (0, 0)
     ) -> tuple[StoredDecision, ...]:
-        """Oldest first, from behind this version and beat."""
+        """Oldest first, from behind this version and beat; no more than fill a page."""
         ...
 
     async def declarations_of(self, job_id: str) -> tuple[tuple[str, str, bytes], ...]: ...
@@ -164,3 +167,8 @@ def with_stay(stays: tuple[Stay, ...], why: str, job_id: str, examples: int) -> 
             counted = Stay(why, known.jobs + 1, known.examples + more)
             return (*stays[:place], counted, *stays[place + 1 :])
     return (*stays, Stay(why, 1, (job_id,)))
+
+
+def fill_a_page(found: tuple[StoredDecision, ...], limit: int) -> bool:
+    """Say whether there may be more of them behind these."""
+    return len(found) == limit or sum(len(one.data) for one in found) >= PAGE_BYTES

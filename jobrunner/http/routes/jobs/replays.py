@@ -8,6 +8,7 @@ from msgspec import Meta
 from jobrunner.actors.features.upgrades import retelling
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.upgrades.replays import Led, Recorded, Retold
+from jobrunner.core.features.upgrades.upgrades import fill_a_page
 from jobrunner.core.instants import text_of
 from jobrunner.core.job import Snapshot
 from jobrunner.errors import Refused
@@ -45,7 +46,9 @@ async def get_decisions(call: HttpCall) -> HttpReply:
     query: RowsQuery = call.query
     place = divmod(key_of(query.cursor) or 0, BEATS)
     found = await call.door.reader.decisions(job.id, query.limit, place)
-    following = found[-1].version * BEATS + found[-1].beat if len(found) == query.limit else None
+    following = None
+    if found and fill_a_page(found, query.limit):
+        following = found[-1].version * BEATS + found[-1].beat
     made_by = () if query.cursor else await call.door.reader.declarations_of(job.id)
     return reply(
         DecisionList(
@@ -95,8 +98,8 @@ class ReplayStep(View, frozen=True, kw_only=True):
 
 
 class ReplayView(View, frozen=True, kw_only=True):
-    """``under`` is the other declaration. Of more than 1,000 decisions the first are made again,
-    and ``whole`` is false."""
+    """``under`` is the other declaration. Of more than 1,000 decisions, or 16 MB of them, the first
+    are made again, and ``whole`` is false."""
 
     workflow: str
     under: WorkflowView | None
