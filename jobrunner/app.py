@@ -24,6 +24,7 @@ from jobrunner.actors.features.answers import keys_beside
 from jobrunner.actors.features.families.bearing import FamilyLimits
 from jobrunner.actors.features.notifications.secrets import key_file_beside, seals
 from jobrunner.actors.features.notifications.signing import Seals
+from jobrunner.actors.features.plugins import PluginTroubles
 from jobrunner.actors.features.upgrades.replays import Recorder
 from jobrunner.actors.keeping.backups import Backups, BackupSource, BackupTerms
 from jobrunner.actors.keeping.file_moves import MoveTerms
@@ -122,6 +123,7 @@ async def running(
     definitions = registry or load_definitions(config)
     around = _surroundings(config, ports)
     keep_secrets(config, definitions, around.redaction, log)
+    log = troubles = PluginTroubles(log, ports.clock, around.redaction)
     around.hold(definitions.names())
     cluster = _cluster(config, definitions, ports, around, log)
     async with (
@@ -136,7 +138,7 @@ async def running(
         health = Health(store, facade.world, standby.refusal)
         await standby.is_whole(facade.loss.give_up)
         backups = _backups(config, store, facade.world, ports)
-        rooms = config, store, facade, ports, log, health, backups, meter
+        rooms = config, store, facade, ports, troubles, health, backups, meter
         door = fitted_door(*rooms, os.environ, version(), standby)
         await door.arrivals.open()
         async with open_sites(door, table_of(door), places(config)) as ((host, port), apart):

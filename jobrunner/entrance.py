@@ -12,6 +12,7 @@ import msgspec
 
 from jobrunner import preflight
 from jobrunner.actors import Facade
+from jobrunner.actors.features.plugins import PluginTroubles
 from jobrunner.actors.keeping.backups import Backups
 from jobrunner.config.settings import SOCKET, Config
 from jobrunner.errors import Misconfigured
@@ -38,7 +39,7 @@ def fitted_door(
     store: Store,
     facade: Facade,
     ports: Ports,
-    log: Log,
+    log: PluginTroubles,
     health: Callable[[], Awaitable[Mapping[str, str]]],
     backups: Backups,
     meter: Any,
@@ -69,6 +70,7 @@ def fitted_door(
         exposition=meter.exposition,
         webhooks=_sources(config, facade, ports.clock, log, environ),
         log=log,
+        troubles=log,
         health=health,
         check_db=faults,
         backups=backups,

@@ -256,13 +256,6 @@ class RunningAttempts:
     def _crashed(self, job: Snapshot, attempt: Attempt, failure: Failure) -> None:
         """A stage raised what nobody foresaw: that is its author's to see, with the place. What the
         exception says stays with the attempt: it may be somebody's words."""
-        self._world.announce(
-            "stage.crashed",
-            job,
-            "error",
-            state=attempt.state,
-            stage=attempt.stage,
-            attempt=attempt.number,
-            error=failure.message,
-            traceback=places(failure.detail),
-        )
+        about = {"state": attempt.state, "stage": attempt.stage, "attempt": attempt.number}
+        why = {"code": failure.code, "error": failure.message, "traceback": places(failure.detail)}
+        self._world.announce("stage.crashed", job, "error", **about, **why)

@@ -140,8 +140,26 @@ def test_a_panel_that_goes_elsewhere_is_told_nothing(
         if leaves.startswith("/"):
             inside = page.frames[-1].locator("nav").count()
             assert not inside, "the page of this service is in no frame"
+        else:
+            _is_told_of_silence(page, station)
         page.context.close()
         assert ear.heard() == []
+
+
+def _is_told_of_silence(page: Page, station: Station) -> None:
+    """A panel whose script does not come says nothing; that is told where it should stand, and to
+    whoever looks after the service."""
+    page.route("**/panels/**/index.html", lambda route: route.fulfill(body="..."))
+    page.clock.install()
+    page.goto(f"{station.service.url}/#/jobs/{station.greeted}")
+    expect(page.locator(".panel [role=status]")).to_have_text("It has not said anything yet.")
+    with page.expect_response(re.compile("/silence")) as told:
+        page.clock.fast_forward(11_000)
+    assert told.value.status == 204
+    expect(page.locator(".panel .notice")).to_contain_text("This panel has not started")
+    seen = ask(station.service, station.service.token, "GET", "/overview")["system"]["troubles"]
+    assert (seen[0]["kind"], seen[0]["name"]) == ("panel", GOOD)
+    assert "ada" in seen[0]["error"]
 
 
 def test_a_part_that_is_opened_by_itself_has_no_session(browser: Browser, station: Station) -> None:

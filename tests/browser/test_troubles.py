@@ -116,6 +116,7 @@ def test_a_stuck_job(browser: Browser, mill: Mill) -> None:
     with mill.broken("guard"):
         job_id = mill.submits("sieve")
         with operating(browser, mill, "a stuck job") as operator:
+            operator.reads("The function through of sieve fails")
             operator.follows("1 stuck in sieve")
             operator.opens_job(job_id)
             expect(operator.page.locator(".notice.bad")).to_contain_text("through")

@@ -116,6 +116,7 @@ WITHOUT = {
     "POST /jobs/{id}/decisions/replay": "job replay makes them again where it is typed",
     "GET /jobs/{id}/workflow": PAGES,
     "GET /panels/{name}/{build}/{part}": PAGES,
+    "POST /panels/{name}/silence": PAGES,
     "GET /workflows/{name}/proof": "workflow check proves it where it is typed",
     "GET /admin/bulk": PAGES,
     "GET /admin/declarations": "workflow check --jobs counts in the file itself",

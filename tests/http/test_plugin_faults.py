@@ -107,6 +107,8 @@ async def test_nothing_follows_from_a_function_that_fails(
     if deed is fickle.raising:
         assert "a bug of its author" in line["traceback"]
         assert "a bug of its author" not in said.json["detail"]
+        seen = (await house.admin.get("/overview")).json["system"]["troubles"][0]
+        assert (seen["kind"], seen["name"], seen["workflow"]) == ("function", name, "fickle")
     assert (await ASKED[name](house, job)).status < 300
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from jobrunner.actors import Facade
+from jobrunner.actors.features.plugins import PluginTroubles
 from jobrunner.actors.keeping.backups import Backups
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.meter import SILENT, Meter, Readings
@@ -110,11 +111,12 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 class HttpDoor(Struct, frozen=True, eq=False, kw_only=True):
     """``health`` answers by check's name what is wrong with it (empty: nothing); ``check_db`` lists
-    the faults of the stored file; ``log`` takes an event's name and its fields. ``assets`` is the
-    folder of all files, ``arrivals`` those that are coming in. ``meter`` is told what happens here,
-    and ``exposition`` turns readings into the text of all figures, with its media type.
-    ``refusal`` says why nobody may be answered, empty while they may; ``standby`` how the copy of
-    everything stands, from which another machine can take over."""
+    the faults of the stored file; ``log`` takes an event's name and its fields, and ``troubles``
+    remembers those of plugins. ``assets`` is the folder of all files, ``arrivals`` those that are
+    coming in. ``meter`` is told what happens here, and ``exposition`` turns readings into the text
+    of all figures, with its media type. ``refusal`` says why nobody may be answered, empty while
+    they may; ``standby`` how the copy of everything stands, from which another machine can take
+    over."""
 
     facade: Facade
     reader: Reader
@@ -124,6 +126,7 @@ class HttpDoor(Struct, frozen=True, eq=False, kw_only=True):
     settings: Settings
     webhooks: Sources
     log: Callable[..., None]
+    troubles: PluginTroubles
     health: Callable[[], Awaitable[Mapping[str, str]]]
     check_db: Callable[[], Awaitable[list[str]]]
     backups: Backups

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from jobrunner.errors import Refused
 from jobrunner.files.shipped import shipped
-from jobrunner.http.frame.endpoint import SHOWN, Endpoint, HttpCall, HttpReply
+from jobrunner.http.frame.endpoint import ANYBODY, SHOWN, Endpoint, HttpCall, HttpReply
 from jobrunner.http.routes.pages.dashboard import (
     ASKED_EACH_TIME,
     FOR_GOOD,
@@ -57,6 +57,17 @@ async def get_panel_part(call: HttpCall) -> HttpReply:
     kept = {"Cache-Control": FOR_GOOD if is_current else ASKED_EACH_TIME}
     policy = POLICY if found.kind == HTML else INERT
     return told(call, found, kept | STRANGERS | {"Content-Security-Policy": policy})
+
+
+@Endpoint("POST", "/panels/{name}/silence", {204: None}, ANYBODY)
+async def tell_of_silence(call: HttpCall) -> HttpReply:
+    """Say that a panel did not start in a browser, for whoever looks after its plugin."""
+    if call.path["name"] not in call.door.facade.definitions.panels:
+        raise Refused("NOT_FOUND", "there is no such panel")
+    about = {"workflow": call.path["name"], "user_id": call.actor.name}
+    error = f"its page said nothing in the browser of {call.actor.name}"
+    call.door.log("panel.silent", level="warning", **about, error=error)
+    return HttpReply(204)
 
 
 def page_of(panel: Panel) -> str:

@@ -2,21 +2,36 @@
 
 from collections.abc import Mapping
 
-from jobrunner.core.instants import text_or_none
+from jobrunner.actors.features.plugins import PartKind, PluginTrouble
+from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.core.questions import Gauges
 from jobrunner.http.frame.endpoint import HttpCall, View
 
 
+class PluginTroubleView(View, frozen=True, kw_only=True):
+    """A part of a plugin that failed within the last hour, and how it did last. A ``function`` is
+    named in a declaration; a ``panel`` did not start in a browser. ``job_id`` is where it was."""
+
+    kind: PartKind
+    name: str
+    workflow: str | None
+    error: str
+    at: str
+    job_id: str | None
+
+
 class SystemView(View, frozen=True, kw_only=True):
     """How the service is. ``checks`` and ``warnings`` are those of ``/readyz``; ``refused`` are
-    plugins' parts that were not taken in, by name. Below ``free_min_bytes`` no new jobs are taken;
-    a log beyond ``wal_max_bytes`` is one that somebody keeps from being cut."""
+    plugins' parts that were not taken in, by name; ``troubles`` are those that fail as they run,
+    the newest first. Below ``free_min_bytes`` no new jobs are taken; a log beyond ``wal_max_bytes``
+    is one that somebody keeps from being cut."""
 
     version: str
     draining: bool
     checks: dict[str, str]
     warnings: dict[str, str]
     refused: dict[str, list[str]]
+    troubles: list[PluginTroubleView]
     file_bytes: int
     wal_bytes: int
     wal_max_bytes: int
@@ -43,6 +58,7 @@ def system_view(call: HttpCall, gauges: Gauges, checks: Mapping[str, str]) -> Sy
             for kind, named in sorted(refused.items())
             for name, faults in sorted(named.items())
         },
+        troubles=[_trouble(one) for one in door.troubles.latest()],
         file_bytes=gauges.file_bytes,
         wal_bytes=gauges.wal_bytes,
         wal_max_bytes=int(limit_now(call, "store.wal_max")),
@@ -53,6 +69,17 @@ def system_view(call: HttpCall, gauges: Gauges, checks: Mapping[str, str]) -> Sy
         writes_waiting=int(pressure["waiting"]),
         streams=int(pressure["streams"]),
         backup_at=text_or_none(door.backups.last_at),
+    )
+
+
+def _trouble(one: PluginTrouble) -> PluginTroubleView:
+    return PluginTroubleView(
+        kind=one.part.kind,
+        name=one.part.name,
+        workflow=one.part.workflow or None,
+        error=one.error,
+        at=text_of(one.at),
+        job_id=one.job_id,
     )
 
 

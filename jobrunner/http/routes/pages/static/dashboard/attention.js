@@ -88,11 +88,33 @@ function ofLine({ in_line, line_max, oldest_in_line_at }) {
   return [{ grave: isFull, words: html`The line is ${isFull ? "full: new jobs are refused" : "nearly full"}, ${count(in_line)} of ${count(line_max)}`, link: jobs({ kind: "queued" }), since: oldest_in_line_at }];
 }
 
+// A part that fails, whom it costs what, and what helps.
+const PARTS = {
+  stage: ["fails with an error that it does not foresee", "Its attempts say where. When it is mended and the service has been restarted: \"rerun\" what failed."],
+  hook: ["fails", "If it may refuse attempts, they are tried again; else nothing waits for it. Its plugin is to be mended, or taken out; then restart."],
+  function: ["fails", "What asks it is refused with WORKFLOW_UNAVAILABLE, or stuck. Mend the plugin and restart, then \"release\" what is stuck."],
+  companion: ["is not open", "It is tried again by itself, and jobs go on without it. See what it lacks: a port, a key, a program."],
+  panel: ["does not start", "The console of that browser says why. The commands of a job do without it."],
+};
+
+function ofPlugins(troubles) {
+  const found = troubles.slice(0, FEW).map((one) => {
+    const [fails, cure] = PARTS[one.kind];
+    const whole = one.workflow && !one.name.startsWith(one.workflow) ? ` of ${one.workflow}` : "";
+    return { grave: one.kind !== "panel", words: html`The ${one.kind} <strong>${one.name}</strong>${whole} ${fails}`, link: one.job_id ? to(["jobs", one.job_id]) : one.workflow ? to(["workflows", one.workflow]) : to(["workflows"]),
+      since: one.at, how: "the last time", why: `${one.error ? `${one.error.replace(/[.;]?$/, ".")} ` : ""}${cure}` };
+  });
+  const others = troubles.length - found.length;
+  if (others > 0) found.push({ words: of(others, others === 1 ? "other part of a plugin fails" : "other parts of plugins fail"), link: to(["workflows"]), why: troubles.slice(FEW).map((one) => `${one.kind} ${one.name}`).join(", ") });
+  return found;
+}
+
 function ofService(system) {
   const found = [
     ...Object.entries(system.checks).map(([name, words]) => ({ grave: true, words: html`<strong>${name}</strong> ${words}` })),
     ...Object.entries(system.warnings).map(([name, words]) => ({ words: html`<strong>${name}</strong> ${words}`, link: tab("file") })),
     ...Object.entries(system.refused).map(([name, faults]) => ({ grave: true, words: html`<strong>${name}</strong> refused: ${faults[0]}`, link: to(["workflows"]) })),
+    ...ofPlugins(system.troubles),
   ];
   if (system.draining) found.push({ words: "the service drains: it takes no new jobs" });
   const { free_bytes, free_min_bytes, wal_bytes, wal_max_bytes } = system;

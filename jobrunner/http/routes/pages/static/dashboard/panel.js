@@ -8,11 +8,13 @@ const NAME = /^\w[\w-]{0,127}$/;
 const ID = /^[0-9a-f-]{36}$/;
 const OPEN_MAX = 32;
 const HEIGHT_MAX = 20_000;
+const SILENT_MS = 10_000;
 const ACTS = new Set(["command", "save", "answer", "download"]);
 
 export function Panel({ job, workflow, session, onActed }) {
   const frame = useRef(null), port = useRef(null), known = useRef(null);
   const [there, come] = useState(false);
+  const [late, miss] = useState(false);
   known.current = { job, workflow, session, onActed };
   useLayoutEffect(() => {
     const hear = (event) => {
@@ -35,8 +37,17 @@ export function Panel({ job, workflow, session, onActed }) {
     };
   }, []);
   useLayoutEffect(() => { port.current?.postMessage({ event: "job", job }); }, [job]);
+  useLayoutEffect(() => {
+    if (there) return undefined;
+    const turn = setTimeout(() => {
+      miss(true);
+      if (session.role !== "reader") post(`panels/${workflow.name}/silence`).catch(() => {});
+    }, SILENT_MS);
+    return () => clearTimeout(turn);
+  }, [there]);
   return html`<section class="card panel"><h2>${workflow.panel.title}</h2>
-    ${!there && html`<p class="faint" role="status">It has not said anything yet.</p>`}
+    ${!there && (late ? html`<p class="notice wait" role="status">This panel has not started: its page or one of its scripts failed, and the console of the browser says how. It is the plugin's to mend; whatever it would do is done by the commands of the job, too.</p>`
+      : html`<p class="faint" role="status">It has not said anything yet.</p>`)}
     <iframe ref=${frame} title=${workflow.panel.title} sandbox="allow-scripts allow-forms" referrerpolicy="no-referrer" src=${place(workflow.panel.url)} /></section>`;
 }
 

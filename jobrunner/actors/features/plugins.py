@@ -1,0 +1,81 @@
+"""Faults of plugins while the service runs: the last one of each part, for whoever looks after it.
+
+Whatever failed is announced to the log in the room where it happened; what is announced as the
+fault of a plugin is noted here on its way, so nobody tells it twice. A part is named by what is
+installed, so there are no more of them than that. A fault that is an hour old is forgotten, as is
+one of a companion that is open again. Nothing is stored: the next start may have other plugins.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from jobrunner.ports import Clock
+
+PartKind = Literal["stage", "hook", "function", "companion", "panel"]
+KEPT_MS = 3_600_000
+CRASH = "STAGE_CRASHED"
+EVENTS: dict[str, tuple[PartKind, str]] = {
+    "stage.crashed": ("stage", "stage"),
+    "hook.failed": ("hook", "hook"),
+    "plugin.fault": ("function", "function"),
+    "companion.failed": ("companion", "workflow"),
+    "panel.silent": ("panel", "workflow"),
+}
+WELL_AGAIN = "companion.opened"
+
+
+class Part(NamedTuple):
+    """A part of a plugin. A hook belongs to no workflow."""
+
+    kind: PartKind
+    name: str
+    workflow: str = ""
+
+
+class PluginTrouble(Struct, frozen=True):
+    """What happened there last; ``job_id`` is the job in which it happened, if it was in one."""
+
+    part: Part
+    error: str
+    at: int
+    job_id: str | None = None
+
+
+class PluginTroubles:
+    """Stands before the log: call it with an event and its fields."""
+
+    def __init__(
+        self, log: Callable[..., None], clock: Clock, clean: Callable[[str], str] = str
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._clean = clean
+        self._last: dict[Part, PluginTrouble] = {}
+
+    def __call__(self, event: str, level: str = "info", **fields: Any) -> None:
+        if event in EVENTS and fields.get("code", CRASH) == CRASH:
+            self._note(_part(event, fields), fields)
+        elif event == WELL_AGAIN:
+            self._last.pop(_part("companion.failed", fields), None)
+        self._log(event, level=level, **fields)
+
+    def latest(self) -> list[PluginTrouble]:
+        """The newest first."""
+        return list(self._fresh())[::-1]
+
+    def _note(self, part: Part, fields: dict[str, Any]) -> None:
+        self._last.pop(part, None)
+        error = self._clean(str(fields.get("error") or ""))
+        self._last[part] = PluginTrouble(part, error, self._clock.now(), fields.get("job_id"))
+
+    def _fresh(self) -> Iterator[PluginTrouble]:
+        since = self._clock.now() - KEPT_MS
+        return (one for one in self._last.values() if one.at > since)
+
+
+def _part(event: str, fields: dict[str, Any]) -> Part:
+    kind, named = EVENTS[event]
+    workflow = "" if kind == "hook" else str(fields.get("workflow") or "")
+    return Part(kind, str(fields.get(named) or ""), workflow)
