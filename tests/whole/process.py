@@ -175,7 +175,12 @@ class Place:
         return await self.ask("POST", path, {} if body is None else body, who, **headers)
 
     async def submit(self, workflow: str, who: str = "admin", **more: Any) -> Any:
-        said = await self.post("/jobs", {"workflow": workflow, **more}, who)
+        """Again, while the machine has so much to do that the service turns it away."""
+        said = await self.post("/jobs", order := {"workflow": workflow, **more}, who)
+        with anyio.move_on_after(PATIENCE_S):
+            while said.status == 503 and said.code == "OVERLOADED":
+                await anyio.sleep(0.02)
+                said = await self.post("/jobs", order, who)
         assert said.status in (200, 201), said
         return said.body
 
