@@ -22,6 +22,7 @@ from jobrunner.files.folders import made as made_folder
 from jobrunner.files.objects.bucket import ObjectStore, ObjectTerms
 from jobrunner.files.standby.places import FAR, CopyPlace, FolderPlace, ShelfPlace
 from jobrunner.files.standby.shelf import Shelf
+from jobrunner.files.standby.tokens import mark_of
 from jobrunner.ports import Files, Ids, Ports, SystemFiles, end_after, since_boot
 from jobrunner.store.keeping.standby.tap import Tap
 from jobrunner.store.keeping.standby.writing import NO_STANDBY, StandbyWriting, copying
@@ -34,10 +35,12 @@ NAME_LETTERS = 16
 
 
 class KnownMachine(Struct, frozen=True):
-    """A machine, and the place whose token it has had last; empty, if none."""
+    """A machine, and the place whose token it has had last; empty, if none. ``mark`` is that of the
+    folder in which it had it: one that was copied has another."""
 
     name: str
     root: str
+    mark: str = ""
 
 
 class Standby:
@@ -99,9 +102,10 @@ async def standing_by(
     place = copy_place(config, config.standby.path)
     standby, root = _fitted(config, ports, log, machine.name, place), place.root
     assert standby.copy is not None, "it has just been made"
-    with _alone(config.store.path):
-        await standby.copy.claim(machine.root == root)
-        remember(KnownMachine(machine.name, root), config.store.path, files)
+    with _alone(config.store.path) as mark:
+        copied = machine.mark not in ("", mark)
+        await standby.copy.claim(machine.root == root, copied=copied)
+        remember(KnownMachine(machine.name, root, mark), config.store.path, files)
         log("standby.held", **_told(standby.copy.state()))
         try:
             yield standby
@@ -111,14 +115,16 @@ async def standing_by(
 
 
 @contextmanager
-def _alone(path: str) -> Iterator[None]:
+def _alone(path: str) -> Iterator[str]:
     """The token is this machine's, so a second process here would take it for its own, and give it
-    back when it finds that the file is in use. Its lock outlasts that of the file.
+    back when it finds that the file is in use. Its lock outlasts that of the file, and its mark is
+    that of this folder.
 
     Raises: Misconfigured"""
-    lock = ProcessLock(f"{os.path.abspath(path)}{NAME}")
+    place = f"{os.path.abspath(path)}{NAME}"
+    lock = ProcessLock(place)
     try:
-        yield
+        yield mark_of(f"{place}.lock")
     finally:
         lock.release()
 
@@ -178,8 +184,8 @@ def known_machine(path: str) -> KnownMachine | None:
     """
     place = f"{os.path.abspath(path)}{NAME}"
     try:
-        name, root = f"{SystemFiles().read(place).decode()}\n\n".split("\n")[:2]
-        return KnownMachine(name, root)
+        name, root, mark = f"{SystemFiles().read(place).decode()}\n\n\n".split("\n")[:3]
+        return KnownMachine(name, root, mark)
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -203,7 +209,8 @@ def remember(machine: KnownMachine, path: str, files: Files) -> None:
     place = f"{os.path.abspath(path)}{NAME}"
     try:
         made_folder(Path(place).parent)
-        files.write_private(place, f"{machine.name}\n{machine.root}\n".encode())
+        lines = machine.name, machine.root, machine.mark, ""
+        files.write_private(place, "\n".join(lines).encode())
     except OSError as error:
         raise Misconfigured(f"{place} cannot be written: {error}") from error
 

@@ -13,12 +13,14 @@ import anyio
 from msgspec import Struct
 
 from jobrunner.actors.keeping.standby.leases import Lease, TakenOver
+from jobrunner.actors.keeping.standby.taking_over import SLOWER
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.keeping.standby import (
     CopiedChange,
     CopiedLine,
     StandbyState,
     StandbyTerms,
+    StandbyToken,
     WholeCopy,
 )
 from jobrunner.errors import JobrunnerError, Misconfigured, OutcomeUnknown, StorageError
@@ -90,14 +92,15 @@ class StandbyCopy:
         self.files_behind = 0
         self._on_loss: Callable[[OutcomeUnknown], None] = lambda error: None
 
-    async def claim(self, known: bool) -> None:
-        """Have the token, or do not start. A place that is ``known`` had one.
+    async def claim(self, known: bool, *, copied: bool = False) -> None:
+        """Have the token, or do not start. A place that is ``known`` had one; a machine whose
+        folder was ``copied`` may have the name of another one, which serves.
 
         Raises: Misconfigured
         """
-        fault = await self._in_thread(partial(self._claimed, known))
-        if fault is not None:
-            raise fault if isinstance(fault, Misconfigured) else Misconfigured(_told(fault))
+        if copied:
+            await self._look_for_a_twin()
+        await self._demand(partial(self._claimed, known))
         self._crew.keep(self._run)
         self._crew.keep(self._watch)
 
@@ -231,6 +234,25 @@ class StandbyCopy:
             detail = told or "the copy is reached again"
             self._say("standby.fault", level=level, detail=detail, path=self._terms.path)
         self._fault = told
+
+    async def _look_for_a_twin(self) -> None:
+        """Whoever serves renews the token, or has lost it when a renewal is good no more.
+
+        Raises: Misconfigured"""
+        found: list[StandbyToken | None] = []
+        await self._demand(lambda: found.append(self._places.lease.found_held()))
+        if (seen := found[0]) is None:
+            return
+        until = self._steady() + seen.lease_ms / 1000 * SLOWER
+        while self._steady() < until:
+            await self._clock.sleep(LOOK_S)
+            await self._demand(partial(self._places.lease.demand_still, seen))
+
+    async def _demand(self, function: Callable[[], None]) -> None:
+        """Raises: Misconfigured"""
+        fault = await self._in_thread(function)
+        if fault is not None:
+            raise fault if isinstance(fault, Misconfigured) else Misconfigured(_told(fault))
 
     def _give_up(self, error: OutcomeUnknown) -> None:
         if self._loss is None:

@@ -78,6 +78,17 @@ class Lease:
         self._token = found
         self.renew()
 
+    def found_held(self) -> StandbyToken | None:
+        """Find the token, if somebody of our name has it. Raises: StorageError, OSError"""
+        found = self._place.find()
+        ours = found is not None and (found.standing, found.holder) == (HELD, self._holder)
+        return found if ours else None
+
+    def demand_still(self, seen: StandbyToken) -> None:
+        """Raises: Misconfigured, when somebody has renewed it; StorageError, OSError"""
+        if self._place.find() != seen:
+            raise Misconfigured(twin_text(str(self._place.root), self._holder))
+
     def renew(self) -> None:
         """Be good for another while, from before it was asked for.
 
@@ -139,6 +150,14 @@ class Lease:
 
 def absent_text(root: str) -> str:
     return f"{root} has no token, and had one: mount its disk, or put its contents back"
+
+
+def twin_text(root: str, name: str) -> str:
+    return (
+        f"{root} is held by {name}, which is this machine's name, and renewed by another one: this "
+        "folder is a copy of that one's; remove the file .standby beside the database here, and "
+        "follow with `jobrunner standby`"
+    )
 
 
 def taken_text(root: str, found: StandbyToken) -> str:
