@@ -125,13 +125,16 @@ class ObjectStore:
         if (found := await self.size(key)) != size:
             raise FilesUnreachable(f"{key} has {found} bytes there, and {size} here", lasting=True)
 
-    async def blocks(self, key: str, first: int, last: int) -> AsyncIterator[bytes]:
+    async def blocks(
+        self, key: str, first: int, last: int, block: int = BLOCK
+    ) -> AsyncIterator[bytes]:
         """From one byte to another, both included, piece by piece: each piece is asked for by
-        itself, so a long file needs no long patience.
+        itself, so a long file needs no long patience, and whoever takes it slowly no more room
+        than for a few ``block``.
 
         Raises: FilesUnreachable, FileNotFoundError"""
         while first <= last:
-            until = min(first + BLOCK, last + 1)
+            until = min(first + block, last + 1)
             data = await self._read(key, first, until)
             if len(data) != until - first:
                 raise FilesUnreachable(f"{key} ends at {first + len(data)}", lasting=True)

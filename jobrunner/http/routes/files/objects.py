@@ -15,6 +15,8 @@ from jobrunner.files.objects.bucket import ObjectStore
 from jobrunner.http.frame.endpoint import HttpCall, HttpReply
 
 FarPlace = tuple[ObjectStore, FarFile]
+# Three of them are held for each download, and thousands may be taken slowly at a time.
+BLOCK = 512 * 1024
 
 
 async def far_place(call: HttpCall, path: str) -> FarPlace | None:
@@ -37,7 +39,7 @@ async def far_blocks(place: FarPlace, first: int, last: int) -> AsyncGenerator[b
 
     Raises: FilesUnreachable, Refused ASSET_GONE, EOFError for what is not the file"""
     bucket, far = place
-    blocks = bucket.blocks(far.key, first, last)
+    blocks = bucket.blocks(far.key, first, last, BLOCK)
     blocks = _compared(blocks, far) if (first, last) == (0, far.size - 1) else blocks
     try:
         async for block in blocks:
