@@ -1,6 +1,6 @@
 """What is remembered of plugins that fail as they run, on its way to the log."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -28,7 +28,9 @@ class Heard:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.clock: Any = Moment()
-        self.troubles = PluginTroubles(self.hear, self.clock, lambda text: text.replace("key", "…"))
+        self.troubles = PluginTroubles(
+            self.hear, cast(Any, self.clock), lambda text: text.replace("key", "…")
+        )
 
     def hear(self, event: str, level: str = "info", **fields: Any) -> None:
         self.lines.append(event)

@@ -117,7 +117,7 @@ def followed(place: ShelfPlace, folder: Path) -> None:
     written(place, folder, first, 0, b"0" * 512)
     for number in (1, 2, 3):
         changed(place, first, number, str(number).encode() * 512)
-    shelf: Shelf = place.lines._shelf  # type: ignore[attr-defined]
+    shelf: Shelf = place.lines._shelf
     key = f"lines/{first.name}/000000000002.change"
     whole, _ = shelf.read(key)
     shelf.write(key, whole[:-1])
@@ -159,7 +159,9 @@ async def test_files_and_keys_go_there_and_back(wire: Wire, tmp_path: Path) -> N
         assert back.bring(["ada/song.txt", "ada/none"]) == ["ada/none"]
         place.fetch_beside(str(there))
         (here / "ada" / "song.txt").unlink()
-        place.there(str(here)).clear(lambda: True)
+        place.there(str(here)).clear(lambda name: {"ada/song.txt"}, lambda: True)
+        assert place.back(str(tmp_path / "disk")).bring(["ada/song.txt"]) == []
+        place.there(str(here)).clear(lambda name: set(), lambda: True)
         assert place.back(str(own)).bring(["ada/song.txt"]) == ["ada/song.txt"]
 
     await anyio.to_thread.run_sync(go)

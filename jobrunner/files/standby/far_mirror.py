@@ -1,6 +1,8 @@
 """The files of jobs, and those beside the database, in a store of objects and back again."""
 
 from collections.abc import Callable, Iterable
+from itertools import groupby
+from os.path import basename, dirname
 from pathlib import Path
 
 from jobrunner.files.library import inside
@@ -26,11 +28,14 @@ class MirrorThere(Mirror):
                 self._shelf.send(f"{FILES}/{path}", source)
         return absent
 
-    def clear(self, allowed: Callable[[], bool]) -> None:
-        for key in self._shelf.keys(f"{FILES}/"):
-            gone = not Path(self._source, key.removeprefix(f"{FILES}/")).exists()
-            if gone and allowed():
-                self._shelf.remove([key])
+    def clear(self, needed: Callable[[str], set[str]], allowed: Callable[[], bool]) -> None:
+        paths = (key.removeprefix(f"{FILES}/") for key in self._shelf.keys(f"{FILES}/"))
+        gone = [path for path in paths if not Path(self._source, path).exists()]
+        for folder, names in groupby(gone, dirname):
+            wanted = needed(basename(folder))
+            for path in names:
+                if path not in wanted and allowed():
+                    self._shelf.remove([f"{FILES}/{path}"])
 
 
 class MirrorBack(Mirror):

@@ -126,8 +126,10 @@ class Shelf:
     def remove(self, keys: list[str]) -> None:
         """Raises: OSError"""
         for start in range(0, len(keys), PAGE):
-            some = [self._prefix + key for key in keys[start : start + PAGE]]
-            self._asked(lambda lib, store, some=some: lib.delete(store, some))
+            self._remove_page([self._prefix + key for key in keys[start : start + PAGE]])
+
+    def _remove_page(self, paths: list[str]) -> None:
+        self._asked(lambda lib, store: lib.delete(store, paths))
 
     def _put(self, key: str, data: bytes, mode: Any) -> str | None:
         kinds = self._bucket.blocking()[0].exceptions
