@@ -9,6 +9,7 @@ from jobrunner.core.declaration.states import AWAY, DASK, EXTERNAL, REMOTE
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.errors import Misconfigured
 from jobrunner.stages import Registry, Stage
+from jobrunner.stages.process.code import is_stale
 
 Run = dict[str, str]
 
@@ -54,7 +55,7 @@ class Abilities:
 
     def with_room(self, running: Mapping[str, int], resources: Mapping[str, int]) -> list[Run]:
         """Choose those that may begin one more now: by their own number, and by what there is of
-        what they take."""
+        what they take. One whose code has changed on the disk begins no more before a restart."""
         taken: dict[str, int] = {}
         for name, times in running.items():
             for resource, count in self.stage(name).resources.items():
@@ -62,6 +63,8 @@ class Abilities:
 
         def fits(name: str) -> bool:
             stage = self.stage(name)
+            if is_stale(stage):
+                return False
             if stage.concurrency and running.get(name, 0) >= stage.concurrency:
                 return False
             needs = stage.resources.items()

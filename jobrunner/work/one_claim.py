@@ -20,6 +20,7 @@ from jobrunner.ports import Ports
 from jobrunner.stages import Given, run_attempt
 from jobrunner.stages.equipment import Surroundings, laid_over
 from jobrunner.stages.outcomes import crashed, failed, raised
+from jobrunner.stages.process.code import is_stale
 from jobrunner.work.abilities import Abilities
 from jobrunner.work.far_host import FarHost
 from jobrunner.work.line import ClaimLost, is_held
@@ -89,6 +90,9 @@ class OneClaim:
         took_s = round(self._host.monotonic() - began, 3)
         how = ended.outcome if ended is not None else "lost"
         self._say("stage.ended", outcome=how, seconds=took_s)
+        if is_stale(self.stage):
+            detail = "its code has changed since the start; restart this worker"
+            self._say("stage.changed", level="error", detail=detail)
 
     async def _ended(self) -> Ended | None:
         """How it ended; None where the claim was lost meanwhile."""

@@ -9,6 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
+from jobrunner.stages import Stage
+from jobrunner.stages.process import code, host
 from tests.http.serving import House
 from tests.work.living import AT_HOME, ended, serving, until, working
 
@@ -160,6 +162,33 @@ async def test_an_end_is_told_to_the_stage_that_ran_elsewhere(house: House, tmp_
 async def kept_in(house: House, job_id: str) -> bool:
     job = await house.service.facade.world.reader.job(job_id)
     return job is not None and job.attempt is not None and bool(job.attempt.kept)
+
+
+async def test_a_stage_whose_code_has_changed_is_taken_no_more(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its work is given back once, and left to others until this worker is restarted."""
+    looks: list[str] = []
+
+    def found(stage: Stage) -> str:
+        looks.append(stage.name)
+        monkeypatch.setitem(code._stale, stage.name, "song.py")
+        return "song.py"
+
+    job = await house.ada.submit("far")
+    with monkeypatch.context() as patch:
+        patch.setattr(host, "changed", found)
+        async with working(house, tmp_path / "old", slots=1) as worker:
+            (line,) = await until(lambda: worker.said("stage.changed"))
+            assert line["stage"] == "far.count"
+            await until(lambda: worker.taking.running == 0)
+            ready = {one["stage"] for one in worker.taking._ready()}
+            assert ready == {"far.sing", "far.show"}
+    assert looks == ["far.count"]
+    code._stale.clear()
+    async with working(house, tmp_path / "new"):
+        found_job = await ended(house, job["id"])
+    assert (found_job["status"], found_job["retry_count"]) == ("done", 0)
 
 
 async def test_only_the_stage_that_was_named_is_run(house: House, tmp_path: Path) -> None:
