@@ -70,7 +70,7 @@ class Operator:
         return found
 
     def follows(self, words: str) -> None:
-        self.clicks_on(self.reads(words).get_by_role("link"))
+        self.clicks_on(self.reads(words).get_by_role("link").first)
 
     def opens_job(self, job_id: str) -> None:
         self.clicks_on(self.page.locator(f'tr[data-id="{job_id}"] a').first)
@@ -132,8 +132,9 @@ def test_a_provider_that_fails(browser: Browser, mill: Mill) -> None:
     with mill.broken("provider"):
         job_id = mill.submits("mill")
         with operating(browser, mill, "a provider that fails") as operator:
-            expect(operator.reads("1 of mill failed with PROVIDER_AWAY")).to_contain_text("wind")
-            operator.clicks_on(operator.page.locator(".states").get_by_role("link", name="mill"))
+            line = operator.reads("1 of mill failed with PROVIDER_AWAY")
+            expect(line).to_contain_text("wind")
+            operator.clicks_on(line.get_by_role("link", name="to mill, to pause it"))
             operator.presses("Pause", exact=True)
             expect(operator.page.locator(".notice.wait")).to_contain_text("Paused by")
             mill.repair("provider")
@@ -152,7 +153,8 @@ def test_a_line_that_is_full(browser: Browser, mill: Mill) -> None:
     with pytest.raises(HTTPError, match="503"):
         mill.submits("oven")
     with operating(browser, mill, "a line that is full") as operator:
-        operator.reads("The line is full: new jobs are refused")
+        full = operator.reads("The line is full: new jobs are refused")
+        expect(full).to_contain_text("3 of oven")
         operator.follows("The workflow oven is paused by admin.*cold")
         operator.presses("Resume", exact=True)
         operator.clicks_on(operator.page.get_by_role("link", name="Its jobs"))

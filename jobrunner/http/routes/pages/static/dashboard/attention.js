@@ -14,11 +14,12 @@ const jobs = (query) => to(["jobs"], query);
 
 export function Attention({ session, told, counts }) {
   const found = [...ofPeople(told, counts, session.role !== "reader"), ...(told.attention ? [...ofJobs(told.attention), ...ofOthers(told.attention), ...ofObstacles(told.attention.obstacles)] : []),
-    ...(told.work ? ofLine(told.work) : []), ...(told.system ? ofService(told.system) : [])];
+    ...(told.work ? ofLine(told.work, counts) : []), ...(told.system ? ofService(told.system) : [])];
   found.sort((one, other) => Boolean(other.grave) - Boolean(one.grave));
   return html`<section class="card attention"><h2>Needs attention</h2>${found.length
     ? html`<ul>${found.map((one) => html`<li class=${one.grave ? "grave" : ""}>${one.link ? html`<a href=${one.link}>${one.words}</a>` : one.words}
         ${one.since && html` <span class="faint">${one.how || "the oldest"} <${Time} at=${one.since} /></span>`}
+        ${one.then && html` <a class="small-text" href=${one.then[1]}>${one.then[0]}</a>`}
         ${one.why && html`<div class="small-text faint clip" title=${one.why}>${one.why}</div>`}</li>`)}</ul>`
     : html`<p class="good-text">Nothing. Everything goes on by itself.</p>`}</section>`;
 }
@@ -46,10 +47,13 @@ function ofJobs({ stuck, paused, unclaimed, failed, retrying, parked }) {
     ...long.slice(0, 1).map((one) => ({
       words: of(long.length, html`${long.length === 1 ? "awaits" : "await"} a callback, first of ${one.workflow}`), link: to(["jobs", one.id]), since: one.updated_at, how: "since" })),
     ...grouped(retrying).map(([code, few]) => ({
-      words: of(few.length, html`of ${few[0].workflow} failed with <code>${code}</code> and will be tried again`), link: few.length === 1 ? to(["jobs", few[0].id]) : jobs({ workflow: few[0].workflow, status: few[0].status }), since: few[0].next_attempt_at, how: "next", why: few[0].failure_message })),
+      words: of(few.length, html`of ${few[0].workflow} failed with <code>${code}</code> and will be tried again`), link: few.length === 1 ? to(["jobs", few[0].id]) : jobs({ workflow: few[0].workflow, status: few[0].status }), since: few[0].next_attempt_at, how: "next", why: few[0].failure_message, then: held(few[0]) })),
     ...grouped(lately).map(([code, few]) => ({
-      words: of(few.length, html`of ${few[0].workflow} failed with <code>${code}</code> within an hour`), link: few.length === 1 ? to(["jobs", few[0].id]) : jobs({ workflow: few[0].workflow, status: few[0].status }), since: few[0].updated_at, how: "the last", why: few[0].failure_message }))];
+      words: of(few.length, html`of ${few[0].workflow} failed with <code>${code}</code> within an hour`), link: few.length === 1 ? to(["jobs", few[0].id]) : jobs({ workflow: few[0].workflow, status: few[0].status }), since: few[0].updated_at, how: "the last", why: few[0].failure_message, then: held(few[0]) }))];
 }
+
+/** Where the work is held back while somebody mends what it needs. */
+const held = ({ workflow }) => [`to ${workflow}, to pause it`, to(["workflows", workflow])];
 
 /** By workflow and by what they failed with. */
 function grouped(rows) {
@@ -82,10 +86,14 @@ function ofObstacles({ pauses, schedules, rates, older }) {
   ];
 }
 
-function ofLine({ in_line, line_max, oldest_in_line_at }) {
+function ofLine({ in_line, line_max, oldest_in_line_at }, counts) {
   if (!line_max || in_line < NEARLY * line_max) return [];
   const isFull = in_line >= line_max;
-  return [{ grave: isFull, words: html`The line is ${isFull ? "full: new jobs are refused" : "nearly full"}, ${count(in_line)} of ${count(line_max)}`, link: jobs({ kind: "queued" }), since: oldest_in_line_at }];
+  const holds = new Map();
+  for (const one of counts) if (one.kind === "queued" && one.jobs) holds.set(one.workflow, (holds.get(one.workflow) || 0) + one.jobs);
+  const full = [...holds].sort((one, other) => other[1] - one[1]);
+  return [{ grave: isFull, words: html`The line is ${isFull ? "full: new jobs are refused" : "nearly full"}, ${count(in_line)} of ${count(line_max)}`, link: jobs({ kind: ["queued", "active"] }), since: oldest_in_line_at,
+    why: full.length ? `It holds ${full.slice(0, FEW).map(([name, number]) => `${count(number)} of ${name}`).join(", ")}. Resume what is paused, raise limits.active_jobs or limits.queued_jobs, or wait.` : "" }];
 }
 
 // A part that fails, whom it costs what, and what helps.

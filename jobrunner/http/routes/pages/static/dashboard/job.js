@@ -42,7 +42,7 @@ export function Job({ session, address }) {
   if (!job) return html`<p class="faint">One moment…</p>`;
   const tabs = Object.entries(TABS).filter(([name]) => name !== "decisions" || ["user", "admin"].includes(session.role));
   const tab = tabs.some(([name]) => name === address.query.get("tab")) ? address.query.get("tab") : "made";
-  return html`<div class="title"><h1>${job.workflow} <span class="mono" title=${job.id}>${shortly(job.id)}</span><${Copy} text=${job.id} what="the id" /></h1>
+  return html`<div class="title"><h1><a href=${to(["workflows", job.workflow])}>${job.workflow}</a> <span class="mono" title=${job.id}>${shortly(job.id)}</span><${Copy} text=${job.id} what="the id" /></h1>
       <${Badge} job=${job} /> ${!over(job) && html`<span class=${open ? "live on" : "live"} role="status">${open ? "live" : "not live"}</span>`}</div>
     ${job.kind === "active" && html`<div class="far-on"><progress max="100" value=${job.progress} aria-label="Progress">${job.progress} %</progress> <strong>${job.progress} %</strong> ${job.progress_message || ""}</div>`}
     <${Why} job=${job} why=${about.told?.why} />
