@@ -14,6 +14,7 @@ from jobrunner.check.checking import check
 from jobrunner.core.attempts import OUR_STAGE
 from jobrunner.core.decide import decide
 from jobrunner.core.decision import Decision, NoOp
+from jobrunner.core.declaration.states import REMOTE
 from jobrunner.core.declaration.workflow import EXTERNAL, Definition
 from jobrunner.core.features.bindings import differences, stage_behind
 from jobrunner.core.job import Attempt, Failure, Snapshot
@@ -41,12 +42,25 @@ def some_outside(definition: Definition, but: str) -> Definition:
     return varied(definition, states=states)
 
 
+def elsewhere(definition: Definition) -> Definition:
+    """Everything outside, and all of it run by workers that have the plugins."""
+    states = tuple(
+        replace(state, remote=("*",)) if state.kind == "active" or state.on_demand else state
+        for state in outside(definition).workflow.states
+    )
+    return varied(definition, states=states)
+
+
 def directions() -> Iterator[tuple[str, Definition, Definition]]:
     for name, definition in PLAIN.items():
         house, away = bound(definition), outside(definition)
         yield f"{name}, to the house", away, house
         yield f"{name}, to outside", house, away
         active = [state.name for state in definition.workflow.states if state.kind == "active"]
+        if name in ("relay", "cutx"):
+            far = elsewhere(definition)
+            yield f"{name}, to workers elsewhere", away, far
+            yield f"{name}, from workers elsewhere", far, away
         if len(active) > 1:
             mixed = some_outside(definition, active[1])
             yield f"{name}, {active[1]} to the house", mixed, house
@@ -155,6 +169,19 @@ def test_only_what_differs_is_looked_at() -> None:
     }
 
 
+def test_workers_elsewhere_are_another_binding_than_outside() -> None:
+    """To a job both are outside; to whoever reads what was changed they are not."""
+    away, far = outside(CUTX.definition), elsewhere(CUTX.definition)
+    far = Definition(far.workflow, away.functions, away.structs, away.digest)
+    known = [replace(one, settled=True) for one in differences([away], (), 5)]
+    there = differences([far], known, 6)
+    assert {one.status for one in there} == {"pending", "queued", "processing"}
+    assert {(one.was, one.stage) for one in there} == {(EXTERNAL, REMOTE)}
+    back = differences([away], [replace(one, settled=True) for one in there], 7)
+    assert {(one.was, one.stage) for one in back} == {(REMOTE, EXTERNAL)}
+    assert differences([far], [replace(one, settled=True) for one in there], 7) == ()
+
+
 def test_a_change_that_was_not_finished_is_made_again_whatever_is_bound_now() -> None:
     """The last start died in the middle: jobs stand in the one shape or in the other."""
     before, between = bound(CUTX.definition), outside(CUTX.definition)
@@ -177,7 +204,9 @@ def in_shape(today: Definition, job: Snapshot) -> None:
     state, attempt = today.states[job.status], job.attempt
     stage = stage_behind(today, job.status, job.job_type)
     lapse = next((lock.lapse_s for lock in today.workflow.locks if job.status in lock.held), 0)
-    passes = state.kind == "waiting" and bool(stage) and stage != EXTERNAL and job.live
+    target = today.onward_of(job.status, job.job_type)
+    passes = state.kind == "waiting" and job.live and bool(target)
+    passes = passes and today.goes_on(target, job.job_type)
     if not state.on_demand and passes and not (job.stuck or job.paused):
         raise AssertionError(f"it rests in {job.status}, and {stage} waits for it")
     if state.kind == "waiting" and job.live and lapse:
@@ -195,6 +224,8 @@ def in_shape(today: Definition, job: Snapshot) -> None:
     if stage != EXTERNAL:
         assert attempt.status == "due"
         assert (job.timer("deadline"), job.timer("lease"), attempt.holder) == (None, None, "")
+    elif today.is_remote(job.status, job.job_type):
+        assert job.timer("deadline") is None, "it waits for a worker as it would for a slot"
     elif deadline is not None and deadline.after_s:
         assert job.timer("deadline") is not None, "nobody outside need come, and no clock runs"
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.declaration.states import REMOTE
+from jobrunner.core.declaration.workflow import Definition, State
 
 Spot = tuple[str, str, str]
 
@@ -64,20 +65,31 @@ def bindings(definition: Definition) -> Iterator[Binding]:
     """Name the stage behind each place where there is one, inside or outside."""
     for status in definition.states:
         for job_type in definition.job_types:
-            if stage := stage_behind(definition, status, job_type):
+            if stage := _named(definition, status, job_type):
                 yield Binding(definition.digest, status, job_type, stage)
 
 
 def stage_behind(definition: Definition, status: str, job_type: str) -> str:
     """The stage of this state, or of the one that the engine takes a job to from here; empty where
     no stage is."""
+    place = _worked_in(definition, status, job_type)
+    return (place.on_demand or definition.stage_of(place.name, job_type)) if place else ""
+
+
+def _named(definition: Definition, status: str, job_type: str) -> str:
+    """As an operator names it: to a job a worker elsewhere is outside, and who bound it there
+    instead, or back, has bound it otherwise."""
+    place = _worked_in(definition, status, job_type)
+    far = place is not None and definition.is_remote(place.name, job_type)
+    return REMOTE if far else stage_behind(definition, status, job_type)
+
+
+def _worked_in(definition: Definition, status: str, job_type: str) -> State | None:
     state = definition.states[status]
     if state.kind == "active" or state.on_demand:
-        return state.on_demand or definition.stage_of(status, job_type)
+        return state
     target = definition.states.get(definition.onward_of(status, job_type))
-    if target is None or target.kind != "active":
-        return ""
-    return definition.stage_of(target.name, job_type)
+    return target if target is not None and target.kind == "active" else None
 
 
 def _is_known(today: Binding, before: Binding | None) -> bool:

@@ -19,7 +19,8 @@ def bring(draft: Draft) -> None:
     job = draft.job
     if job.attempt is not None:
         stage = stage_behind(draft.definition, job.status, job.job_type) or EXTERNAL
-        if job.attempt.stage != stage and not begun(job, job.attempt):
+        otherwise = job.attempt.stage != stage or _is_timed_otherwise(draft, stage)
+        if otherwise and not begun(job, job.attempt):
             rebind(draft, stage)
     elif job.kind == "queued":
         _line_up(draft)
@@ -33,6 +34,17 @@ def begun(job: Snapshot, attempt: Attempt) -> bool:
     if attempt.status == "running":
         return attempt.holder == OUR_STAGE or job.timer("lease") is not None
     return attempt.status == "parked" or attempt.started_at is not None
+
+
+def _is_timed_otherwise(draft: Draft, stage: str) -> bool:
+    """Say whether its deadline runs and should not, or should and does not: a worker outside has
+    until then, and one that runs our stage is waited for as a slot is."""
+    if stage != EXTERNAL:
+        return False
+    job, deadline = draft.job, draft.state.deadline
+    far = draft.definition.is_remote(job.status, job.job_type)
+    is_timed = deadline is not None and deadline.after_s > 0 and not far
+    return is_timed != (job.timer("deadline") is not None)
 
 
 def _line_up(draft: Draft) -> None:
