@@ -14,8 +14,8 @@ the other does as well, and a test of one is a test of both.
 3. A stream, an upload and a download go on where they stood. None of them begins anew in silence.
 4. Answers are records with the members of today; others are passed over.
 
-Deliberately absent: configuration files, proxies, caches, and whatever operators do to the service:
-``ask`` reaches every route.
+Deliberately absent: configuration files, proxies, caches, and most of what operators do to the
+service: ``ask`` reaches every route.
 
 It imports no room of the service but its errors and the ports for clock and ids, and the library
 for connections in a loop only once that is used, so a command line that asks once starts quickly.
@@ -59,6 +59,12 @@ from jobrunner.client.refusing import (
 from jobrunner.client.talk import RetryLimits, WireAnswer
 from jobrunner.client.talks.answers import AnswerGiven, AnswerRecord
 from jobrunner.client.talks.asking import PagedList
+from jobrunner.client.talks.upgrading import (
+    DeclarationRecord,
+    PlaceRecord,
+    StayRecord,
+    UpgradeRecord,
+)
 
 __all__ = [
     "AnswerGiven",
@@ -75,6 +81,7 @@ __all__ = [
     "ClaimRecord",
     "Client",
     "CreditsRecord",
+    "DeclarationRecord",
     "FileRecord",
     "FiringRecord",
     "HopRecord",
@@ -89,12 +96,15 @@ __all__ = [
     "OperatorError",
     "OutOfCredits",
     "PagedList",
+    "PlaceRecord",
     "RetryLimits",
     "ScheduleRecord",
     "ServiceRefusal",
+    "StayRecord",
     "TriggerRecord",
     "TryLater",
     "Unanswered",
+    "UpgradeRecord",
     "WireAnswer",
     "WorkflowRecord",
 ]

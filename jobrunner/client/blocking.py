@@ -29,7 +29,7 @@ from jobrunner.client.talk import (
     patient,
 )
 from jobrunner.client.talks import answers as telling
-from jobrunner.client.talks import asking, carrying, hearing, remote, scheduling
+from jobrunner.client.talks import asking, carrying, hearing, remote, scheduling, upgrading
 from jobrunner.client.talks import batches as together
 from jobrunner.client.talks.carrying import Fetching
 from jobrunner.client.talks.hearing import SILENCE_S, EventStream
@@ -328,6 +328,11 @@ class Client:
     trigger_schedule = _said(scheduling.trigger_schedule)
     backfill_schedule = _said(scheduling.backfill_schedule)
     firings = _listed(scheduling.firings)
+    declarations = _said(upgrading.declarations)
+    migrate = _said(upgrading.migrate)
+    upgrades = _said(upgrading.upgrades)
+    upgrade = _said(upgrading.upgrade)
+    abort_upgrade = _said(upgrading.abort_upgrade)
     ask = _said(asking.ask)
     claims = _said(remote.claims)
     beat = _said(remote.beat)

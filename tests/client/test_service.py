@@ -155,6 +155,20 @@ def test_credits(client: Any, served: Served) -> None:
     assert next(row.amount for row in client.ledger(name)) == 5
 
 
+def test_upgrades(client: Any) -> None:
+    (today,) = [one for one in client.declarations() if one.workflow == "hello"]
+    assert (today.today, today.version, today.lacks) == (True, "1", [])
+    tried = client.migrate("hello", dry_run=True, reason="to see")
+    assert (tried.ended, tried.moved, tried.stays, tried.reason) == (True, 0, [], "to see")
+    moved = client.migrate("hello", timeout_s=60)
+    assert (moved.digest, moved.dry_run) == (today.digest, False)
+    assert [one.id for one in client.upgrades()][:2] == [moved.id, tried.id]
+    assert client.upgrade(moved.id, wait_s=1) == moved
+    assert client.abort_upgrade(moved.id).status == "done"
+    with pytest.raises(NotThere):
+        client.migrate("nobodys")
+
+
 def test_schedules(client: Any) -> None:
     name = f"nightly-{id(client)}"
     made = client.keep_schedule(
