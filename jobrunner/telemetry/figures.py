@@ -18,7 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from jobrunner.core.features.meter import JobTracer, Meter, RateReading, Readings, Span
 from jobrunner.core.features.notifications import DueDelivery
 from jobrunner.core.job import Attempt, Snapshot
-from jobrunner.core.keeping.census import RestingJobs
+from jobrunner.core.keeping.census import Census, RestingJobs
 from jobrunner.core.keeping.charts import Counting
 from jobrunner.core.messages import Ended
 from jobrunner.telemetry.tallies import Spread, Tally, families
@@ -82,6 +82,8 @@ class Figures(Meter):
         text = "Until an answer was whole"
         self._request_s = Spread("http_request_seconds", text, REQUESTS, at_route)
         self._refusals = Tally("http_refusals", "Refusals by their code", ("code",))
+        text = "Submissions of batches that no job was made of"
+        self._batch_refusals = Tally("batch_refusals", text, ("code",))
         self._pruned = Tally("pruned", "What was old enough to go", ("what",))
         self._files_moved = Tally("files_moved", "Files that were moved, and where to", ("to",))
         self._webhooks = Tally("webhooks", "Webhooks that came", ("source", "verdict"))
@@ -144,6 +146,9 @@ class Figures(Meter):
     def pruned(self, what: str, count: int) -> None:
         self._pruned.add(what, times=count)
 
+    def refused_in_batch(self, code: str) -> None:
+        self._batch_refusals.add(code)
+
     def files_moved(self, target: str, count: int) -> None:
         if count:
             self._files_moved.add(target, times=count)
@@ -184,6 +189,7 @@ def _resting(readings: Readings) -> Iterator[Metric]:
         pauses.add_metric((scope, name), seconds)
     yield pauses
     yield from _scheduled(readings)
+    yield from _related(found)
     yield _gauge("dead_letters", "Work that was given up, on the list", found.dead_letters)
     last_s = (found.dead_letter_at or 0) / 1000
     yield _gauge("dead_letter_timestamp_seconds", "When the last came; 0: there is none", last_s)
@@ -232,6 +238,22 @@ def _scheduled(readings: Readings) -> Iterator[Metric]:
         waits.add_metric((one.name,), one.waits_s)
     yield failed
     yield waits
+
+
+def _related(found: Census) -> Iterator[Metric]:
+    """Show families and batches, as far as they go on."""
+    text = "Attempts that wait for children of their job"
+    yield _gauge("parents_waiting", text, found.parents)
+    text = "Children that go on, by the kind of state they are in"
+    children = GaugeMetricFamily("jobrunner_children_open", text, labels=("workflow", "kind"))
+    for one in found.children:
+        children.add_metric((one.workflow, one.kind), one.jobs)
+    yield children
+    batches = GaugeMetricFamily("jobrunner_batches", "Batches that go on", labels=("status",))
+    batches.add_metric(("open",), found.batches.open)
+    batches.add_metric(("running",), found.batches.running)
+    yield batches
+    yield _gauge("batch_jobs_open", "Jobs of batches that go on", found.batches.jobs)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -11,11 +11,13 @@ from jobrunner import ChildWorkflow
 from jobrunner.config.settings import DownloadsSection
 from jobrunner.stages import Registry
 from tests.http.serving import Caller, House, opened
+from tests.http.test_metrics import at, seen, until
 from tests.receiving import Receiver, receiving
 from tests.whole.clan import jobrunner_clan as clans
 
 pytestmark = pytest.mark.anyio
 LEAF = {"workflow": "clan", "job_type": "leaf"}
+FAN = {"workflow": "clan", "job_type": "fan"}
 WITHERS = LEAF | {"params": {"does": "fail"}}
 WRONG = LEAF | {"params": {"leaves": "three"}}
 
@@ -124,6 +126,15 @@ async def test_the_end_is_told_once(house: House, receiver: Receiver, tmp_path: 
     url = receiver.url("/over")
     told = await sent(house.ada, LEAF, WITHERS, WRONG, waits(gate), notify_url=url, key="told")
     assert (await house.ada.get(f"/batches/{told['id']}")).json["status"] == "running"
+    await until(house, "batches", 1, status="running")
+    found = await seen(house)
+    assert at(found, "batch_refusals_total", code="INVALID_PARAMS") == 1
+    assert at(found, "batches", status="open") == 0
+    fan = FAN | {"params": {"leaves": 2, "does": "wait", "gate": str(gate)}}
+    assert (await house.ada.post("/jobs", fan)).status == 201
+    await until(house, "parents_waiting", 1)
+    await until(house, "batch_jobs_open", 1)
+    assert at(await seen(house), "children_open", workflow="clan", kind="active") == 2
     gate.touch()
     last = await ended(house.ada, told["id"])
     with anyio.fail_after(120):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jobrunner.core.keeping.census import RestingJobs
+from jobrunner.core.keeping.census import BatchCensus, OpenChildren, RestingJobs
 from jobrunner.core.keeping.retention import RetentionTerms, WorkflowRetention
+from jobrunner.store.features.families.families import children_named
 from jobrunner.store.keeping import census as asked
 from jobrunner.store.keeping.census import census
 from tests.store.test_gauges import made, put
@@ -116,6 +117,74 @@ async def test_what_retention_is_behind_with(
 ) -> None:
     with closing(await filled(tmp_path / "jobs.db", 400, random.Random(5))) as db:
         assert census(db, terms, NOW).retained == db.execute(due).fetchone()[0]
+
+
+async def test_families_and_batches_are_counted_while_they_go_on(tmp_path: Path) -> None:
+    with closing(await filled(tmp_path / "jobs.db", 40, random.Random(5))) as db:
+        assert (census(db, KEPT, NOW).children, census(db, KEPT, NOW).parents) == ((), 0)
+        bear(db, range(2, 40))
+        db.execute("INSERT INTO family_waits VALUES (1, 1, 5, NULL, 1)")
+        for number, (is_open, unended, ended_at) in enumerate(BATCHES):
+            db.execute(
+                "INSERT INTO batches (uid, user_id, open, unended, created_at, ended_at)"
+                " VALUES (?, 'u', ?, ?, 1, ?)",
+                (str(number), is_open, unended, ended_at),
+            )
+        found = census(db, KEPT, NOW)
+        counted = db.execute(
+            "SELECT c.workflow, j.kind, count(*) FROM children c JOIN jobs j ON j.id = c.job"
+            " WHERE c.ended = 0 GROUP BY 1, 2"
+        )
+        assert found.children == tuple(OpenChildren(*row) for row in counted)
+        assert sum(one.jobs for one in found.children) == 19
+        plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {asked.CHILDREN}")]
+        assert plan[:2] == [
+            "SCAN c USING INDEX children_open",
+            "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)",
+        ]
+    assert (found.parents, found.batches) == (1, BatchCensus(open=2, running=1, jobs=7))
+
+
+BATCHES = ((1, 0, None), (1, 3, None), (0, 4, None), (0, 0, 9))
+
+
+def bear(db: sqlite3.Connection, jobs: range) -> None:
+    """The first job has these as children; every second one goes on."""
+    for job in jobs:
+        db.execute(
+            "INSERT INTO children (parent, job, uid, run_id, key, at_end, ended, user_id, workflow,"
+            " at) VALUES (1, ?, ?, 'run', ?, 'cancel', ?, 'u', 'one', 1)",
+            (job, f"child-{job}", f"key-{job}", job % 2),
+        )
+
+
+async def test_a_look_at_a_few_children_reads_none_of_their_siblings(tmp_path: Path) -> None:
+    """A parent looks at all of them, some at a time."""
+    with closing(await filled(tmp_path / "jobs.db", 300, random.Random(5))) as db:
+        parent = db.execute("SELECT uid FROM jobs WHERE id = 1").fetchone()[0]
+        steps = []
+        for first, last in ((2, 20), (20, 300)):
+            bear(db, range(first, last))
+            steps.append(seen_in_steps(db, parent))
+        assert steps[1] == steps[0]
+
+
+def seen_in_steps(db: sqlite3.Connection, parent: str) -> int:
+    """How many steps SQLite takes for a look at three children, one of them named twice."""
+    steps = [0]
+
+    def count() -> int:
+        steps[0] += 1
+        return 0
+
+    db.set_progress_handler(count, 1)
+    try:
+        named = ("child-3", "child-7", "child-5", "child-7", "nobody")
+        found = children_named(db, parent, named)
+    finally:
+        db.set_progress_handler(None, 0)
+    assert sorted(row.job_id for row in found) == ["child-3", "child-5", "child-7"]
+    return steps[0]
 
 
 async def test_no_question_reads_every_job(tmp_path: Path) -> None:

@@ -91,6 +91,9 @@ class Meter:
         """Moments of a schedule have fired, or not: ``fired``, ``same``, ``skipped``, ``refused``
         or ``missed``."""
 
+    def refused_in_batch(self, code: str) -> None:
+        """No job was made of a submission of a batch."""
+
     def files_moved(self, target: str, count: int) -> None:
         """So many files lie there from now on: in the store (``s3``) or on the ``disk``."""
 

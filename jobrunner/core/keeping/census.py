@@ -15,10 +15,26 @@ class RestingJobs(Struct, frozen=True):
     since: int | None = None
 
 
+class OpenChildren(Struct, frozen=True):
+    """So many children of a workflow that go on stand in states of this kind."""
+
+    workflow: str
+    kind: str
+    jobs: int
+
+
+class BatchCensus(Struct, frozen=True):
+    """Batches that take jobs, and closed ones that have not ended; ``jobs`` of either go on."""
+
+    open: int = 0
+    running: int = 0
+    jobs: int = 0
+
+
 class Census(Struct, frozen=True, kw_only=True):
     """As of a moment. ``unclaimed`` may be taken by an outside worker now; ``waiting`` rest until a
     command, a callback or a timer; ``retained`` are old enough to go, or too many, and still here;
-    ``dead_letters`` are those that stand on the list for review."""
+    ``dead_letters`` are those that stand on the list for review; ``parents`` wait for children."""
 
     at: int = 0
     stuck: tuple[RestingJobs, ...] = ()
@@ -28,3 +44,6 @@ class Census(Struct, frozen=True, kw_only=True):
     retained: int = 0
     dead_letters: int = 0
     dead_letter_at: int | None = None
+    parents: int = 0
+    children: tuple[OpenChildren, ...] = ()
+    batches: BatchCensus = BatchCensus()

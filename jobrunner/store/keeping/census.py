@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from jobrunner.core.keeping.census import Census, RestingJobs
+from jobrunner.core.keeping.census import BatchCensus, Census, OpenChildren, RestingJobs
 from jobrunner.core.keeping.retention import RetentionTerms
 from jobrunner.store.keeping.retention import due_count
 
@@ -28,6 +28,17 @@ WAITING = """
 """
 DEAD = "SELECT count(*), max(at) FROM dead_letters INDEXED BY dead_letters_shown WHERE hidden = 0"
 
+PARENTS = "SELECT count(*) FROM family_waits"
+CHILDREN = """
+    SELECT c.workflow, j.kind, count(*) FROM children c INDEXED BY children_open
+    JOIN jobs j ON j.id = c.job WHERE c.ended = 0 GROUP BY c.workflow, j.kind
+"""
+# Those that have ended stay for a while (``[retention] batches``), and are looked at, too.
+BATCHES = """
+    SELECT coalesce(sum(open), 0), coalesce(sum(1 - open), 0), coalesce(sum(unended), 0)
+    FROM batches WHERE ended_at IS NULL
+"""
+
 
 def census(db: Db, terms: RetentionTerms, now: int) -> Census:
     """Count in one read. Workflows of which no job rests are there too, with none."""
@@ -44,6 +55,9 @@ def census(db: Db, terms: RetentionTerms, now: int) -> Census:
             retained=due_count(db, terms, now),
             dead_letters=dead_letters,
             dead_letter_at=dead_letter_at,
+            parents=db.execute(PARENTS).fetchone()[0],
+            children=tuple(OpenChildren(*row) for row in db.execute(CHILDREN)),
+            batches=BatchCensus(*db.execute(BATCHES).fetchone()),
         )
     finally:
         db.execute("ROLLBACK")

@@ -100,6 +100,9 @@ class Batches:
         answers: list[ItemAnswer] = []
         for first in range(0, len(items), AT_ONCE):
             answers += await self._lot(batch, items[first : first + AT_ONCE])
+        for one in answers:
+            if one.refused is not None:
+                self._world.meter.refused_in_batch(one.refused.code)
         refused = tuple(
             (one.key, one.refused.code, one.refused.detail[:500])
             for one in answers
