@@ -18,6 +18,7 @@ from jobrunner.cli.doctor import machine_checks as machine
 from jobrunner.store.migrations import latest
 from jobrunner.store.opening import ProcessLock
 from tests.cli.conftest import Command
+from tests.ports import free_port
 from tests.served import serving
 
 Findings = dict[str, list[dict[str, Any]]]
@@ -40,12 +41,6 @@ def folder(used: Path, command: Command, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(machine, "is_synchronised", lambda: True)
     monkeypatch.setenv("JOBRUNNER_SERVER__PORT", str(free_port()))
     return tmp_path / "here"
-
-
-def free_port() -> int:
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        return int(tried.getsockname()[1])
 
 
 def looked(command: Command, *words: str) -> tuple[int, Findings]:
@@ -225,7 +220,7 @@ def test_a_service_that_was_killed_left_its_log_to_be_read(
     monkeypatch.chdir(tmp_path)
     with serving(tmp_path) as served:
         os.kill(served.process.pid, signal.SIGKILL)
-        served.process.wait(30)
+        served.process.wait(120)
     before = sorted(os.listdir(tmp_path / "data"))
     _, found = looked(command)
     assert worst(found, "file") == "ok"

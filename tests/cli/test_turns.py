@@ -13,6 +13,7 @@ from jobrunner.cli.frame.options import Form
 from jobrunner.cli.frame.turns import turn
 from tests.cli.conftest import Command
 from tests.cli.test_online import submitted
+from tests.ports import free_port
 from tests.served import Served, serving
 
 RESTS: dict[str, Any] = {"kind": "waiting", "stuck": None, "needs_person": False}
@@ -109,7 +110,7 @@ def test_a_worker_s_turn_is_told_while_it_is(
         assert line.startswith(job_id[:13])
         code, _, err = command("job", "cancel", job_id)
         assert code == 0, err
-        out, err = watched.communicate(timeout=30)
+        out, err = watched.communicate(timeout=120)
     finally:
         watched.kill()
         watched.wait()
@@ -135,7 +136,7 @@ def test_what_happens_to_a_job_is_told_to_its_end(online: Command, served: Serve
         assert (first["event"], first["id"]) == ("progress", job_id)
         code, _, err = online("job", "cancel", job_id, "--reason", "enough")
         assert code == 0, err
-        out, err = followed.communicate(timeout=30)
+        out, err = followed.communicate(timeout=120)
     finally:
         followed.kill()
         followed.wait()
@@ -153,11 +154,9 @@ def test_what_happens_to_all_jobs_is_told_for_as_long_as_one_likes(
     told: list[str] = []
     try:
         assert followed.stdout is not None
-        for _ in range(200):  # until it listens, nobody tells it of what was before
+        while followed.poll() is None:  # until it listens, nobody tells it of what was before
             online("job", "cancel", submitted(online))
-            if followed.poll() is not None:
-                break
-        told = followed.communicate(timeout=30)[0].splitlines()
+        told = followed.communicate(timeout=120)[0].splitlines()
     finally:
         followed.kill()
         followed.wait()
@@ -170,8 +169,8 @@ def test_whoever_follows_goes_on_when_the_service_starts_again(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with serving(tmp_path) as first:
-        port = first.url.rpartition(":")[2]
+    port = str(free_port())
+    with serving(tmp_path, JOBRUNNER_SERVER__PORT=port) as first:
         monkeypatch.setenv("JOBRUNNER_URL", first.url)
         code, out, err = command("job", "submit", "howera", "-o", "ids")
         assert code == 0, err
@@ -184,7 +183,7 @@ def test_whoever_follows_goes_on_when_the_service_starts_again(
         with serving(tmp_path, JOBRUNNER_SERVER__PORT=port):
             code, _, err = command("job", "cancel", job_id)
             assert code == 0, err
-            out, _ = followed.communicate(timeout=60)
+            out, _ = followed.communicate(timeout=120)
     finally:
         followed.kill()
         followed.wait()

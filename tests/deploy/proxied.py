@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.ports import free_port
 from tests.served import PATIENCE_S, POLLS_A_SECOND, Served, clean, serving
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -123,7 +124,7 @@ def make_certificate(place: Place) -> None:
     kind = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     name = ["-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
     files = ["-keyout", str(place.key), "-out", str(place.certificate)]
-    subprocess.run([openssl, *kind, *name, *files], check=True, capture_output=True, timeout=60)
+    subprocess.run([openssl, *kind, *name, *files], check=True, capture_output=True, timeout=120)
 
 
 @contextmanager
@@ -153,9 +154,3 @@ def listens(process: subprocess.Popen[bytes], place: Place) -> None:
         time.sleep(0.02)
     said = (place.folder / "proxy.log").read_text()
     raise AssertionError(f"the proxy did not start:\n{said}")
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])

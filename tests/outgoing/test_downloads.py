@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import io
 import os
-import socket
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
 from pathlib import Path
@@ -24,6 +23,7 @@ from jobrunner.outgoing.rules import Rules, origins_of, rules_of
 from jobrunner.ports import SystemChildren, SystemFiles
 from jobrunner.providers.responses import retry_after_s
 from tests.outgoing.outlets import Loopback, Watched, hostile
+from tests.ports import free_port
 from tests.stages.speaking import (
     MIB,
     PNG,
@@ -260,10 +260,7 @@ async def test_a_torn_answer_may_be_asked_for_again(
 
 
 async def test_nobody_there_may_be_asked_again(gate: OutgoingGate, server: Server) -> None:
-    free = socket.socket()
-    free.bind(("127.0.0.1", 0))
-    port = free.getsockname()[1]
-    free.close()
+    port = free_port()
     async with aclosing(
         OutgoingGate(Watched(Loopback), rules_of((), [f"127.0.0.1:{port}"]))
     ) as other:

@@ -2,7 +2,6 @@
 once, charged once, and brought home once; with the built-in provider and with a hired one."""
 
 import os
-import socket
 import time
 from pathlib import Path
 from random import Random
@@ -13,6 +12,7 @@ import pytest
 
 from jobrunner.testing.providers import Delivery, Plan, ReplicateLike
 from tests.plugins.cutx_at_work import VARIABLE, files_below, orders_of
+from tests.ports import free_port
 from tests.whole.process import Place, place, until
 
 pytestmark = pytest.mark.anyio
@@ -111,7 +111,7 @@ class Kills:
 
 async def nobody_at_work(folder: Path) -> None:
     """What the built-in provider had started ends with it."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         while _benches(folder):
             await anyio.sleep(0.01)
 
@@ -148,9 +148,6 @@ async def with_the_studio(folder: Path, rounds: int, types: tuple[str, ...]) -> 
 async def with_a_hired_one(folder: Path, provider: ReplicateLike, rounds: int) -> None:
     """Its webhooks go to one address, so the service has one; it insists."""
     random = Random(rounds)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
     more = f"""{SOON}
 [workflows.cutx.settings]
 provider_url = "{provider.url}/v1"
@@ -158,7 +155,7 @@ provider_url = "{provider.url}/v1"
 secrets_env = ["{VARIABLE}"]
 """
     async with place(folder, more=more, credits=1_000_000) as here:
-        here.configure(here.config.replace("port = 0", f"port = {port}"))
+        here.configure(here.config.replace("port = 0", f"port = {free_port()}"))
         await here.start()
         kills = Kills(here, random, ("static_ad", "static_ad"))
         for _ in range(rounds):
