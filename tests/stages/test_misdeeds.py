@@ -10,7 +10,7 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from tests.stages.house import processes
+from tests.stages.house import children_of, processes
 from tests.whole.process import Place, place, until
 
 pytestmark = pytest.mark.anyio
@@ -36,15 +36,6 @@ MISDEEDS = {
     "leave": "STAGE_CRASHED",
     "vanish": "STAGE_CRASHED",
 }
-
-
-def children(pid: int) -> list[int]:
-    """Zombies included."""
-    return [
-        int(child)
-        for path in Path(f"/proc/{pid}/task").glob("*/children")
-        for child in path.read_text().split()
-    ]
 
 
 def ended(home: Place) -> int:
@@ -92,7 +83,7 @@ async def misbehaving(folder: Path, rounds: int) -> None:
             assert (now["status"], now["retry_count"]) == ("done", 0), now
         for does, job in bad:
             await cost_one_attempt(home, does, job["id"])
-        await until(lambda: not processes(mark) and not children(pid))
+        await until(lambda: not processes(mark) and not children_of(pid))
         assert (await home.ask("GET", "/readyz")).status == 200
         assert (home.pid, home.lives) == (pid, 1)
         assert await home.stop() == 0

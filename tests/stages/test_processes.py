@@ -125,7 +125,7 @@ async def test_what_a_stage_finds_around_it(
     assert not Path(found["folder"]).exists()
     assert (found["stdin"], found["session"]) == ("", True)
     assert found["key"] == f"{job['id']}:working:{job['run_id']}:provider"
-    assert 0 < found["left"] <= 5
+    assert 0 < found["left"] <= 60
 
 
 async def test_progress_a_thousand_times_a_second(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ async def test_progress_a_thousand_times_a_second(tmp_path: Path) -> None:
         assert job["result"]["reported"] > 300
         assert job["progress_message"] == "the last one"
         beats = job["version"]
-        assert beats <= 6, job
+        assert beats <= 5 + job["result"]["took_s"], job
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from jobrunner import (
 )
 
 MIB = 1024 * 1024
+MANY = 400  # of a thousand a second
 
 
 class Params(Struct, frozen=True, forbid_unknown_fields=True):
@@ -175,15 +176,15 @@ def mumble(ctx: PlainContext[Params]) -> NoReturn:
 
 
 def rush(ctx: PlainContext[Params]) -> Done:
-    """A thousand times a second, for a second."""
-    until = time.monotonic() + 1
+    """A thousand times a second, for a second, or for as long as a busy machine needs for many."""
+    began = time.monotonic()
     count = 0
-    while time.monotonic() < until:
+    while time.monotonic() < began + 1 or count < MANY:
         ctx.progress(count % 100, f"step {count}")
         count += 1
         time.sleep(0.0005)
     ctx.progress(99, "the last one")
-    return Done(result={"reported": count})
+    return Done(result={"reported": count, "took_s": time.monotonic() - began})
 
 
 def leave(ctx: PlainContext[Params]) -> NoReturn:
@@ -278,7 +279,7 @@ DEEDS = {
 }  # fmt: skip
 
 
-def definition_of(name: str, stage_name: str, limit_s: float = 3, tries: int = 1) -> Definition:
+def definition_of(name: str, stage_name: str, limit_s: float = 60, tries: int = 1) -> Definition:
     """A queue, the stage, and an end for every outcome."""
     return Definition(
         Workflow(
