@@ -100,7 +100,7 @@ async def test_a_newer_one_replaces_any(tmp_path: Path) -> None:
 async def test_it_begins_when_it_has_been_quiet(tmp_path: Path) -> None:
     """Each newer one puts off the start; nothing of those before it is done."""
     async with standing(tmp_path) as (here, stand):
-        jobs = [await submitted(here, "last", quiet_s=0.3) for _ in range(4)]
+        jobs = [await submitted(here, "last", quiet_s=3) for _ in range(4)]
         await until(lambda: bool(stand.going))
         assert stand.began == [jobs[-1]["id"]]
         for job in jobs[:-1]:

@@ -72,7 +72,7 @@ async def test_again_and_again_each_with_a_number_of_its_own() -> None:
 
     template = request("POST", "/jobs", body=b'{"key": "' + MARK + b'"}')
     async with answering(answer) as url:
-        told = await load(LoadOrder(url, [template], clients=3, seconds=0.05, first=7))
+        told = await load(LoadOrder(url, [template], clients=3, seconds=1, first=7, rest_s=0.01))
     assert len(set(seen)) == len(seen) == told.answers[201]
     assert any(b'"000000000007"' in one for one in seen)
 
@@ -80,7 +80,7 @@ async def test_again_and_again_each_with_a_number_of_its_own() -> None:
 async def test_a_refusal_is_counted_apart_and_asked_again_when_it_says() -> None:
     answers = iter([[FULL], [FULL], [FINE]])
     async with answering(lambda got: next(answers, [FINE])) as url:
-        told = await load(LoadOrder(url, [request("GET", "/")], clients=1, seconds=0.1))
+        told = await load(LoadOrder(url, [request("GET", "/")], clients=1, seconds=1, rest_s=0.01))
     assert told.answers[503] == len(told.refusals_ms) == 2
     assert told.answers[201] == len(told.delays_ms)
 

@@ -103,7 +103,7 @@ async def test_jobs_and_their_webhooks_race(provider: Provider) -> None:
 
 
 async def test_after_the_deadline(provider: Provider) -> None:
-    job_id = await provider.listens("p-1", "p-2", timeout_s=0.05)
+    job_id = await provider.submitted("p-1", "p-2", timeout_s=0.05)
     await provider.at(job_id, "failed")
     before = (await provider.admin.get(f"/jobs/{job_id}")).json
     assert await provider.say("w-1", "p-1") == {"applied": False, "reason": "over"}
@@ -114,7 +114,7 @@ async def test_after_the_deadline(provider: Provider) -> None:
 
 
 async def test_for_an_attempt_that_is_over(provider: Provider) -> None:
-    job_id = await provider.listens("p-1", "p-2", timeout_s=1)
+    job_id = await provider.submitted("p-1", "p-2", timeout_s=0.05, then_s=600)
     await provider.attempt(job_id, "parked", number=2)
     assert await provider.say("w-1", "p-1", 1) == {"applied": False, "reason": "over"}
     assert await provider.say("w-2", "p-2", 2) == {"applied": True}
@@ -174,7 +174,7 @@ async def test_what_is_of_no_job_any_more_is_forgotten_in_time(tmp_path: Path) -
         assert (await provider.say("w-3", "p-3"))["reason"] == "kept"
         await provider.at(alive, "done")
     async with listening(tmp_path, keys_s=0.001) as again:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while len(again.written()[0]) > 2 or len(again.written()[1]) > 1:
                 await anyio.sleep(0.01)
         webhooks, awaits = again.written()[:2]

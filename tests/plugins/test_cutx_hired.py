@@ -210,7 +210,7 @@ async def test_a_provider_that_hangs_for_a_while(tmp_path: Path, provider: Repli
     """C38 C42: the attempt's time is over; the next one asks under the same key, and what was done
     meanwhile counts."""
     provider.script("create", Hang(done=True), None)
-    async with home(tmp_path, limit_s=1, provider_url=f"{provider.url}/v1") as here:
+    async with home(tmp_path, limit_s=5, provider_url=f"{provider.url}/v1") as here:
         job_id = await here.ad()
         assert (await here.at(job_id, *REST))["status"] == "completed"
         found = await here.attempts(job_id)
@@ -302,7 +302,7 @@ async def test_retry_is_a_new_run_with_a_new_order(hired: Home, provider: Replic
 async def test_retry_of_what_has_expired(tmp_path: Path, provider: ReplicateLike) -> None:
     """C14 C40 C41."""
     provider.plan(Plan(webhook=Delivery(times=0)))
-    async with home(tmp_path, provider_url=f"{provider.url}/v1", await_s=1) as here:
+    async with home(tmp_path, provider_url=f"{provider.url}/v1", await_s=5) as here:
         job_id = await here.ad()
         await here.at(job_id, "expired")
         assert (await here.admin.post(f"/jobs/{job_id}/retry")).status == 200

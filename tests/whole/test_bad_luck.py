@@ -130,7 +130,7 @@ async def test_questions_that_fail_do_not_end_the_service(tmp_path: Path) -> Non
         opened(tmp_path / "jobs.db") as handle,
         house(tmp_path, quick, reader_hop=(spoilt := Spoilt(handle))) as here,
     ):
-        soon = datetime.now(UTC) + timedelta(seconds=0.2)
+        soon = datetime.now(UTC) + timedelta(seconds=3)
         job = await here.ada.submit("asset-pattern", run_at=soon.isoformat())
         spoilt.spoilt = True
         await here.heard("", "storage.fault")

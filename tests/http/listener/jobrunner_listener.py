@@ -26,11 +26,13 @@ from jobrunner import (
 
 
 class Params(Struct, frozen=True, forbid_unknown_fields=True):
-    """``keys``: what each attempt awaits, and the last one also those after it. ``gate``: a file
+    """``keys``: what each attempt awaits, and the last one also those after it. ``timeout_s``: for
+    how long, and ``then_s`` for how long those after the first, if not the same. ``gate``: a file
     before which nothing is awaited. ``diary``: a file that gets a line for each answer."""
 
     keys: list[str]
     timeout_s: float = 0
+    then_s: float = 0
     gate: str = ""
     diary: str = ""
 
@@ -41,7 +43,8 @@ async def listen(ctx: Context[Params]) -> Done:
     while params.gate and not os.path.exists(params.gate):
         await anyio.sleep(0.01)
     key = params.keys[min(ctx.attempt, len(params.keys)) - 1]
-    heard = await ctx.await_callback(key, params.timeout_s, source="postman")
+    timeout_s = params.then_s if params.then_s and ctx.attempt > 1 else params.timeout_s
+    heard = await ctx.await_callback(key, timeout_s, source="postman")
     if params.diary:
         with open(params.diary, "a", encoding="utf-8") as diary:
             diary.write(f"{ctx.job_id} {ctx.attempt} {json.dumps(heard)}\n")
