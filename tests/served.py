@@ -57,8 +57,9 @@ def serving(folder: Path, **environ: str) -> Iterator[Served]:
 def serving_by(
     folder: Path, program: tuple[str, ...], surroundings: dict[str, str]
 ) -> Iterator[Served]:
-    """The same by another program, which sees nothing but these surroundings and a free port."""
-    environ = {"JOBRUNNER_SERVER__PORT": "0", **surroundings}
+    """The same by another program, which sees nothing but these surroundings, a free port, and
+    nobody to be turned away because the machine is busy elsewhere."""
+    environ = {"JOBRUNNER_SERVER__PORT": "0", "JOBRUNNER_LIMITS__LAG": "0", **surroundings}
     command = [*program, "serve"]
     with (folder / "stderr").open("ab") as stderr, (folder / "stdout").open("ab") as stdout:
         process = subprocess.Popen(command, cwd=folder, env=environ, stdout=stdout, stderr=stderr)

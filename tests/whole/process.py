@@ -21,7 +21,7 @@ import anyio
 from jobrunner.store.fsck import check_file
 
 PLUGIN = Path(__file__).parent / "plugin"
-PATIENCE_S = 30
+PATIENCE_S = 120
 CONFIG = """
 [server]
 port = 0
@@ -36,6 +36,7 @@ path = "{plugins}"
 [limits]
 active_jobs = {active}
 free_disk = 0
+lag = 0
 [workflows.image-generation]
 quota = {{ open_jobs = 0, per_minute = 0 }}
 """
@@ -249,8 +250,9 @@ async def place(
     plugins: Path = PLUGIN,
     outside: bool = False,
 ) -> AsyncIterator[Place]:
-    """A folder to live in; on leaving, nobody lives there any more. ``more`` goes at the end of
-    the config file; ``outside``: the lifecycles of this tree are worked from there alone."""
+    """A folder to live in; on leaving, nobody lives there any more. However busy the machine is
+    elsewhere, the service turns nobody away for it. ``more`` goes at the end of the config file;
+    ``outside``: the lifecycles of this tree are worked from there alone."""
     folder.mkdir(parents=True, exist_ok=True)
     config = CONFIG.format(drain_s=drain_s, credits=credits, active=active, plugins=plugins)
     async with aiohttp.ClientSession(

@@ -155,6 +155,9 @@ async def test_a_crowd_is_refused_and_nothing_is_lost(home: Place) -> None:
 async def test_at_ten_times_the_capacity(home: Place) -> None:
     """R12: as much work is done as at the peak, nearly, and who is refused hears of it soon.
     Peak and crowd take turns, and the medians of both are compared."""
+    home.configure(home.config.replace("lag = 0\n", ""))
+    await home.stop()
+    await home.start()
     await submitting(home, CLIENTS, 1, 0)
     peaks, crowds = [], []
     made: list[str] = []

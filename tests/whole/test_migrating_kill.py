@@ -68,7 +68,7 @@ def publish(folder: Path, said: dict[str, Any]) -> None:
 @pytest.fixture
 async def home(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Place]:
     publish(tmp_path / "brought", FIRST)
-    fast = "[limits]\nactive_jobs = 64\nfree_disk = 0\nbulk_per_second = PACE\n"
+    fast = "[limits]\nactive_jobs = 64\nfree_disk = 0\nlag = 0\nbulk_per_second = PACE\n"
     async with place(tmp_path, plugins=tmp_path / "brought") as here:
         head, rest = here.config.split("[limits]")
         here.configure(head + fast + "[workflows" + rest.partition("[workflows")[2])
