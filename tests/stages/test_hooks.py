@@ -57,7 +57,7 @@ async def ended(here: Living, text: str = "fine") -> dict[str, Any]:
 async def until(condition: Callable[[], bool]) -> None:
     with anyio.fail_after(120):
         while not condition():
-            await anyio.lowlevel.checkpoint()
+            await anyio.sleep(0.01)
 
 
 def raising(fault: BaseException) -> Any:

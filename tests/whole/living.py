@@ -51,7 +51,7 @@ class Living:
         """The same, as soon as there is one: what a reader sees may be told a moment later."""
         with anyio.fail_after(120):
             while not (found := self.lines(job_id, event)):
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep(0.01)
         return found
 
     async def moved(self, job_id: str, to: str, **report: Any) -> Said:
