@@ -222,6 +222,8 @@ def _tidy(schema: Schema) -> Schema:
         schema["format"] = "int64"
     if schema == {"type": "object"}:
         return dict(ANYTHING)
+    if schema.get("items") is False:  # maxItems says it, and is understood by all
+        del schema["items"]
     for name, inner in schema.get("properties", {}).items():
         if (name == "at" or name.endswith("_at")) and "string" in _types(inner):
             inner["format"] = "date-time"

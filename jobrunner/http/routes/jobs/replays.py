@@ -66,7 +66,7 @@ class ReplayOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     declaration of its day."""
 
     rules: ClassVar[tuple[dict[str, Any], ...]] = (not_both("digest", "declaration"),)
-    digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}(?!\n)$")] | None = None
+    digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")] | None = None
     declaration: dict[str, Any] | None = None
 
 

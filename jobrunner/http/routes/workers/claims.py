@@ -10,7 +10,7 @@ from jobrunner.core.instants import text_or_none
 from jobrunner.core.messages import Claim
 from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import MOVING, WORKERS, Body, Endpoint, HttpCall, HttpReply, View
-from jobrunner.http.frame.inputs import Key, Name, NoFields, Word, job_id_of, needs_one
+from jobrunner.http.frame.inputs import Key, Name, NoFields, Word, job_id_of, not_both
 from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.views import Job, job_view, reply, reply_answer
 from jobrunner.http.routes.jobs.submissions import workflow_named
@@ -32,7 +32,8 @@ class WorkWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ``key`` makes it safe to ask again: whoever was given something under it is given the same."""
 
     rules: ClassVar[tuple[dict[str, Any], ...]] = (
-        {"if": {"required": ["runs"]}, "then": {"not": needs_one("status", "job_type")}},
+        not_both("runs", "status"),
+        not_both("runs", "job_type"),
     )
     workflow: Name
     status: Name | Annotated[list[Name], Meta(max_length=64)] | None = None
