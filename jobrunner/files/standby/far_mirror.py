@@ -1,8 +1,6 @@
 """The files of jobs, and those beside the database, in a store of objects and back again."""
 
 from collections.abc import Callable, Iterable
-from itertools import groupby
-from os.path import basename, dirname
 from pathlib import Path
 
 from jobrunner.files.library import inside
@@ -29,13 +27,11 @@ class MirrorThere(Mirror):
         return absent
 
     def clear(self, needed: Callable[[str], set[str]], allowed: Callable[[], bool]) -> None:
-        paths = (key.removeprefix(f"{FILES}/") for key in self._shelf.keys(f"{FILES}/"))
-        gone = [path for path in paths if not Path(self._source, path).exists()]
-        for folder, names in groupby(gone, dirname):
-            wanted = needed(basename(folder))
-            for path in names:
-                if path not in wanted and allowed():
-                    self._shelf.remove([f"{FILES}/{path}"])
+        for key in self._shelf.keys(f"{FILES}/"):
+            path = key.removeprefix(f"{FILES}/")
+            gone = not Path(self._source, path).exists()
+            if gone and path not in needed(Path(path).parent.name) and allowed():
+                self._shelf.remove([key])
 
 
 class MirrorBack(Mirror):
