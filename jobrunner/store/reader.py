@@ -29,6 +29,7 @@ from jobrunner.store.features.bulk import BulkAnswers
 from jobrunner.store.features.families.batches import BatchAnswers
 from jobrunner.store.features.families.families import FamilyAnswers
 from jobrunner.store.features.schedules import schedules as planned
+from jobrunner.store.features.turns import in_line
 from jobrunner.store.features.turns import limits as bounds
 from jobrunner.store.features.turns import one_at_a_time as keyed
 from jobrunner.store.features.turns import rates as paces
@@ -152,9 +153,9 @@ class StoreReader(FamilyAnswers, BatchAnswers, BulkAnswers, KeepingAnswers):
     tokens = asks(bearers.tokens)
     due_timers = asks(answers.due_timers)
     next_timer = asks(answers.next_timer)
-    line = asks(answers.line)
-    line_users = asks(answers.line_users)
-    place = asks(answers.place)
+    line = asks(in_line.line)
+    line_users = asks(in_line.line_users)
+    place = asks(in_line.place)
     claimable = asks(answers.claimable)
     open_attempts = asks(answers.open_attempts)
     last_life = asks(answers.last_life)

@@ -9,7 +9,8 @@ from msgspec import UNSET, structs
 from jobrunner.core.decision import Decision, QuotaAssert
 from jobrunner.core.job import Asset, Snapshot, Timer
 from jobrunner.core.questions import DoorQuestion, DueTimer, JobFilter, OpenAttempt, Place
-from jobrunner.store import jobs, listing
+from jobrunner.store import listing
+from jobrunner.store.features.turns import in_line
 from jobrunner.store.store import Store
 from tests.store.factory import (
     NOON,
@@ -176,7 +177,7 @@ async def test_the_line(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         waiting = await read.job(job(number).id)
         assert waiting is not None
         assert await read.place(waiting, TOY) == Place(ahead, exact=True)
-        monkeypatch.setattr(jobs, "AHEAD", 2)
+        monkeypatch.setattr(in_line, "AHEAD", 2)
         assert await read.place(waiting, TOY) == Place(min(ahead, 2), exact=ahead <= 2)
         monkeypatch.undo()
     first = (await read.line(1, ("other",)))[0]
