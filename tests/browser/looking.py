@@ -87,9 +87,9 @@ def looking(
     page = context.new_page()
     looker = Looker(page, url)
     _complaining(looker, refusals)
-    page.goto(f"{url}/")
-    sign_in(page, token)
     try:
+        page.goto(f"{url}/")
+        sign_in(page, token)
         yield looker
     except (PlaywrightError, AssertionError) as error:
         error.add_note(f"complaints: {looker.complaints}\nthe page says:\n{_words(page)}")
