@@ -188,10 +188,30 @@ async def test_a_callback_of_no_source_has_a_route(press: Living) -> None:
     said = await press.ada.post("/jobs", {"workflow": "calling-press", "params": {}})
     job_id = said.json["id"]
     await parked(press, job_id)
+    question, _ = await asked(press)
+    for caller, may in ((press.ada, False), (press.admin, True), (press.worker, True)):
+        first, second, last = await pages_of_one(caller)
+        assert (first[0]["job_id"], second[0]["job_id"], last) == (question, job_id, [])
+        (one,) = (await caller.get(f"/answers?job_id={job_id}")).json["answers"]
+        assert (one["name"], one["by"], one["may_give"]) == ("press-1", ["workflow"], may)
+        assert one == second[0]
+    assert (await press.eve.get("/answers")).json["answers"] == []
     where = f"/jobs/{job_id}/answers/press-1"
     assert (await press.ada.post(where, {"ok": 1})).code == "FORBIDDEN"
     assert (await press.worker.post(where, {"ok": 1})).status == 200
     assert (await press.at(job_id, "done"))["result"] == {"answer": {"ok": 1}}
+    (left,) = (await press.admin.get("/answers")).json["answers"]
+    assert left["job_id"] == question
+
+
+async def pages_of_one(caller: Caller) -> list[Any]:
+    """The first three pages, each of one answer."""
+    found, cursor = [], ""
+    for _ in range(3):
+        page = (await caller.get(f"/answers?limit=1{cursor}")).json
+        found.append(page["answers"])
+        cursor = f"&cursor={page['next_cursor']}"
+    return found
 
 
 async def test_a_program_answers_by_the_client(press: Living) -> None:

@@ -133,6 +133,7 @@ async def test_the_end_is_told_once(house: House, receiver: Receiver, tmp_path: 
     fan = FAN | {"params": {"leaves": 2, "does": "wait", "gate": str(gate)}}
     assert (await house.ada.post("/jobs", fan)).status == 201
     await until(house, "parents_waiting", 1)
+    assert (await house.admin.get("/answers")).json["answers"] == [], "nobody can answer that"
     await until(house, "batch_jobs_open", 1)
     assert at(await seen(house), "children_open", workflow="clan", kind="active") == 2
     gate.touch()

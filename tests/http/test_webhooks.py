@@ -121,6 +121,12 @@ async def test_for_an_attempt_that_is_over(provider: Provider) -> None:
     assert (await provider.at(job_id, "done"))["result"] == {"heard": 2}
 
 
+async def test_what_a_provider_owes_is_nobodys_to_answer(provider: Provider) -> None:
+    job_id = await provider.listens("p-1")
+    await provider.attempt(job_id, "parked")
+    assert (await provider.admin.get("/answers")).json["answers"] == []
+
+
 async def test_for_a_job_that_was_canceled_and_one_that_was_deleted(provider: Provider) -> None:
     job_id = await provider.listens("p-1")
     await provider.admin.post(f"/jobs/{job_id}/cancel")
