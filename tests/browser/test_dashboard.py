@@ -218,6 +218,17 @@ def test_filters_stand_in_the_address(browser: Browser, shop: Shop) -> None:
         page.reload()
         expect(page.get_by_label("Workflow")).to_have_value("hello")
         expect(page.locator("tbody")).not_to_contain_text("howera")
+        page.get_by_label("Label", exact=True).fill("of:tests")
+        looker.press("Enter")
+        page.wait_for_url(re.compile("label=of%3Atests"))
+        page.get_by_role("button", name=re.compile("^greeted")).click()
+        page.wait_for_url(re.compile("status=greeted"))
+        page.get_by_role("link", name="clear", exact=True).click()
+        page.wait_for_url(re.compile("#/jobs$"))
+        ended = page.get_by_role("button", name=re.compile("^final"))
+        before = ended.inner_text()
+        ask(shop.service, shop.tokens["user"], "POST", "/jobs?wait=60", {"workflow": "hello"})
+        expect(ended).not_to_have_text(before)
 
 
 def test_the_keyboard(browser: Browser, shop: Shop) -> None:
@@ -231,12 +242,19 @@ def test_the_keyboard(browser: Browser, shop: Shop) -> None:
         expect(page.get_by_role("dialog")).to_contain_text("Select the row")
         looker.press("Escape")
         expect(page.get_by_role("dialog")).to_have_count(0)
+        page.get_by_role("button", name="Keys").click()
+        expect(page.get_by_role("dialog")).to_be_visible()
+        looker.press("Escape")
+        expect(page.get_by_role("button", name="Keys")).to_be_focused()
         looker.press("/")
         page.keyboard.type(shop.howera)
         looker.press("Enter")
         expect(page.get_by_role("heading", level=1)).to_contain_text("howera")
         looker.press("J")
         expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+        expect(page.locator("tbody tr").first).to_be_visible()
+        looker.press("j", "o")
+        page.wait_for_url(re.compile("#/jobs/[0-9a-f-]{36}$"))
 
 
 def test_a_reader_is_offered_nothing_to_do(browser: Browser, shop: Shop) -> None:

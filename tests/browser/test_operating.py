@@ -53,8 +53,27 @@ def test_a_limit_is_changed_and_put_back(browser: Browser, shop: Shop) -> None:
         page.get_by_role("button", name="Change it").click()
         expect(row).to_contain_text("set by admin")
         expect(row.locator("strong")).to_have_text("5")
+        expect(row).to_contain_text("a test")
         row.get_by_role("button", name="reset").click()
         expect(row.locator("strong")).to_have_text("8")
+        _is_read_page_by_page(looker)
+
+
+def _is_read_page_by_page(looker: Looker) -> None:
+    """Of the audit, as if two records were a page."""
+    page = looker.page
+    page.route("**/admin/audit?*", lambda one: one.continue_(url=_of_two(one.request.url)))
+    looker.open("operations?tab=audit", "#told tbody tr")
+    rows = page.locator("#told tbody tr")
+    expect(rows).to_have_count(2)
+    page.get_by_role("button", name="Older ones").click()
+    expect(rows).to_have_count(4)
+    told = rows.locator("code").all_inner_texts()
+    assert told[:2] != told[4:6], "others than before"
+
+
+def _of_two(url: str) -> str:
+    return url.replace("limit=50", "limit=2")
 
 
 def test_a_backup_is_made_and_read_again(browser: Browser, shop: Shop) -> None:

@@ -54,7 +54,8 @@ export function Dialog({ title, onClose, wide, children }) {
   useLayoutEffect(() => {
     const before = document.activeElement;
     at.current.showModal();
-    return () => before?.focus?.();
+    // While it is open nothing else can have the focus, so it must have gone first.
+    return () => queueMicrotask(() => before?.focus?.());
   }, []);
   return html`<dialog ref=${at} class=${wide ? "wide" : ""} aria-label=${title}
       onCancel=${(event) => { event.preventDefault(); onClose(); }} onClose=${onClose}
