@@ -1,10 +1,6 @@
 """A cluster on three machines, with certificates between them: network namespaces stand for hosts.
 One of them loses its line, and gets it back."""
 
-import os
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,11 +8,11 @@ import pytest
 pytest.importorskip("distributed")
 
 from tests.cluster.dask_at_work import dask_processes, joined, seats_of, served_by
+from tests.cluster.hosts import HERE, hosts, may_make_hosts, run
 from tests.cluster.test_cluster_losses import begun, right
 from tests.work.living import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
-HERE = "10.77.0.1"
 PROOFS = (
     "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=all -keyout ca.key -out ca.pem",
 )
@@ -26,46 +22,11 @@ ONE = (
 )
 
 
-def run(line: str, folder: Path | None = None) -> None:
-    done = subprocess.run(line.split(), cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{line}: {done.stderr}"
-
-
-def may_make_hosts() -> bool:
-    name = f"jr{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
-    subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-    return made.returncode == 0
-
-
 def certified(folder: Path, *names: str) -> Path:
     folder.mkdir()
     for line in (*PROOFS, *(one.format(name) for name in names for one in ONE)):
         run(line, folder)
     return folder
-
-
-@contextmanager
-def hosts(number: int) -> Iterator[list[tuple[str, str, str]]]:
-    """So many beside this one: name, address, and the end of the line to it that is here."""
-    mark, made = os.getpid() % 10_000, []
-    run(f"ip link add jrb{mark} type bridge")
-    try:
-        run(f"ip addr add {HERE}/24 dev jrb{mark}")
-        run(f"ip link set jrb{mark} up")
-        for one in range(number):
-            name, end, address = f"jr{mark}n{one}", f"jr{mark}v{one}", f"10.77.0.{one + 2}"
-            run(f"ip netns add {name}")
-            made.append((name, address, end))
-            run(f"ip link add {end} type veth peer name eth0 netns {name}")
-            run(f"ip link set {end} master jrb{mark} up")
-            for line in (f"addr add {address}/24 dev eth0", "link set eth0 up", "link set lo up"):
-                run(f"ip -n {name} {line}")
-        yield made
-    finally:
-        for name, _, _ in made:
-            run(f"ip netns del {name}")
-        run(f"ip link del jrb{mark}")
 
 
 @pytest.mark.skipif(not may_make_hosts(), reason="needs the right to make network namespaces")

@@ -180,6 +180,9 @@ async def until(there: Callable[[], Any], within_s: float = 120) -> Any:
 
 
 async def ended(house: House, job_id: str) -> Any:
-    said = await house.admin.get(f"/jobs/{job_id}?wait=30&until=ended")
+    for _ in range(4):
+        said = await house.admin.get(f"/jobs/{job_id}?wait=30&until=ended")
+        if said.json["ended_as"]:
+            break
     assert said.json["ended_as"], said.json
     return said.json

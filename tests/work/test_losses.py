@@ -20,6 +20,7 @@ from tests.work.living import PLUGIN, AheadClock, ended, serving, until, work_pr
 
 pytestmark = pytest.mark.anyio
 LONG = pytest.mark.long
+BEGINS_S = 100  # a process that begins on a busy machine
 # Twenty times and more, in parts that end before the watchdog of the tests does.
 SEVERAL = [pytest.param(4, marks=LONG, id=f"part-{part}") for part in range(5)]
 MORE = '[workflows.far.stages]\n"*" = "remote"\n'
@@ -76,7 +77,12 @@ async def test_a_worker_that_is_killed_costs_nothing(
 ) -> None:
     """In the middle of a stage in the loop, which had kept a file, and of one in a process: that
     goes with it. The next worker finds what was kept, and removes what the dead one left."""
-    house, clock = late
+    await killed(*late, tmp_path, rounds)
+
+
+async def killed(
+    house: House, clock: AheadClock, tmp_path: Path, rounds: int, *before: str
+) -> None:
     token = house.worker.token or ""
     for number in range(rounds):
         for does, diary in (("keep_file", 1), ("hang", 2)):
@@ -84,8 +90,8 @@ async def test_a_worker_that_is_killed_costs_nothing(
             params = {"does": does, "gate": str(gate), "diary": str(notes)}
             job = await house.ada.submit("far", params=params)
             work = tmp_path / "work"
-            with work_process(work, house.service.url, token) as process:
-                await until(partial(has_lines, notes, diary))
+            with work_process(work, house.service.url, token, "far", before) as process:
+                await until(partial(has_lines, notes, diary), within_s=BEGINS_S)
                 while does == "keep_file" and not await kept_in(house, job["id"]):
                     await anyio.sleep(0.01)
                 process.kill()
@@ -95,7 +101,7 @@ async def test_a_worker_that_is_killed_costs_nothing(
             assert left, "a process that is killed cleans nothing"
             await lease_over(house, clock, job["id"])
             gate.touch()
-            with work_process(work, house.service.url, token):
+            with work_process(work, house.service.url, token, "far", before):
                 found = await ended(house, job["id"])
                 assert not any(one.exists() for one in left)
             assert (found["status"], found["retry_count"]) == ("done", 0), found

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from jobrunner.bench.show import SHOW_S, Show
+from tests.cluster.hosts import HERE
 from tests.whole.process import place
 from tests.work.living import PLUGIN, work_process
 
@@ -21,20 +22,24 @@ SAME = ("status", "progress", "artifacts", "retry_count", "failure_code", "ended
 
 
 async def shown(
-    folder: Path, workflow: str, processes: int, more: str = ""
+    folder: Path, workflow: str, processes: int, more: str = "", others: tuple[str, ...] = ()
 ) -> tuple[Any, dict[str, bytes]]:
-    """The job as it ended, and its files by their names."""
+    """The job as it ended, and its files by their names. ``others`` are hosts for the processes."""
     more += f'[workflows.{workflow}.stages]\n"*" = "remote"\n' if processes else ""
     kept = folder / "kept"
     async with place(folder / "home", plugins=PLUGIN, more=more) as home:
+        if others:
+            home.configure(home.config.replace("port = 0", f'port = 0\nhost = "{HERE}"'))
         await home.start()
         await home.user("worker", "workflow")
         headers = {"Authorization": f"Bearer {home.tokens['admin']}"}
         waits = aiohttp.ClientTimeout(total=SHOW_S)
         with ExitStack() as stack:
             for number in range(processes):
-                work = folder / f"work-{number}"
-                stack.enter_context(work_process(work, home.url, home.tokens["worker"], workflow))
+                work, token = folder / f"work-{number}", home.tokens["worker"]
+                before = ("ip", "netns", "exec", others[number]) if others else ()
+                process = work_process(work, home.url, token, workflow, before)
+                stack.enter_context(process)
             (demo,) = entry_points(group="jobrunner.demos", name=workflow)
             async with aiohttp.ClientSession(home.url, headers=headers, timeout=waits) as session:
                 with Progress(console=Console(quiet=True)) as bars:
