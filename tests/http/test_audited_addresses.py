@@ -370,7 +370,7 @@ UNAUDITED = {
     "apiGenerateCopy", "apiGenerateStaticAd", "apiGenerateVideo",
     "openSession", "endSession", "reportCheckpoint", "keepValue", "answerQuestion",
     "createBatch", "appendToBatch", "closeBatch", "deleteBatch",
-    "replayDecisions", "verifyBackup",
+    "replayDecisions", "verifyBackup", "tellOfSilence",
 }  # fmt: skip
 # File moves are tried where there is a store of objects.
 UNTRIED = {"reportOutcome", "orderFileMove", "abortFileMove"}
