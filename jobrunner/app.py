@@ -129,7 +129,7 @@ async def running(
     async with (
         ungrouped(),
         _observed(config, ports) as meter,
-        standing_by(config, ports, log) as standby,
+        standing_by(config, ports, log, os.environ) as standby,
         _opened(config, ports, meter, partial(_waits, log), standby.copying) as store,
         standby.following(store),
         aclosing(around.outlets),

@@ -4,7 +4,7 @@ last thing that is written is copied, too.
 """
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from jobrunner.errors import Misconfigured, OutcomeUnknown
 from jobrunner.files.folders import made as made_folder
 from jobrunner.files.objects.bucket import ObjectStore, ObjectTerms
 from jobrunner.files.standby.places import FAR, CopyPlace, FolderPlace, ShelfPlace
-from jobrunner.files.standby.shelf import Shelf
+from jobrunner.files.standby.shelf import StandbyShelf
 from jobrunner.files.standby.tokens import mark_of
 from jobrunner.ports import Files, Ids, Ports, SystemFiles, end_after, since_boot
 from jobrunner.store.keeping.standby.tap import Tap
@@ -88,9 +88,9 @@ class Standby:
 
 @asynccontextmanager
 async def standing_by(
-    config: Config, ports: Ports, log: Callable[..., None]
+    config: Config, ports: Ports, log: Callable[..., None], environ: Mapping[str, str]
 ) -> AsyncIterator[Standby]:
-    """Have the copy's place, or do not start.
+    """Have the copy's place, or do not start. ``environ`` has the keys of a store of objects.
 
     Raises: Misconfigured
     """
@@ -99,7 +99,7 @@ async def standing_by(
         return
     files = ports.files
     machine = machine_of(config.store.path, files, ports.ids)
-    place = copy_place(config, config.standby.path)
+    place = copy_place(config, config.standby.path, environ)
     standby, root = _fitted(config, ports, log, machine.name, place), place.root
     assert standby.copy is not None, "it has just been made"
     with _alone(config.store.path) as mark:
@@ -129,7 +129,7 @@ def _alone(path: str) -> Iterator[str]:
         lock.release()
 
 
-def copy_place(config: Config, named: str) -> CopyPlace:
+def copy_place(config: Config, named: str, environ: Mapping[str, str]) -> CopyPlace:
     """The place of the copy: a folder, or a store of objects by the means of ``[objects]``.
 
     Raises: Misconfigured
@@ -141,15 +141,15 @@ def copy_place(config: Config, named: str) -> CopyPlace:
     quick_s = min(config.standby.lease / QUICKER, config.objects.timeout)
     return ShelfPlace(
         *(
-            Shelf(_store(config, bucket, prefix, timeout_s))
+            StandbyShelf(ObjectStore(_terms(config, bucket, prefix, timeout_s), environ))
             for timeout_s in (config.objects.timeout, quick_s)
         )
     )
 
 
-def _store(config: Config, bucket: str, prefix: str, timeout_s: float) -> ObjectStore:
+def _terms(config: Config, bucket: str, prefix: str, timeout_s: float) -> ObjectTerms:
     at = config.objects
-    terms = ObjectTerms(
+    return ObjectTerms(
         bucket=bucket,
         endpoint=at.endpoint.rstrip("/"),
         region=at.region,
@@ -159,7 +159,6 @@ def _store(config: Config, bucket: str, prefix: str, timeout_s: float) -> Object
         checksum=at.checksum,
         timeout_s=timeout_s,
     )
-    return ObjectStore(terms, os.environ)
 
 
 def _fitted(

@@ -175,7 +175,7 @@ def _of_standby(config: Config) -> Iterator[str]:
 
 
 def _of_far_standby(config: Config) -> Iterator[str]:
-    """Who clears files of jobs in a store knows nothing of a copy there."""
+    """Keep the copy apart from the files of jobs: who clears those knows nothing of it."""
     own, at = config.standby.path, config.objects
     bucket, _, prefix = own.removeprefix(FAR).partition("/")
     prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""

@@ -357,9 +357,9 @@ async def test_a_second_process_on_the_same_file_leaves_the_token_alone(
     )
     place, ports = TokenPlace(config.standby.path), system_ports()
     for _ in range(2):
-        async with standing.standing_by(config, ports, lambda *said, **told: None):
+        async with standing.standing_by(config, ports, lambda *said, **told: None, {}):
             with pytest.raises(Misconfigured, match=f"in use by process {os.getpid()}"):
-                async with standing.standing_by(config, ports, lambda *said, **told: None):
+                async with standing.standing_by(config, ports, lambda *said, **told: None, {}):
                     raise AssertionError("two have the token")
             found = place.find()
             assert found is not None

@@ -25,7 +25,7 @@ async def test_a_copy_of_the_folder_does_not_serve_beside_it(
             store=StoreSection(path=str(tmp_path / name / "jobs.db")),
             standby=StandbySection(path=str(tmp_path / "copy"), lease=60),
         )
-        return standing.standing_by(config, system_ports(), lambda *said, **told: None)
+        return standing.standing_by(config, system_ports(), lambda *said, **told: None, {})
 
     async with served("one"):
         shutil.copytree(tmp_path / "one", tmp_path / "two")

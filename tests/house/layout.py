@@ -82,6 +82,7 @@ FEATURES = frozenset(
         "firings",
         "families",
         "health",
+        "in_line",
         "hooks",
         "host_answers",
         "jobs",

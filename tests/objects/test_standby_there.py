@@ -1,6 +1,7 @@
 """A copy in a store of objects: its token is one machine's, its parts are whole or refused, and
 another machine takes over from it."""
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +16,7 @@ from jobrunner.config.settings import Config, StandbySection
 from jobrunner.core.keeping.standby import CopiedChange, CopiedLine, WholeCopy
 from jobrunner.errors import Misconfigured
 from jobrunner.files.standby.places import ShelfPlace
-from jobrunner.files.standby.shelf import Shelf
+from jobrunner.files.standby.shelf import StandbyShelf
 from jobrunner.files.standby.tokens import TokenPlace
 from jobrunner.standing_by import copy_place
 from tests.files import test_standby as folders
@@ -46,7 +47,7 @@ async def wire(anyio_backend: str) -> AsyncIterator[Wire]:
 def place_of(wire: Wire, prefix: str) -> ShelfPlace:
     named = f"s3://{BUCKET}/{prefix}"
     config = Config(objects=section(wire), standby=StandbySection(path=named, lease=25))
-    found = copy_place(config, named)
+    found = copy_place(config, named, os.environ)
     assert isinstance(found, ShelfPlace)
     assert found.root == f"{named}/"
     return found
@@ -117,7 +118,7 @@ def followed(place: ShelfPlace, folder: Path) -> None:
     written(place, folder, first, 0, b"0" * 512)
     for number in (1, 2, 3):
         changed(place, first, number, str(number).encode() * 512)
-    shelf: Shelf = place.lines._shelf
+    shelf: StandbyShelf = place.lines._shelf
     key = f"lines/{first.name}/000000000002.change"
     whole, _ = shelf.read(key)
     shelf.write(key, whole[:-1])

@@ -26,7 +26,7 @@ EVENTS: dict[str, tuple[PartKind, str]] = {
 WELL_AGAIN = "companion.opened"
 
 
-class Part(NamedTuple):
+class PluginPart(NamedTuple):
     """A part of a plugin. A hook belongs to no workflow."""
 
     kind: PartKind
@@ -35,9 +35,9 @@ class Part(NamedTuple):
 
 
 class PluginTrouble(Struct, frozen=True):
-    """What happened there last; ``job_id`` is the job in which it happened, if it was in one."""
+    """The last fault of a part; ``job_id`` is the job in which it happened, if it was in one."""
 
-    part: Part
+    part: PluginPart
     error: str
     at: int
     job_id: str | None = None
@@ -52,7 +52,7 @@ class PluginTroubles:
         self._log = log
         self._clock = clock
         self._clean = clean
-        self._last: dict[Part, PluginTrouble] = {}
+        self._last: dict[PluginPart, PluginTrouble] = {}
 
     def __call__(self, event: str, level: str = "info", **fields: Any) -> None:
         if event in EVENTS and fields.get("code", CRASH) == CRASH:
@@ -65,7 +65,7 @@ class PluginTroubles:
         """The newest first."""
         return list(self._fresh())[::-1]
 
-    def _note(self, part: Part, fields: dict[str, Any]) -> None:
+    def _note(self, part: PluginPart, fields: dict[str, Any]) -> None:
         self._last.pop(part, None)
         error = self._clean(str(fields.get("error") or ""))
         self._last[part] = PluginTrouble(part, error, self._clock.now(), fields.get("job_id"))
@@ -75,7 +75,7 @@ class PluginTroubles:
         return (one for one in self._last.values() if one.at > since)
 
 
-def _part(event: str, fields: dict[str, Any]) -> Part:
+def _part(event: str, fields: dict[str, Any]) -> PluginPart:
     kind, named = EVENTS[event]
     workflow = "" if kind == "hook" else str(fields.get("workflow") or "")
-    return Part(kind, str(fields.get(named) or ""), workflow)
+    return PluginPart(kind, str(fields.get(named) or ""), workflow)

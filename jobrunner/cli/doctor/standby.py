@@ -30,7 +30,7 @@ def _token(patient: Patient) -> Iterator[Finding]:
 
     own, path = patient.config.standby, patient.config.store.path
     try:
-        token = copy_place(patient.config, own.path).tokens.find()
+        token = copy_place(patient.config, own.path, os.environ).tokens.find()
     except (OSError, StorageError, Misconfigured) as error:
         yield fault("standby", f"the token in {own.path} cannot be read: {error}", "mend that")
         return

@@ -60,7 +60,7 @@ def standby(
     config = where.load()
     if not (named := folder or config.standby.path):
         raise Misconfigured("name the folder of the copy, or set [standby] path")
-    wanted = StandbyOrder(config, copy_place(config, named), accept_loss)
+    wanted = StandbyOrder(config, copy_place(config, named, os.environ), accept_loss)
     if not take_over:
         anyio.run(_follow, wanted)
         return

@@ -18,13 +18,13 @@ from jobrunner.files.standby.copied_lines import (
     sealed,
     unpacked,
 )
-from jobrunner.files.standby.shelf import Shelf
+from jobrunner.files.standby.shelf import StandbyShelf
 
 BEGUN = "begun"
 
 
 class FarLines(CopiedLines):
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: StandbyShelf) -> None:
         super().__init__(shelf.root)
         self._shelf = shelf
 
@@ -32,7 +32,7 @@ class FarLines(CopiedLines):
         return sorted(line for name in self._shelf.names(FOLDER) if (line := line_of(name)))
 
     def begin(self, epoch: int) -> CopiedLine:
-        """What a life before had sent and nobody answered may still arrive: never in this line."""
+        """Begin a line in which nothing arrives that a life before had sent and nobody answered."""
         life = max((line.life for line in self.lines() if line.epoch == epoch), default=0) + 1
         while self._shelf.create(f"{FOLDER}/{CopiedLine(epoch, life).name}/{BEGUN}", b"") is None:
             life += 1

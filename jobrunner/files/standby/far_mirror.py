@@ -5,21 +5,21 @@ from pathlib import Path
 
 from jobrunner.files.library import inside
 from jobrunner.files.standby.mirror import FILES, LITTLE, Mirror
-from jobrunner.files.standby.shelf import Shelf
+from jobrunner.files.standby.shelf import StandbyShelf
 from jobrunner.files.stored_backups import BESIDE
 
 
 class MirrorThere(Mirror):
     """From a folder to the store."""
 
-    def __init__(self, source: str, shelf: Shelf) -> None:
+    def __init__(self, source: str, shelf: StandbyShelf) -> None:
         super().__init__(source, "")
         self._shelf = shelf
 
     def bring(self, paths: Iterable[str]) -> list[str]:
         absent: list[str] = []
         for path in paths:
-            source = inside(self._source, path)
+            source = inside(self.source, path)
             if not source.exists():
                 absent.append(path)
             elif not self._shelf.has(f"{FILES}/{path}"):
@@ -29,7 +29,7 @@ class MirrorThere(Mirror):
     def clear(self, needed: Callable[[str], set[str]], allowed: Callable[[], bool]) -> None:
         for key in self._shelf.keys(f"{FILES}/"):
             path = key.removeprefix(f"{FILES}/")
-            gone = not Path(self._source, path).exists()
+            gone = not Path(self.source, path).exists()
             if gone and path not in needed(Path(path).parent.name) and allowed():
                 self._shelf.remove([key])
 
@@ -37,14 +37,14 @@ class MirrorThere(Mirror):
 class MirrorBack(Mirror):
     """From the store to a folder."""
 
-    def __init__(self, shelf: Shelf, target: str) -> None:
+    def __init__(self, shelf: StandbyShelf, target: str) -> None:
         super().__init__("", target)
         self._shelf = shelf
 
     def bring(self, paths: Iterable[str]) -> list[str]:
         absent: list[str] = []
         for path in paths:
-            place = inside(self._target, path)
+            place = inside(self.target, path)
             if place.exists():
                 continue
             try:
@@ -57,7 +57,7 @@ class MirrorBack(Mirror):
 class LittleFiles:
     """Those beside a database. What was sent last is remembered, so nothing is asked for again."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: StandbyShelf) -> None:
         self._shelf = shelf
         self._sent: dict[str, bytes] = {}
 

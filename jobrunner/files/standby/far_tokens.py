@@ -6,14 +6,14 @@ decides about each such write at once and for all, so two never have it.
 
 from jobrunner.core.keeping.standby import StandbyToken, token_of
 from jobrunner.errors import StorageError
-from jobrunner.files.standby.shelf import Shelf
+from jobrunner.files.standby.shelf import StandbyShelf
 from jobrunner.files.standby.tokens import TokenPlace
 
 TOKEN, TRIAL = "token/held", "token/trial"
 
 
 class FarTokenPlace(TokenPlace):
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: StandbyShelf) -> None:
         super().__init__(shelf.root)
         self._shelf = shelf
         self._marks: dict[str, str] = {}

@@ -19,8 +19,8 @@ class Mirror:
     """From ``source`` to ``target``, both folders of files."""
 
     def __init__(self, source: str, target: str) -> None:
-        self._source = source
-        self._target = target
+        self.source = source
+        self.target = target
 
     def bring(self, paths: Iterable[str]) -> list[str]:
         """Give the target all of these; name those that the source has not either.
@@ -29,10 +29,10 @@ class Mirror:
         """
         absent: list[str] = []
         for path in paths:
-            place = inside(self._target, path)
+            place = inside(self.target, path)
             if place.exists():
                 continue
-            source = inside(self._source, path)
+            source = inside(self.source, path)
             if not source.exists():
                 absent.append(path)
                 continue
@@ -48,11 +48,11 @@ class Mirror:
 
         Raises: OSError
         """
-        for folder, _, names in os.walk(self._target):
+        for folder, _, names in os.walk(self.target):
             wanted = needed(os.path.basename(folder)) if names else set()
             for name in names:
-                path = Path(folder, name).relative_to(self._target)
-                gone = not Path(self._source, path).exists()
+                path = Path(folder, name).relative_to(self.target)
+                gone = not Path(self.source, path).exists()
                 if gone and path.as_posix() not in wanted and allowed():
                     Path(folder, name).unlink(missing_ok=True)
 

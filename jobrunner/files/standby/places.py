@@ -8,7 +8,7 @@ from jobrunner.files.standby.far_lines import FarLines
 from jobrunner.files.standby.far_mirror import LittleFiles, MirrorBack, MirrorThere
 from jobrunner.files.standby.far_tokens import FarTokenPlace
 from jobrunner.files.standby.mirror import FILES, LITTLE, Mirror, bring_beside
-from jobrunner.files.standby.shelf import Shelf
+from jobrunner.files.standby.shelf import StandbyShelf
 from jobrunner.files.standby.tokens import TokenPlace
 
 FAR = "s3://"
@@ -66,7 +66,7 @@ class ShelfPlace:
     """``quick`` is the same place with less patience: the token is not waited for as long as a
     large file may take."""
 
-    def __init__(self, shelf: Shelf, quick: Shelf) -> None:
+    def __init__(self, shelf: StandbyShelf, quick: StandbyShelf) -> None:
         self.root = shelf.root
         self.tokens = FarTokenPlace(quick)
         self.lines = FarLines(shelf)

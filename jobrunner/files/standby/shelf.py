@@ -16,7 +16,7 @@ BLOCK = 4 * 1024**2
 UNKEPT = "this store does not keep conditional writes (If-Match, If-None-Match): two might serve"
 
 
-class Shelf:
+class StandbyShelf:
     """``root`` is its place for people; every key here is below its prefix. Whatever the store says
     no to is an OSError, as of a folder that cannot be reached."""
 
@@ -105,7 +105,7 @@ class Shelf:
         return True
 
     def names(self, folder: str) -> list[str]:
-        """What lies directly in a folder, folders among it. Raises: OSError"""
+        """List what lies directly in a folder, folders among it. Raises: OSError"""
         above = self._prefix + folder
 
         def listed(lib: Any, store: Any) -> list[str]:

@@ -77,5 +77,5 @@ class TokenPlace:
 
 
 def mark_of(place: str) -> str:
-    """What a copy of a file has not, wherever it is and whatever it says. Raises: OSError"""
+    """Tell a file from any copy of it, wherever that is and whatever it says. Raises: OSError"""
     return str(os.stat(place).st_ino)

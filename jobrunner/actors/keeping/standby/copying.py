@@ -236,7 +236,7 @@ class StandbyCopy:
         self._fault = told
 
     async def _look_for_a_twin(self) -> None:
-        """Whoever serves renews the token, or has lost it when a renewal is good no more.
+        """Wait for as long as a renewal is good: whoever serves renews the token meanwhile.
 
         Raises: Misconfigured"""
         found: list[StandbyToken | None] = []
