@@ -140,7 +140,7 @@ async def test_a_job_done_again_has_its_files(wire: Wire, tmp_path: Path) -> Non
     where = section(wire, place="s3", prefix="again/")
     async with opened(tmp_path, registry=registry, objects=where) as house:
         job = await house.ada.submit("far", params={"size": 5000})
-        path = "/jobs/{}?wait=20&until=ended"
+        path = "/jobs/{}?wait=60&until=ended"
         first = (await house.ada.get(path.format(job["id"]))).json
         assert first["status"] == "done", first
         await settled(house)

@@ -222,7 +222,7 @@ async def test_a_stage_is_not_given_another_content(stored: Stored) -> None:
     key = key_of(asset_id, BYTES, "table.csv")
     await put_there(stored.wire, key, b"?" + BYTES[1:])
     job = await stored.house.ada.submit("thread", params={"asset": asset_id})
-    ended = (await stored.house.ada.get(f"/jobs/{job['id']}?wait=20&until=ended")).json
+    ended = (await stored.house.ada.get(f"/jobs/{job['id']}?wait=60&until=ended")).json
     assert (ended["status"], ended["failure_code"]) == ("failed", "CORRUPT_INPUT"), ended
 
 
@@ -230,7 +230,7 @@ async def test_a_stage_is_not_given_another_content(stored: Stored) -> None:
 async def test_a_stage_works_on_a_file_of_the_store(stored: Stored, form: str) -> None:
     asset_id = await stored.sent()
     job = await stored.house.ada.submit(form, params={"asset": asset_id})
-    done = (await stored.house.ada.get(f"/jobs/{job['id']}?wait=20&until=ended")).json
+    done = (await stored.house.ada.get(f"/jobs/{job['id']}?wait=60&until=ended")).json
     assert done["status"] == "done", done
     assert done["result"]["size"] == SIZE
     assert ".scratch" in done["result"]["place"]
@@ -242,7 +242,7 @@ async def test_an_outage_costs_a_job_no_attempt(stored: Stored) -> None:
     answers; nobody else does."""
     asset_id = await stored.sent()
     stored.wire.down = True
-    path = "/jobs/{}?wait=20&until=ended"
+    path = "/jobs/{}?wait=60&until=ended"
     first = await stored.house.ada.submit("loop", params={"asset": asset_id})
 
     async def is_held() -> bool:
@@ -291,7 +291,7 @@ async def test_an_outage_costs_a_worker_elsewhere_no_attempt(
         stored.wire.down = False
         await stored.answers()
         for job in jobs:
-            done = (await house.ada.get(f"/jobs/{job['id']}?wait=20&until=ended")).json
+            done = (await house.ada.get(f"/jobs/{job['id']}?wait=60&until=ended")).json
             assert (done["status"], done["retry_count"]) == ("done", 0), (done, worker.logged)
             assert done["result"]["order"] == 1
         assert await outcomes() == ["done"] * 2 + interrupted
@@ -307,6 +307,6 @@ async def test_a_file_that_breaks_off_is_gone_on_with_by_a_worker_elsewhere(
     async with working(house, tmp_path, registry=at_home, workflow="away") as worker:
         stored.wire.break_at("read", "cut")
         job = await house.ada.submit("away", params={"asset": asset_id})
-        done = (await house.ada.get(f"/jobs/{job['id']}?wait=20&until=ended")).json
+        done = (await house.ada.get(f"/jobs/{job['id']}?wait=60&until=ended")).json
         assert (done["status"], done["retry_count"]) == ("done", 0), (done, worker.logged)
         assert done["result"]["size"] == len(LARGE)

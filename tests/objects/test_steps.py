@@ -149,7 +149,7 @@ async def test_a_disk_that_takes_nothing_holds_an_order_up(
         patch.setattr(bucket, "_drafted", full)
         said = await house.admin.post("/admin/file-moves", {"to": "disk"})
         await until(is_told)
-    where = f"{said.headers['Location']}?wait=20"
+    where = f"{said.headers['Location']}?wait=60"
     told = (await house.admin.get(where)).json
     assert (told["status"], told["moved"], told["skipped"]) == ("done", 1, 0), told
     assert not [one for one in house.logged if one["event"] == "service.fault"]
@@ -208,7 +208,7 @@ async def test_every_file_is_read_while_it_is_moved(house: House, line: Wire) ->
     async def keep_working() -> None:
         while not over:
             job = await house.ada.submit("thread", params={"asset": next(iter(assets))})
-            done = (await house.ada.get(f"/jobs/{job['id']}?wait=20&until=ended")).json
+            done = (await house.ada.get(f"/jobs/{job['id']}?wait=60&until=ended")).json
             assert done["result"]["size"] == len(SMALL) + 1, done
 
     async with anyio.create_task_group() as group:
@@ -239,7 +239,7 @@ async def test_what_a_stage_was_given_stays_until_it_is_done(house: House, tmp_p
 
     await until(is_cleared)
     gate.touch()
-    done = (await house.ada.get(f"{path}?wait=20&until=ended")).json
+    done = (await house.ada.get(f"{path}?wait=60&until=ended")).json
     assert (done["status"], done["result"]["size"]) == ("done", len(SMALL)), done
 
 

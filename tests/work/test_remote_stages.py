@@ -107,7 +107,7 @@ async def test_progress_is_seen_while_it_works(house: House, tmp_path: Path) -> 
     gate = tmp_path / "gate"
     async with working(house, tmp_path / "work"):
         job = await house.ada.submit("far", params={"does": "wait", "gate": str(gate)})
-        path = f"/jobs/{job['id']}?wait=20&progress=true"
+        path = f"/jobs/{job['id']}?wait=60&progress=true"
         found = job
         while found["progress_message"] != "listening":
             etag = f'"{found["version"]}.0"'
