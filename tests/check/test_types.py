@@ -15,6 +15,7 @@ from jobrunner.config import overrides
 from jobrunner.config.settings import WorkflowSettings
 from jobrunner.core.declaration import workflow as declarations
 from jobrunner.core.declaration.offspring import ChildWorkflow
+from jobrunner.core.declaration.one_of_a_kind import SingletonBy
 from jobrunner.core.declaration.workflow import (
     Audit,
     Birth,
@@ -69,6 +70,7 @@ FULL = replace(
     birth=Birth((Guard(Call("allowed", {"limit": 1}), on=("user",)),), money="hold"),
     quota=Quota(5, 5, 5),
     children=(ChildWorkflow("other", "wait"),),
+    singleton=SingletonBy(Call("by_user")),
     uploads=(
         Upload(
             "picture",

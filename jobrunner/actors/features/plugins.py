@@ -61,6 +61,12 @@ class PluginTroubles:
             self._last.pop(_part("companion.failed", fields), None)
         self._log(event, level=level, **fields)
 
+    @property
+    def condition(self) -> tuple[str, int]:
+        """That of the log behind, which others ask for it."""
+        found: tuple[str, int] = getattr(self._log, "condition", ("", 0))
+        return found
+
     def latest(self) -> list[PluginTrouble]:
         """The newest first."""
         return list(self._fresh())[::-1]
