@@ -26,7 +26,8 @@ class LoadOrder(Struct, frozen=True):
     """Whole requests, to be sent over so many connections. With ``seconds`` each connection sends
     one of them again and again, as soon as it was answered or when a refusal said to come again,
     with a number of its own in the place of ``MARK``; without, each request is sent once.
-    ``rest_s`` is how long a connection rests between two requests."""
+    ``rest_s`` is how long a connection rests between two requests, ``every_s`` how long after it
+    sent one it sends the next, if it was answered by then."""
 
     url: str
     requests: list[bytes]
@@ -34,6 +35,7 @@ class LoadOrder(Struct, frozen=True):
     seconds: float = 0
     first: int = 0
     rest_s: float = 0
+    every_s: float = 0
 
 
 class Measured(Struct, frozen=True):
@@ -135,12 +137,16 @@ class LoadLine(asyncio.Protocol):
 
     def _rest(self, refusal: bytes) -> None:
         again = RETRY_AFTER.search(refusal)
-        rest_s = float(again[1]) if again else self.run.asked.rest_s
-        if rest_s:
+        rest_s = float(again[1]) if again else self._pause_s()
+        if rest_s > 0:
             wait_s = max(min(rest_s, self.run.left_s()), 0)
             asyncio.get_running_loop().call_later(wait_s, self._send)
         else:
             self._send()
+
+    def _pause_s(self) -> float:
+        asked = self.run.asked
+        return max(asked.rest_s, self._sent_at + asked.every_s - time.perf_counter())
 
     def _send(self) -> None:
         if self.over.done() or self._wire is None:

@@ -85,6 +85,12 @@ async def test_a_refusal_is_counted_apart_and_asked_again_when_it_says() -> None
     assert told.answers[201] == len(told.delays_ms)
 
 
+async def test_a_connection_keeps_its_pace_however_soon_it_is_answered() -> None:
+    async with answering(lambda got: [FINE]) as url:
+        told = await load(LoadOrder(url, [request("GET", "/")], clients=2, seconds=1, every_s=0.4))
+    assert 2 <= told.answers[201] <= 6
+
+
 async def test_a_connection_that_is_closed_is_an_error() -> None:
     async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()

@@ -25,7 +25,7 @@ from jobrunner.bench.stored import Growth, grow
 from tests.browser.apart import apart
 from tests.browser.looking import browsing, looking
 
-PATTERNS, TAKEN, CLIENTS = 200, "others", 32
+PATTERNS, TAKEN, CLIENTS, CHANGES = 200, "others", 32, 1_050
 LONG_S = 3600
 # A view is there when the selector is; the frames around it have been drawn.
 THERE = """
@@ -57,8 +57,7 @@ FILTERS = (("status=failed", ".empty"), ("status=done", "tbody tr[data-id]"))
 
 
 def changing(url: str, request: bytes) -> None:
-    rest_s = CLIENTS / 1000
-    order = LoadOrder(url, [request], CLIENTS, seconds=LONG_S, rest_s=rest_s)
+    order = LoadOrder(url, [request], CLIENTS, seconds=LONG_S, every_s=CLIENTS / CHANGES)
     asyncio.run(load(order))
 
 
