@@ -1,8 +1,8 @@
 """Backups under load: a file and a library of a given size, clients that do not stop, and after
-each backup a restore into another place, examined from end to end.
+each backup a restore into another place, examined from end to end. The clients rest meanwhile.
 
-``python -m tests.whole.backing FOLDER --jobs 650000 --assets 1000 --rounds 100`` does it at length
-and prints a line a round; the tests do it in short.
+``python -m tests.whole.backing FOLDER --jobs 650000 --assets 1000 --rounds 100 --anew 10`` does it
+at length and prints a line a round; the tests do it in short.
 """
 
 import argparse
@@ -13,8 +13,8 @@ import sqlite3
 import statistics
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -23,6 +23,7 @@ from typing import Any
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jobrunner.bench.stored import Growth, grow
 from jobrunner.files.stored_backups import StoredBackups
@@ -34,13 +35,15 @@ RESTORED = '[store]\npath = "jobs.db"\nassets = "assets"\n'
 
 class Drill(Struct, frozen=True):
     """The size of what is backed up, and of what happens meanwhile; ``before`` submissions are
-    waited for before each backup."""
+    waited for before each backup. After ``anew`` rounds it begins again at that size, if that is
+    not 0: the file has grown by whatever was submitted."""
 
     jobs: int = 0
     assets: int = 20
     asset_bytes: int = 64 * 1024
     clients: int = 8
     rounds: int = 1
+    anew: int = 0
     before: int = 20
     check: bool = True
     seed: int = 1
@@ -86,6 +89,8 @@ class Load:
         self._drill = drill
         self._random = Random(drill.seed)
         self._over = False
+        self._at_work = anyio.Event()
+        self._at_work.set()
         self.told = Told()
 
     @asynccontextmanager
@@ -98,6 +103,15 @@ class Load:
                 yield self.told
             finally:
                 self._over = True
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Whoever waits for an answer gets it, and asks no more for now."""
+        self._at_work = anyio.Event()
+        try:
+            yield
+        finally:
+            self._at_work.set()
 
     async def fill(self) -> None:
         """The library as it is at the beginning."""
@@ -115,6 +129,7 @@ class Load:
         workflow = "hello" if number % 4 == 0 else "howera"
         more = {"params": {"name": "Ada"}} if workflow == "hello" else {}
         while not self._over:
+            await self._at_work.wait()
             began = monotonic()
             said = await self._home.post("/jobs", {"workflow": workflow, **more})
             if said.status != 201:
@@ -126,6 +141,7 @@ class Load:
 
     async def _send(self) -> None:
         while not self._over:
+            await self._at_work.wait()
             await self._sent()
             asset_id, _, _ = await self._made()
             gone = await self._home.ask("DELETE", f"/assets/{asset_id}")
@@ -151,6 +167,16 @@ async def drilled(
     folder: Path, drill: Drill, say: Callable[[str], None] = lambda line: None
 ) -> list[Round]:
     """Every round of it. What is lost or wrong stands in the rounds."""
+    rounds: list[Round] = []
+    while len(rounds) < drill.rounds:
+        part = folder / f"from-{len(rounds) + 1}"
+        most = min(drill.anew or drill.rounds, drill.rounds - len(rounds))
+        rounds += await _part(part, replace(drill, rounds=most), say)
+        shutil.rmtree(part)
+    return rounds
+
+
+async def _part(folder: Path, drill: Drill, say: Callable[[str], None]) -> list[Round]:
     async with place(folder / "home", outside=True) as home:
         await home.start()
         if drill.jobs:
@@ -158,9 +184,9 @@ async def drilled(
         load, rounds = Load(home, drill), []
         await load.fill()
         say(f"{home.database.stat().st_size / 1e6:.0f} MB, {len(load.told.files)} files")
-        async with load.under_way() as told:
+        async with load.under_way():
             for number in range(drill.rounds):
-                found = await _round(home, folder, told, drill, say)
+                found = await _round(home, folder, load, drill, say)
                 rounds.append(found)
                 say(f"round {number + 1}: {found}")
         assert await home.stop() == 0
@@ -178,9 +204,9 @@ async def _grown(home: Place, jobs: int) -> None:
 
 
 async def _round(
-    home: Place, folder: Path, told: Told, drill: Drill, say: Callable[[str], None]
+    home: Place, folder: Path, load: Load, drill: Drill, say: Callable[[str], None]
 ) -> Round:
-    quiet = monotonic()
+    told, quiet = load.told, monotonic()
     first = len(told.jobs)
     await until(lambda: len(told.jobs) >= first + drill.before)
     jobs, files, began = list(told.jobs), dict(told.files), monotonic()
@@ -192,21 +218,29 @@ async def _round(
             f"{told.rate(began, ended):.0f}; p99 before {told.p99_ms(quiet, began):.1f} ms, during "
             f"{told.p99_ms(began, ended):.1f} ms; refused {told.refused}"
         )
-    again = folder / "again"
-    restoring = monotonic()
+    with load.resting():
+        restored, lost, faults = await _examined(folder, made, jobs, files, check=drill.check)
+    return Round(
+        made["name"], round(ended - began, 2), made["bytes"], len(jobs), len(files),
+        made["new_bytes"], restored, tuple(lost[:5]), faults[:5],
+    )  # fmt: skip
+
+
+async def _examined(
+    folder: Path, made: Any, jobs: list[str], files: dict[str, tuple[str, str]], *, check: bool
+) -> tuple[float, list[str], tuple[str, ...]]:
+    """How long its restore took, what is not in it, and what is wrong with it."""
+    again, began = folder / "again", monotonic()
     await commanded(again, "db", "restore", str(folder / "backups"), "--at", made["name"])
-    restored = monotonic() - restoring
+    restored = round(monotonic() - began, 2)
     lost = await anyio.to_thread.run_sync(missing, again, jobs, files)
     faults: tuple[str, ...] = (f"{made['absent']} files were absent",) if made["absent"] else ()
-    if drill.check:
+    if check:
         faults += await anyio.to_thread.run_sync(check_file, str(again / "jobs.db"))
         backups = StoredBackups(str(folder / "backups"))
         faults += tuple(await anyio.to_thread.run_sync(list, backups.faults(made["name"])))
     shutil.rmtree(again)
-    return Round(
-        made["name"], round(ended - began, 2), made["bytes"], len(jobs), len(files),
-        made["new_bytes"], round(restored, 2), tuple(lost[:5]), faults[:5],
-    )  # fmt: skip
+    return restored, lost, faults
 
 
 async def backed_up(home: Place, folder: Path) -> Any:
