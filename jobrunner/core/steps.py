@@ -205,7 +205,7 @@ def rests(state: State) -> bool:
 
 def enter(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
     """Stamps, run, locks, clocks and line of a state that was just entered."""
-    _revive(draft, state, source)
+    _revive(draft, source)
     _forget(draft, state)
     draft.set(status=state.name, kind=state.kind, entered_at=draft.now)
     if state.entry is not None:
@@ -227,7 +227,7 @@ def enter(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
     _take_failure(draft, state, cause)
 
 
-def _revive(draft: Draft, state: State, source: str | None) -> None:
+def _revive(draft: Draft, source: str | None) -> None:
     if source is None or draft.definition.states[source].kind != "settled":
         return
     draft.set(

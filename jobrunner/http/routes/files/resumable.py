@@ -195,7 +195,7 @@ async def _order_of_worker(
     await uploads.check_unused(call, query.id)
     if query.id in call.door.arrivals.orders:
         raise Refused("ALREADY_EXISTS", f"upload {query.id} was announced before; go on with it")
-    await uploads.admit_sent(call, job, definition, _sending(call, order))
+    uploads.admit_sent(job, definition, _sending(call, order))
     return order
 
 
@@ -265,7 +265,7 @@ async def _still_wanted(
         return None, None
     job, definition = await _job(call, order)
     if not order.upload:
-        await uploads.admit_sent(call, job, definition, _sending(call, order))
+        uploads.admit_sent(job, definition, _sending(call, order))
         return None, None
     return job, uploads.admit(call, job, definition, order.upload, order.media_type)
 

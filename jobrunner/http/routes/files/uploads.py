@@ -149,7 +149,7 @@ async def send_asset(call: HttpCall) -> HttpReply:
     asset = Asset(asset_id, query.asset_type or type_of(stream.media_type, query.name), "")
     marks = (query.run_id, query.attempt, query.claim)
     asked = Sending(call.actor, asset, query.artifact or "", *marks)
-    await admit_sent(call, job, definition, asked)
+    admit_sent(job, definition, asked)
     await check_unused(call, query.id)
     limit, wanted = sent_limit(call, definition), expected_digest(call)
     check_length(stream.length, limit)
@@ -167,7 +167,7 @@ async def check_unused(call: HttpCall, asset_id: str | None) -> None:
         raise Refused("ALREADY_EXISTS", detail)
 
 
-async def admit_sent(call: HttpCall, job: Snapshot, definition: Definition, asked: Sending) -> None:
+def admit_sent(job: Snapshot, definition: Definition, asked: Sending) -> None:
     """Raises: Refused, for everything that is known without the file."""
     if refused := sendable(definition, job, asked.actor, asked, asked.artifact):
         raise refused
