@@ -1,5 +1,8 @@
 """What is taken out of texts, and what is left in them."""
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -56,6 +59,37 @@ def test_what_looks_like_a_key(text: str, left: str) -> None:
 )
 def test_what_is_left_alone(text: str) -> None:
     assert Redaction()(text) == text
+
+
+@pytest.mark.parametrize("piece", ["a", "secret=", "token: ", "eyJ-", "eyJaaaaaaaa.", "a://b@"])
+def test_no_text_takes_longer_than_it_is_long(piece: str) -> None:
+    """Whoever may report something may send as many letters as a body has, and the loop reads them.
+    What looked for each beginning in all that follows took minutes."""
+    with within_processor_s(2):
+        Redaction()("basic " + piece * (100_000 // len(piece)))
+
+
+@contextmanager
+def within_processor_s(seconds: float) -> Iterator[None]:
+    """Only against hanging: what this process works, whatever else the machine does."""
+
+    def over(*_: Any) -> None:
+        raise AssertionError(f"it took more than {seconds} s of the processor")
+
+    former = signal.signal(signal.SIGVTALRM, over)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, former)
+
+
+def test_a_secret_behind_a_word_that_is_none_goes() -> None:
+    clean = Redaction()
+    assert clean("secret= mysecret: hunter2hunter2") == f"secret= mysecret: {GONE}"
+    assert clean("a-eyJhbGciOiJI.eyJzdWIiOiIx.sig and eyJ") == f"a-{GONE} and eyJ"
+    assert clean("(9http://ada:pw@host)") == f"(9http://{GONE}@host)"
 
 
 def test_values_are_taken_out_wherever_they_stand() -> None:
