@@ -140,6 +140,15 @@ async def test_the_stream_of_a_revoked_token_ends(
         assert stream.at_eof()
 
 
+async def test_a_revoked_token_is_told_no_change_more(house: House) -> None:
+    made = (await house.admin.post("/admin/tokens", {"name": "guest", "role": "admin"})).json
+    async with listening(house.caller(made["token"])) as stream:
+        await house.admin.delete(f"/admin/tokens/{made['id']}")
+        await house.ada.submit("howera")
+        with anyio.fail_after(PATIENCE_S):
+            assert b"event: changes" not in await stream.read()
+
+
 class Still(Clock):
     """A clock that only its sleepers move."""
 

@@ -255,6 +255,20 @@ async def test_a_revoked_token_ends_its_streams(
         await stream.rest()
 
 
+@pytest.mark.parametrize("path", ["/events", "/jobs/{id}/events"])
+async def test_who_has_no_token_any_more_hears_of_nothing_more(house: House, path: str) -> None:
+    """Also where much happens, so that there is never a quiet moment to ask in."""
+    job = await house.ada.submit("howera")
+    made = (await house.admin.post("/admin/tokens", {"name": "guest", "role": "admin"})).json
+    async with listening(house.caller(made["token"]), path.format(**job)) as stream:
+        await move(house, job, "UPLOADED", 1)
+        while (await stream.event())[0] != "transition":
+            pass
+        assert (await house.admin.delete(f"/admin/tokens/{made['id']}")).status == 204
+        await move(house, job, "AUDIO_EXTRACTING", 2)
+        assert b'"status":"AUDIO_EXTRACTING"' not in await stream.rest()
+
+
 async def test_a_long_history_is_caught_up_with_in_pages(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,8 +12,9 @@ from aiohttp import web
 
 from jobrunner.errors import Refused
 from jobrunner.http.frame.bodies import too_large
-from jobrunner.http.frame.endpoint import HttpDoor, Settings
+from jobrunner.http.frame.endpoint import HttpCall, HttpDoor, Settings
 from jobrunner.http.frame.problems import invalid
+from jobrunner.http.frame.sessions import session_in
 from jobrunner.ports import Clock, bound_send_buffer
 
 BLOCK = 256 * 1024
@@ -105,6 +106,15 @@ async def pour_events(
     except Refused:
         pass
     return response
+
+
+async def check_caller(call: HttpCall) -> None:
+    """Ask before something is told whether whoever opened a stream may still hear it: its token may
+    have been revoked, or be over, since then.
+
+    Raises: Refused UNAUTHORIZED."""
+    authorization = call.headers.get("Authorization")
+    await call.door.keyring.actor_of(authorization, session_in(call.headers))
 
 
 def is_gone(request: web.Request) -> bool:

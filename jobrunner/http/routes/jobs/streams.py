@@ -25,8 +25,7 @@ from jobrunner.errors import Refused
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.inputs import visible_job
 from jobrunner.http.frame.problems import invalid
-from jobrunner.http.frame.sessions import session_in
-from jobrunner.http.frame.streaming import EVENT_STREAM
+from jobrunner.http.frame.streaming import EVENT_STREAM, check_caller
 from jobrunner.http.frame.views import (
     PAYLOADS,
     HistoryEntry,
@@ -132,6 +131,7 @@ async def _of_job(call: HttpCall, job_id: str, seen: int) -> AsyncIterator[bytes
                 yield said
             if not story.whole:
                 seen = story.rows[-1].version
+                await check_caller(call)
                 continue
             seen, shown = story.job.version, (story.job.version, story.job.beat)
             if story.job.kind == "final":
@@ -171,7 +171,9 @@ async def _of_all(call: HttpCall, query: EventsQuery, seen: int) -> AsyncIterato
             if said:
                 yield b"".join(said)
             behind, seen = news.through > seen, news.through
-            if not behind and not await _woken(call, follower.woken):
+            if behind:
+                await check_caller(call)
+            elif not await _woken(call, follower.woken):
                 yield _heartbeat(seen)
     yield _farewell(call)
 
@@ -194,18 +196,15 @@ async def _news(
 
 
 async def _woken(call: HttpCall, woken: anyio.Event | Any) -> bool:
-    """False after a while in which nothing happened; then it is also time to ask whether whoever
-    opened this stream may still look. What changes within a moment is told together.
+    """False after a while in which nothing happened. What changes within a moment is told together.
 
     Raises: Refused UNAUTHORIZED.
     """
-    with anyio.move_on_after(HEARTBEAT_S):
+    with anyio.move_on_after(HEARTBEAT_S) as quiet:
         await woken.wait()
         await call.door.clock.sleep(PAUSE_S)
-        return True
-    authorization = call.headers.get("Authorization")
-    await call.door.keyring.actor_of(authorization, session_in(call.headers))
-    return False
+    await check_caller(call)
+    return not quiet.cancelled_caught
 
 
 def _transition(workflow: str, user_id: str, hops: Iterable[HistoryRow]) -> tuple[str, bytes]:

@@ -20,8 +20,7 @@ from jobrunner.core.job import Snapshot
 from jobrunner.core.keeping.census import RestingJobs
 from jobrunner.core.questions import Gauges
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, View
-from jobrunner.http.frame.sessions import session_in
-from jobrunner.http.frame.streaming import EVENT_STREAM
+from jobrunner.http.frame.streaming import EVENT_STREAM, check_caller
 from jobrunner.http.frame.views import Stuck, encode, reply, stuck_view
 from jobrunner.http.routes.pages.obstacles import (
     Obstacles,
@@ -202,16 +201,13 @@ async def _told(call: HttpCall) -> AsyncIterator[bytes]:
 
 
 async def _next(call: HttpCall, telling: Telling, seen: int) -> bool:
-    """False after a while in which nothing happened; then it is time to ask whether whoever looks
-    still may.
+    """False after a while in which nothing happened.
 
     Raises: Refused UNAUTHORIZED."""
-    with anyio.move_on_after(HEARTBEAT_S):
+    with anyio.move_on_after(HEARTBEAT_S) as quiet:
         await telling.wait(seen, partial(_words, call))
-        return True
-    authorization = call.headers.get("Authorization")
-    await call.door.keyring.actor_of(authorization, session_in(call.headers))
-    return False
+    await check_caller(call)
+    return not quiet.cancelled_caught
 
 
 async def _words(call: HttpCall, changes: Changes) -> bytes:
