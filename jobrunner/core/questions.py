@@ -128,8 +128,8 @@ class JobFilter(Struct, frozen=True):
     ``id_begins`` is the beginning of their ids; ``parent`` is the job that submitted them,
     ``batch`` what they were submitted in; ``workflows`` are the only ones whose jobs the caller may
     see (none named: all). ``created_from`` and ``created_before``: not before the one moment, and
-    before the other. ``text`` stands in parameters, result, labels or failure; ``param_values`` are
-    parameters by name."""
+    before the other. ``text`` stands in id, parameters, result, labels or failure; ``param_values``
+    are parameters by name."""
 
     user_id: str | None = None
     workflow: str | None = None

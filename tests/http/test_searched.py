@@ -69,6 +69,14 @@ async def test_by_text(house: House, jobs: dict[str, str], text: str, names: lis
     assert await found(house.eve, text=text) == set()
 
 
+async def test_by_the_end_of_an_id(house: House, jobs: dict[str, str]) -> None:
+    """Ids of one time begin alike, so their ends are what somebody reads and types."""
+    for job_id in jobs.values():
+        assert await found(house.ada, text=job_id[-8:]) == {job_id}
+        assert await found(house.ada, text=job_id[-8:].upper()) == {job_id}
+    assert await found(house.eve, text=jobs["mole"][-8:]) == set()
+
+
 async def test_by_parameter(house: House, jobs: dict[str, str]) -> None:
     assert await found(house.ada, param="prompt:a mole") == {jobs["mole"]}
     assert await found(house.ada, param="prompt:a mole", label="of:ä") == set()

@@ -57,8 +57,8 @@ HOPS_MAX = 1000
 
 class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``status``, ``kind``, ``label`` (KEY:VALUE), ``param`` (NAME:VALUE) and ``include`` may be
-    repeated. ``text`` stands in the parameters, the result, the labels or the failure; it and
-    ``param`` are looked for in 10,000 jobs or eight million letters a page."""
+    repeated. ``text`` stands in the id, the parameters, the result, the labels or the failure; it
+    and ``param`` are looked for in 10,000 jobs or eight million letters a page."""
 
     many: ClassVar[frozenset[str]] = frozenset({"status", "kind", "label", "param", "include"})
     id: IdBegins | None = None

@@ -106,22 +106,34 @@ function groups(pages) {
   return [...found];
 }
 
-/** Finds a job by its id, or by how the id begins. */
+/** Finds a job by its id or a part of it, and others by a text in what they were given or made. */
 function Search() {
   const [text, change] = useState("");
   const search = (event) => {
     event.preventDefault();
-    const wanted = text.trim().toLowerCase();
+    const wanted = text.trim().replace(/^…/, "");
     if (!wanted) return;
     change("");
     document.activeElement?.blur();
-    go(/^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(wanted) ? to(["jobs", wanted]) : to(["jobs"], { id: wanted }));
+    sought(wanted).then(go);
   };
   return html`<form role="search" onSubmit=${search}>
-    <input data-search type="search" placeholder="Job id  ( / )" aria-label="Find a job by its id"
+    <input data-search type="search" minlength="2" maxlength="200" placeholder="Find a job: id or text  ( / )" aria-label="Find jobs by id or text"
       value=${text} onInput=${(event) => change(event.target.value)}
       onKeyDown=${(event) => { if (event.key === "Escape") event.target.blur(); }} />
   </form>`;
+}
+
+/** Where that is to be seen. The index tells at once how an id begins; pages show how it ends. */
+async function sought(wanted) {
+  const id = wanted.toLowerCase();
+  if (/^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id)) return to(["jobs", id]);
+  if (!/^[0-9a-f][0-9a-f-]{7,35}$/.test(id)) return to(["jobs"], { text: wanted });
+  const ask_ = (query) => get("jobs", { ...query, limit: 2 }).catch(() => ({ jobs: [] }));
+  const [begun, told] = await Promise.all([ask_({ id }), ask_({ text: id })]);
+  if (begun.jobs.length > 1) return to(["jobs"], { id });
+  const found = new Set([...begun.jobs, ...told.jobs.filter((job) => job.id.endsWith(id))].map((job) => job.id));
+  return found.size === 1 ? to(["jobs", ...found]) : to(["jobs"], { text: id });
 }
 
 function Me({ session, onSignedOut, onHelp }) {

@@ -83,7 +83,7 @@ export function Jobs({ session, address }) {
     j: ["Down", () => step(1)],
     k: ["Up", () => step(-1)],
     x: ["Select the row", () => show[row] && turnRow(show[row].id)],
-    o: ["Open the row", () => show[row] && go(to(["jobs", show[row].id]))],
+    ...Object.fromEntries(["o", "Enter"].map((key) => [key, ["Open the row", () => show[row] && go(to(["jobs", show[row].id]))]])),
     r: ["Show what is new", () => load()],
     n: ["A new job", () => go(to(["new"], { workflow: query.get("workflow") || "" }))],
     Escape: ["Select nothing", () => choose(new Set())],

@@ -20,7 +20,7 @@ export function known() {
 
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-  if (document.querySelector("dialog[open]")) return;
+  if (document.querySelector("dialog[open]") || (event.key === "Enter" && event.target.closest("a, button, summary"))) return;
   for (const keys of [...tables].reverse()) {
     const found = keys[event.key];
     if (found) {
