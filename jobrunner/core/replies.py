@@ -9,7 +9,7 @@ from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.draft import Case, Draft
 from jobrunner.core.failed_stage import named, unnamed
 from jobrunner.core.job import Failure, Snapshot
-from jobrunner.core.messages import Claim, Edit, Move, Report
+from jobrunner.core.messages import Answered, Claim, Edit, Move, Report
 from jobrunner.core.reports import apply_report, misfit
 from jobrunner.core.units import AuditRecord
 from jobrunner.errors import Refused
@@ -66,12 +66,9 @@ def read_report(draft: Draft, report: Report) -> Failure | None:
 
 
 def note(draft: Draft, progress: int | None, text: str | None) -> None:
-    changes: dict[str, Any] = {"heartbeat_at": draft.now}
-    if progress is not None:
-        changes["progress"] = progress
-    if text is not None:
-        changes["progress_message"] = text
-    draft.set(**changes)
+    told: dict[str, Any] = {"progress": progress, "progress_message": text}
+    changes = {name: value for name, value in told.items() if value is not None}
+    draft.set(heartbeat_at=draft.now, **changes)
     attempt = draft.job.attempt
     if attempt is not None and attempt.holder == OUR_STAGE:
         pulse(draft, attempt)
@@ -109,6 +106,9 @@ def _witness(draft: Draft) -> None:
             draft.audits.append(AuditRecord("job.edit", draft.actor.name, {"artifact": name}))
         case Claim():
             draft.audits.append(AuditRecord("job.claim", draft.actor.name))
+        case Answered(key=key):
+            fields = {"name": key, "way": "role", "run_id": draft.job.run_id}
+            draft.audits.append(AuditRecord("answer.give", draft.actor.name, fields))
 
 
 def nothing_to(draft: Draft, act: str) -> Refused:

@@ -34,12 +34,13 @@ CHILD_OF = """j.id IN (SELECT c.job FROM children c
 LABEL = """EXISTS
     (SELECT 1 FROM json_each(p.labels) l WHERE l.key = :key_{0} AND l.value = :value_{0})"""
 
-# A text is looked for in the id, whose end is what pages show of it, the parameters, the result, the
-# labels and what went wrong. LIKE would take as long as both texts multiplied where they nearly
+# A text is looked for in the id, whose end is what pages show of it, the parameters, the result,
+# the labels and what went wrong. LIKE would take as long as both texts multiplied where they nearly
 # agree, as somebody may write them.
-SAYS = """(instr(j.uid, lower(:said)) OR instr(lower(p.params), lower(:text)) OR instr(lower(p.result), lower(:text))
-    OR instr(lower(p.labels), lower(:text)) OR CASE WHEN json_valid(j.rest)
-        THEN instr(lower(json_extract(j.rest, '$.failure_message')), lower(:said)) END)"""
+SAYS = """(instr(j.uid, lower(:said)) OR instr(lower(p.params), lower(:text))
+    OR instr(lower(p.result), lower(:text)) OR instr(lower(p.labels), lower(:text))
+    OR CASE WHEN json_valid(j.rest) THEN
+        instr(lower(json_extract(j.rest, '$.failure_message')), lower(:said)) END)"""
 LETTERS = "ifnull(length(p.params), 0) + ifnull(length(p.result), 0)"
 PARAM = """EXISTS (SELECT 1
     FROM json_each(CASE WHEN json_valid(p.params) THEN p.params END) l

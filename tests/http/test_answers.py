@@ -204,6 +204,19 @@ async def test_a_callback_of_no_source_has_a_route(press: Living) -> None:
     assert left["job_id"] == question
 
 
+async def test_who_answers_in_the_place_of_a_program_stands_in_the_audit(press: Living) -> None:
+    said = await press.ada.post("/jobs", {"workflow": "calling-press", "params": {}})
+    job_id = said.json["id"]
+    await parked(press, job_id)
+    where = f"/jobs/{job_id}/answers/press-1"
+    assert (await press.admin.post(where, {"ok": 1})).status == 200
+    await press.at(job_id, "done")
+    audit = (await press.admin.get("/admin/audit")).json["audit"]
+    (entry,) = [one for one in audit if one["event"] == "answer.give"]
+    assert (entry["actor"], entry["job_id"]) == ("admin", job_id)
+    assert (entry["fields"]["name"], entry["fields"]["way"]) == ("press-1", "role")
+
+
 async def pages_of_one(caller: Caller) -> list[Any]:
     """The first three pages, each of one answer."""
     found, cursor = [], ""
