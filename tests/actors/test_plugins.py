@@ -60,6 +60,20 @@ def test_no_secret_is_in_it_and_the_newest_is_first() -> None:
     assert {one.error for one in found} == {"the … is wrong"}
 
 
+def test_a_function_that_let_its_job_go_on_is_no_trouble() -> None:
+    """One that only refused somebody has let nothing pass, whatever else moved that job."""
+    heard = Heard()
+    for job_id in ("1", "2", "3"):
+        fields = {"workflow": "mill", "function": f"sift{job_id}", "job_id": job_id}
+        heard.troubles("plugin.fault", "error", **fields)
+    for job_id in ("1", "3"):
+        heard.troubles("job.put_aside", job_id=job_id)
+    for job_id in ("1", "2"):
+        heard.troubles("job.transition", job_id=job_id)
+    assert [one.part.name for one in heard.troubles.latest()] == ["sift3", "sift2"]
+    assert len(heard.lines) == 7, "the log has each"
+
+
 def test_what_a_stage_foresees_is_no_fault_of_its_plugin() -> None:
     heard = Heard()
     heard.troubles("stage.crashed", "error", **CRASHED | {"code": "NETWORK"})

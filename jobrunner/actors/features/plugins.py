@@ -3,13 +3,15 @@
 Whatever failed is announced to the log in the room where it happened; what is announced as the
 fault of a plugin is noted here on its way, so nobody tells it twice. A part is named by what is
 installed, so there are no more of them than that. A fault that is an hour old is forgotten, as is
-one of a companion that is open again. Nothing is stored: the next start may have other plugins.
+one of a companion that is open again, and one of a function that set a job aside and has let it go
+on. Nothing is stored: the next start may have other plugins.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jobrunner.ports import Clock
 
@@ -24,6 +26,7 @@ EVENTS: dict[str, tuple[PartKind, str]] = {
     "panel.silent": ("panel", "workflow"),
 }
 WELL_AGAIN = "companion.opened"
+SET_ASIDE, MOVED = "job.put_aside", "job.transition"
 
 
 class PluginPart(NamedTuple):
@@ -35,12 +38,14 @@ class PluginPart(NamedTuple):
 
 
 class PluginTrouble(Struct, frozen=True):
-    """The last fault of a part; ``job_id`` is the job in which it happened, if it was in one."""
+    """The last fault of a part; ``job_id`` is the job in which it happened, if it was in one, and
+    ``aside`` whether that has stopped for it."""
 
     part: PluginPart
     error: str
     at: int
     job_id: str | None = None
+    aside: bool = False
 
 
 class PluginTroubles:
@@ -59,6 +64,8 @@ class PluginTroubles:
             self._note(_part(event, fields), fields)
         elif event == WELL_AGAIN:
             self._last.pop(_part("companion.failed", fields), None)
+        elif event in (SET_ASIDE, MOVED):
+            self._follow(event, str(fields.get("job_id") or ""))
         self._log(event, level=level, **fields)
 
     @property
@@ -70,6 +77,16 @@ class PluginTroubles:
     def latest(self) -> list[PluginTrouble]:
         """The newest first."""
         return list(self._fresh())[::-1]
+
+    def _follow(self, event: str, job_id: str) -> None:
+        """A job that a function set aside and that moves again has passed that function."""
+        for part, one in list(self._last.items()):
+            if part.kind != "function" or one.job_id != job_id:
+                continue
+            if event == SET_ASIDE:
+                self._last[part] = replace(one, aside=True)
+            elif one.aside:
+                del self._last[part]
 
     def _note(self, part: PluginPart, fields: dict[str, Any]) -> None:
         self._last.pop(part, None)
