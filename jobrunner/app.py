@@ -366,13 +366,15 @@ def _say_ready(minder: Minder, service: LiveService, log: Log) -> None:
 
 
 def _greet(service: LiveService, config: Config, ports: Ports) -> None:
-    token, sign_in_url = service.first_token, ""
-    local_url = service.facade.world.surroundings.local_url
-    if token is not None and may_sign_in(config, local_url):
+    token, local_url = service.first_token, service.facade.world.surroundings.local_url
+
+    def linked() -> str:
         key = ports.ids.secret()
-        service.keyring.welcome(key, token, WELCOME_S)
-        sign_in_url = f"{local_url}/#/welcome?key={key}"
-    greet(service.url, token, admin_token_path(config), sign_in_url)
+        service.keyring.welcome(key, token or "", WELCOME_S)
+        return f"{local_url}/#/welcome?key={key}"
+
+    may = token is not None and may_sign_in(config, local_url)
+    greet(service.url, token, admin_token_path(config), linked if may else None)
 
 
 __all__ = [

@@ -4,20 +4,22 @@ Said in one write. The log often goes to the same place, by a thread of its own;
 keeps no buffer, as in most containers, each ``print`` is two writes, between which a line of the
 log fits.
 
-A terminal shows the token. Whatever else there is keeps what it is told, and shows it to others, as
-the journal of the system or the log of a container does. It is told where the token lies; a link is
-good once and soon over.
+A terminal shows the token, and a link to sign in by. Whatever else there is keeps what it is told,
+and shows it to others, as the journal of the system or the log of a container does. It is told
+where the token lies, and what makes another one; no link is made for it.
 """
 
 import sys
+from collections.abc import Callable
 
 from jobrunner.config.settings import Config
 
 WELCOME_S = 15 * 60
+HOW_ELSE = "in its folder, `jobrunner token create NAME --role admin` makes one to sign in with"
 
 
 def may_sign_in(config: Config, local_url: str) -> bool:
-    """By a link that is printed: whoever sits at this machine, and nobody behind an address of the
+    """By a link that is shown: whoever sits at this machine, and nobody behind an address of the
     world."""
     from jobrunner.http.frame.origins import is_this_machine
 
@@ -26,15 +28,19 @@ def may_sign_in(config: Config, local_url: str) -> bool:
 
 
 def greet(
-    url: str, first_token: str | None = None, kept_in: str = "", sign_in_url: str = ""
+    url: str,
+    first_token: str | None = None,
+    kept_in: str = "",
+    linked: Callable[[], str] | None = None,
 ) -> None:
-    lines = [f"jobrunner answers on {url}"]
-    if first_token is not None:
-        if sys.stdout.isatty():
-            lines += [f"admin token, shown this once: {first_token}"]
-        lines += [f"the admin's token is kept in {kept_in}"]
-    if sign_in_url:
-        lines += [f"sign in at {sign_in_url}"]
-        lines += [f"(once, on this machine, within {WELCOME_S // 60} minutes)"]
+    """Say it, and show secrets to a terminal. ``linked`` makes a link to sign in by."""
+    lines, kept = [f"jobrunner answers on {url}"], f"the admin's token is kept in {kept_in}"
+    if first_token is not None and sys.stdout.isatty():
+        lines += [f"admin token, shown this once: {first_token}", kept]
+        if linked is not None:
+            lines += [f"sign in at {linked()}"]
+            lines += [f"(once, on this machine, within {WELCOME_S // 60} minutes)"]
+    elif first_token is not None:
+        lines += [kept, HOW_ELSE]
     sys.stdout.write("\n".join((*lines, "")))
     sys.stdout.flush()

@@ -47,21 +47,27 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, **environ: str) -> Iterator[Served]:
-    """Settings by ``environ``, else the defaults; whatever happens, the process ends."""
-    with serving_by(folder, (sys.executable, "-m", "jobrunner"), clean() | environ) as served:
+def serving(folder: Path, terminal: int | None = None, **environ: str) -> Iterator[Served]:
+    """Settings by ``environ``, else the defaults; whatever happens, the process ends. ``terminal``
+    is where it greets, else a file."""
+    program = (sys.executable, "-m", "jobrunner")
+    with serving_by(folder, program, clean() | environ, terminal) as served:
         yield served
 
 
 @contextmanager
 def serving_by(
-    folder: Path, program: tuple[str, ...], surroundings: dict[str, str]
+    folder: Path,
+    program: tuple[str, ...],
+    surroundings: dict[str, str],
+    terminal: int | None = None,
 ) -> Iterator[Served]:
     """The same by another program, which sees nothing but these surroundings, a free port, and
     nobody to be turned away because the machine is busy elsewhere."""
     environ = {"JOBRUNNER_SERVER__PORT": "0", "JOBRUNNER_LIMITS__LAG": "0", **surroundings}
     command = [*program, "serve"]
-    with (folder / "stderr").open("ab") as stderr, (folder / "stdout").open("ab") as stdout:
+    with (folder / "stderr").open("ab") as stderr, (folder / "stdout").open("ab") as file:
+        stdout = file.fileno() if terminal is None else terminal
         process = subprocess.Popen(command, cwd=folder, env=environ, stdout=stdout, stderr=stderr)
     try:
         yield Served(folder, process)

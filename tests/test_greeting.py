@@ -7,6 +7,7 @@ import pytest
 
 from jobrunner.greeting import greet
 
+URL = "http://127.0.0.1:8080"
 TOKEN = "jr_of-the-first-admin"
 
 
@@ -16,17 +17,26 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("stdout", "shown"), [(Terminal(), True), (io.StringIO(), False)])
-def test_a_token_is_for_a_terminal_and_for_no_log(
+def test_secrets_are_for_a_terminal_and_for_no_log(
     stdout: io.StringIO, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A journal, or the log of a container, is kept, and read by others."""
+    """A journal, or the log of a container, is kept, and read by others. Where no link is shown,
+    there is none that somebody could find."""
     monkeypatch.setattr(sys, "stdout", stdout)
-    greet(
-        "http://127.0.0.1:8080",
-        TOKEN,
-        "/srv/admin.token",
-        "http://127.0.0.1:8080/#/welcome?key=once",
-    )
-    assert (TOKEN in stdout.getvalue()) is shown
-    assert "kept in /srv/admin.token" in stdout.getvalue()
-    assert "sign in at http" in stdout.getvalue()
+    made: list[str] = []
+
+    def linked() -> str:
+        made.append(f"{URL}/#/welcome?key=once")
+        return made[-1]
+
+    greet(URL, TOKEN, "/srv/admin.token", linked)
+    said = stdout.getvalue()
+    assert (TOKEN in said, "key=once" in said, bool(made)) == (shown, shown, shown)
+    assert "kept in /srv/admin.token" in said
+    assert ("jobrunner token create" in said) is not shown
+
+
+def test_a_later_start_says_where_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", said := io.StringIO())
+    greet(URL)
+    assert said.getvalue() == f"jobrunner answers on {URL}\n"

@@ -1,6 +1,9 @@
 """One browser and one service for a module of tests, with a job of each kind in it."""
 
+import os
+import pty
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +24,11 @@ CRON = "0 3 1,2 1 *"
 
 @dataclass
 class Shop:
-    """A running service and the tokens of those who look at it."""
+    """A running service, the tokens of those who look at it, and its first words."""
 
     service: Served
     tokens: dict[str, str]
+    greeting: str
     howera: str = ""
     done: str = ""
     batch: str = ""
@@ -43,8 +47,11 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    with serving(tmp_path_factory.mktemp("shop"), **SETTINGS) as service:
-        found = Shop(service, {"admin": service.token})
+    with (
+        terminal() as (shown, slave),
+        serving(tmp_path_factory.mktemp("shop"), terminal=slave, **SETTINGS) as service,
+    ):
+        found = Shop(service, {"admin": service.token}, greeting_in(shown))
         for name, role in (("user", "user"), ("reader", "reader"), ("workflow", "workflow")):
             order: dict[str, Any] = {"name": name, "role": role}
             made = ask(service, service.token, "POST", "/admin/tokens", order)
@@ -59,6 +66,24 @@ def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         nightly = {"workflow": "hello", "user": "admin", "params": {"name": "Night"}}
         ask(service, service.token, "PUT", "/admin/schedules/nightly", {**nightly, "cron": CRON})
         yield found
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[int, int]]:
+    """What is shown there, and where it is written."""
+    shown, slave = pty.openpty()
+    try:
+        yield shown, slave
+    finally:
+        os.close(slave)
+        os.close(shown)
+
+
+def greeting_in(shown: int) -> str:
+    said = b""
+    while b"minutes)" not in said:
+        said += os.read(shown, 4096)
+    return said.decode()
 
 
 # What takes long is done by nobody here.

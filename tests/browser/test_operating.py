@@ -192,8 +192,7 @@ def test_an_admin_sees_where_another_declaration_leads(browser: Browser, shop: S
 
 
 def test_a_first_start_leads_to_a_tour(browser: Browser, shop: Shop) -> None:
-    printed = (shop.service.folder / "stdout").read_text()
-    found = re.search(r"^sign in at (\S+)$", printed, re.MULTILINE)
+    found = re.search(r"^sign in at (\S+)\r$", shop.greeting, re.MULTILINE)
     assert found
     page = browser.new_page()
     page.set_default_timeout(PATIENCE_MS)

@@ -35,7 +35,7 @@ def serve(
     try:
         said = os.read(reader, SMALL)
         assert said.startswith(GREETING), said
-        assert said.endswith(b" minutes)\n"), said
+        assert said.endswith(b" to sign in with\n"), said
         yield said.removeprefix(GREETING).decode().partition("\n")[0], process
     finally:
         process.send_signal(signal.SIGTERM)
