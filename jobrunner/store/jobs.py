@@ -215,7 +215,7 @@ def _claimable(
 
 OPEN = Columns(
     OpenAttempt,
-    "attempts t JOIN jobs j ON j.id = t.job",
+    "attempts t INDEXED BY attempts_running JOIN jobs j ON j.id = t.job",
     elsewhere={
         "job_id": "j.uid",
         "started_at": "coalesce(t.attempt ->> 'started_at', 0)",

@@ -4,11 +4,12 @@ is called malformed. What a schema cannot say stands in ``SAID_IN_WORDS``, and n
 import asyncio
 import sys
 from asyncio.subprocess import PIPE, STDOUT
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.http.planned import Questions, overheard
 from tests.http.serving import House, definitions, opened
 
 pytestmark = pytest.mark.anyio
@@ -96,7 +97,13 @@ def map_case(context, case):
 
 
 @pytest.fixture
-async def house(tmp_path: Path, anyio_backend: str) -> AsyncIterator[House]:
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Questions]:
+    with overheard(monkeypatch, tmp_path / "data" / "jobs.db") as questions:
+        yield questions
+
+
+@pytest.fixture
+async def house(asked: Questions, tmp_path: Path, anyio_backend: str) -> AsyncIterator[House]:
     async with opened(tmp_path / "data", registry=definitions()) as house:
         yield house
 
@@ -136,10 +143,15 @@ def everywhere(seed: int) -> list[str]:
     return ["--seed", str(seed), *but]
 
 
-async def test_what_fits_the_schemas_is_not_malformed(house: House, tmp_path: Path) -> None:
-    """422 is not about form here: which params a job takes depends on its workflow."""
+async def test_what_fits_the_schemas_is_not_malformed(
+    house: House, asked: Questions, tmp_path: Path
+) -> None:
+    """422 is not about form here: which params a job takes depends on its workflow. And of all that
+    the file was asked for this nothing takes the longer the more jobs have ended."""
     befalls = f'{BEFALLS}, "422"'
     await allowed(house, tmp_path, *everywhere(1), befalls=befalls, examples=EXAMPLES)
+    assert len(asked) > 100
+    assert asked.walks(tmp_path / "data" / "jobs.db") == []
 
 
 @pytest.mark.long
