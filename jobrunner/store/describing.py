@@ -31,8 +31,9 @@ TABLES = """
     SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name
 """
 # What is kept apart for its size belongs to its table too: an index, or what numbers the rows.
-TAKEN = """
-    SELECT sum(pgsize) FROM dbstat WHERE aggregate = TRUE
+# Pages are counted: the sum of their sizes overflows in SQLite, beyond 2 GiB.
+PAGES = """
+    SELECT sum(pageno) FROM dbstat WHERE aggregate = TRUE
         AND name IN (SELECT name FROM sqlite_schema WHERE tbl_name = ?)
 """
 OLDEST_ENDED = """
@@ -156,7 +157,8 @@ def _has_dbstat(db: Db) -> bool:
 
 
 def _measured(db: Db, table: str) -> int:
-    return int(db.execute(TAKEN, (table,)).fetchone()[0] or 0)
+    pages = int(db.execute(PAGES, (table,)).fetchone()[0] or 0)
+    return pages * _one(db, "PRAGMA page_size")
 
 
 def _estimated(db: Db, table: str) -> int:

@@ -1,15 +1,16 @@
 """The file stays small by itself: its log beside readers of all kinds, and what nothing uses."""
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from jobrunner.core.keeping.retention import Prune, Pruned
-from jobrunner.store.describing import _estimated, _measured
+from jobrunner.store.describing import TABLES, _estimated, _measured
 from jobrunner.store.store import Store
 from tests.store.factory import birth, job, moved, opened, raw, stored
 
@@ -142,6 +143,30 @@ async def test_a_file_written_anew_has_no_gaps_and_all_that_it_held(tmp_path: Pa
         assert await store.check() == ()
     async with opened(tmp_path) as again:
         assert (await again.reader.job(kept.id)) is not None
+
+
+async def test_each_page_belongs_to_one_table(tmp_path: Path) -> None:
+    """Those beyond a row's own page, too."""
+    async with opened(tmp_path) as store:
+        for size in (10, 5000, 50_000):
+            await stored(store, birth(job(_fresh(), params={"text": "x" * size})))
+    with raw(tmp_path) as db:
+        listed = (
+            "SELECT sum(pgsize) FROM dbstat WHERE name NOT IN ('sqlite_schema', 'sqlite_sequence')"
+        )
+        tables = [name for (name,) in db.execute(TABLES).fetchall()]
+        assert sum(_measured(db, name) for name in tables) == db.execute(listed).fetchone()[0]
+
+
+@pytest.mark.long
+def test_a_table_may_be_large(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "large.db", isolation_level=None)) as db:
+        for pragma in ("page_size = 65536", "journal_mode = off", "synchronous = off"):
+            db.execute(f"PRAGMA {pragma}")
+        db.execute("CREATE TABLE large (data BLOB)")
+        for _ in range(3):
+            db.execute("INSERT INTO large VALUES (zeroblob(900000000))")
+        assert 2_700_000_000 < _measured(db, "large") < 2_710_000_000
 
 
 async def test_an_estimate_is_of_the_right_size(tmp_path: Path) -> None:
