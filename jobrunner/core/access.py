@@ -58,7 +58,7 @@ def needs_person(definition: Definition, job: Snapshot) -> bool:
     if asks_person(job):
         return True
     rests = job.kind == "waiting" and rests_with_person(definition, job.status, job.job_type)
-    return rests and job.attempt is None and job.run_at is None
+    return rests and job.attempt is None and job.timer("run_at") is None
 
 
 def rests_with_person(definition: Definition, status: str, job_type: str) -> bool:

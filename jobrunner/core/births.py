@@ -22,7 +22,7 @@ from jobrunner.core.features.quota import over_quota, quota_assert
 from jobrunner.core.features.reruns import inherit
 from jobrunner.core.job import Run, Snapshot
 from jobrunner.core.messages import Moment, Submit, Supersede
-from jobrunner.core.steps import enter, go_on, hop, postponed, rests
+from jobrunner.core.steps import enter, go_on, hop, rests
 from jobrunner.errors import Refused
 
 Digest = Callable[[bytes], str]
@@ -132,9 +132,9 @@ def _make(
         return refused
     state = definition.states[definition.workflow.initial]
     draft.hops.append(hop(draft, None, state.name, BIRTH))
+    if draft.job.run_at is not None:
+        draft.arm("run_at", draft.job.run_at)
     enter(draft, state, None, BIRTH)
-    if postponed(draft) and submit.run_at is not None:
-        draft.arm("run_at", submit.run_at)
     if refused := go_on(draft, BIRTH):
         return refused
     draft.answer["replayed"] = False
@@ -181,7 +181,7 @@ def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Momen
         parent=parent,
         batch=submit.batch,
         cost=0 if covered else definition.job_types[submit.job_type].price,
-        run_at=submit.run_at,
+        run_at=submit.run_at if (submit.run_at or 0) > moment.now else None,
         schedule=submit.schedule,
         run=run if run.live else None,
     )

@@ -286,8 +286,9 @@ def calls_for_slot(draft: Draft) -> bool:
 
 
 def postponed(draft: Draft) -> bool:
-    """The client asked for a later start, and it is not later yet."""
-    return draft.job.run_at is not None and draft.job.run_at > draft.now
+    """A later start was asked for. Its timer tells: once it has fired the clock may be set back."""
+    timer = draft.job.timer("run_at")
+    return timer is not None and timer.due_at > draft.now
 
 
 def _work(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
@@ -395,6 +396,5 @@ def _passes_on(draft: Draft, state: State) -> bool:
     target = draft.definition.onward_of(state.name, draft.job.job_type)
     if state.kind != "waiting" or not target:
         return False
-    if draft.definition.states[target].kind != "active":
-        return True
-    return draft.job.live and draft.definition.goes_on(target, draft.job.job_type)
+    nobody_works = draft.definition.states[target].kind != "active"
+    return nobody_works or (draft.job.live and draft.definition.goes_on(target, draft.job.job_type))

@@ -279,6 +279,15 @@ def test_start_that_is_later_already() -> None:
     assert track.jobs[job_id].timers == ()
 
 
+def test_clock_that_is_set_back_holds_no_job_up(shop: World) -> None:
+    """One whose start was past when it came has no timer that could call it again."""
+    job_id = shop.born("chair", run_at=shop.now - 1000)
+    shop.now -= 3_600_000
+    shop.do(job_id, "go")
+    assert shop.jobs[job_id].line_at == shop.now
+    assert code(shop.start(job_id)) == "moved"
+
+
 def test_person_goes_on_before_the_later_start(shop: World) -> None:
     """The line is entered, but not served before its time."""
     job_id = shop.born("chair", run_at=shop.now + 60_000)

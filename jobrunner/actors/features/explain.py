@@ -211,7 +211,7 @@ def _asked(name: str, posed: Posed) -> str:
 
 
 def _of_state(definition: Definition, job: Snapshot) -> str:
-    if job.run_at is not None:
+    if job.timer("run_at") is not None:
         return "its start time"
     if job.timer("retry") is not None:
         return "the end of its backoff"
