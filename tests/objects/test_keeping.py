@@ -1,7 +1,6 @@
 """What keeps files looked after when they lie in a store: backups, restores, the sweep, the start,
 jobs done again, and words for operators."""
 
-from collections.abc import AsyncIterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -25,13 +24,11 @@ from tests.http.uploading import files
 from tests.objects.buckets import (
     KEYS,
     Wire,
-    bucket_server,
     keys_in,
     put_there,
     removed,
     section,
     until,
-    wired,
 )
 from tests.objects.reader import readers
 from tests.work.living import STAGES
@@ -39,15 +36,6 @@ from tests.work.plugin import jobrunner_far
 
 pytestmark = pytest.mark.anyio
 DAY_S = 86_400
-
-
-@pytest.fixture(scope="module")
-async def wire(anyio_backend: str) -> AsyncIterator[Wire]:
-    with pytest.MonkeyPatch.context() as patch, bucket_server() as behind:
-        for name, value in KEYS.items():
-            patch.setenv(name, value)
-        async with wired(behind) as wire:
-            yield wire
 
 
 async def settled(house: House) -> None:

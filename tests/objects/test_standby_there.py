@@ -2,7 +2,7 @@
 another machine takes over from it."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from jobrunner.files.standby.shelf import StandbyShelf
 from jobrunner.files.standby.tokens import TokenPlace
 from jobrunner.standing_by import copy_place
 from tests.files import test_standby as folders
-from tests.objects.buckets import BUCKET, KEYS, When, Wire, bucket_server, keys_in, section, wired
+from tests.objects.buckets import BUCKET, When, Wire, keys_in, section
 from tests.objects.test_steps import SETTINGS
 from tests.whole.test_standby import kill_again_and_again
 
@@ -33,15 +33,6 @@ RULES = [
     (folders.test_a_take_over_that_was_cut_off_is_begun_again, False),
     (folders.test_a_renewal_whose_answer_was_lost_has_happened, False),
 ]
-
-
-@pytest.fixture(scope="module")
-async def wire(anyio_backend: str) -> AsyncIterator[Wire]:
-    with pytest.MonkeyPatch.context() as patch, bucket_server() as behind:
-        for name, value in KEYS.items():
-            patch.setenv(name, value)
-        async with wired(behind) as wire:
-            yield wire
 
 
 def place_of(wire: Wire, prefix: str) -> ShelfPlace:
