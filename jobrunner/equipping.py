@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from jobrunner.config.settings import Config
+from jobrunner.config.settings import Config, ObjectsSection
 from jobrunner.files.objects.bucket import ObjectStore, ObjectTerms
 from jobrunner.files.space import Room
 from jobrunner.outgoing.gate import Outlets
@@ -38,10 +38,11 @@ def bucket_of(config: Config, environ: Mapping[str, str]) -> ObjectStore | None:
     """Open the store of objects, where the settings name one. Nobody is asked anything yet.
 
     Raises: Misconfigured, without the library or the keys for it."""
-    at = config.objects
-    if not at.bucket:
-        return None
-    terms = ObjectTerms(
+    return ObjectStore(object_terms(config.objects), environ) if config.objects.bucket else None
+
+
+def object_terms(at: ObjectsSection) -> ObjectTerms:
+    return ObjectTerms(
         bucket=at.bucket,
         endpoint=at.endpoint.rstrip("/"),
         region=at.region,
@@ -52,7 +53,6 @@ def bucket_of(config: Config, environ: Mapping[str, str]) -> ObjectStore | None:
         part=at.part,
         timeout_s=at.timeout,
     )
-    return ObjectStore(terms, environ)
 
 
 @asynccontextmanager

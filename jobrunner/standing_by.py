@@ -11,15 +11,17 @@ from typing import Any
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jobrunner.actors.keeping.standby.copying import StandbyCopy, StandbyPlaces
 from jobrunner.actors.keeping.standby.leases import Lease
 from jobrunner.actors.keeping.standby.mirroring import StandbyFiles
 from jobrunner.config.settings import Config
 from jobrunner.core.keeping.standby import StandbyState, StandbyTerms
+from jobrunner.equipping import object_terms
 from jobrunner.errors import Misconfigured, OutcomeUnknown
 from jobrunner.files.folders import made as made_folder
-from jobrunner.files.objects.bucket import ObjectStore, ObjectTerms
+from jobrunner.files.objects.bucket import ObjectStore
 from jobrunner.files.standby.places import FAR, CopyPlace, FolderPlace, ShelfPlace
 from jobrunner.files.standby.shelf import StandbyShelf
 from jobrunner.files.standby.tokens import mark_of
@@ -138,27 +140,10 @@ def copy_place(config: Config, named: str, environ: Mapping[str, str]) -> CopyPl
         return FolderPlace(named)
     bucket, _, prefix = named.removeprefix(FAR).partition("/")
     prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-    quick_s = min(config.standby.lease / QUICKER, config.objects.timeout)
-    return ShelfPlace(
-        *(
-            StandbyShelf(ObjectStore(_terms(config, bucket, prefix, timeout_s), environ))
-            for timeout_s in (config.objects.timeout, quick_s)
-        )
-    )
-
-
-def _terms(config: Config, bucket: str, prefix: str, timeout_s: float) -> ObjectTerms:
-    at = config.objects
-    return ObjectTerms(
-        bucket=bucket,
-        endpoint=at.endpoint.rstrip("/"),
-        region=at.region,
-        prefix=prefix,
-        credentials=at.credentials,
-        style=at.style,
-        checksum=at.checksum,
-        timeout_s=timeout_s,
-    )
+    patient = replace(object_terms(config.objects), bucket=bucket, prefix=prefix)
+    quick_s = min(config.standby.lease / QUICKER, patient.timeout_s)
+    quick = replace(patient, timeout_s=quick_s)
+    return ShelfPlace(*(StandbyShelf(ObjectStore(terms, environ)) for terms in (patient, quick)))
 
 
 def _fitted(

@@ -48,7 +48,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("actors", "config", "errors", "files", "http", "oidc", "ports", "preflight"),
         *("standing_by", "store"),
     },
-    "standing_by": {"actors", "config", "core", "errors", "files", "ports", "store"},
+    "standing_by": {
+        *("actors", "config", "core", "equipping", "errors", "files", "ports", "store"),
+    },
     "equipping": {"config", "files", "outgoing", "ports", "stages"},
     "work": {"client", "config", "core", "errors", "files", "outgoing", "ports", "stages"},
     "loading": {"config", "core", "http", "stages"},

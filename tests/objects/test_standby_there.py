@@ -15,6 +15,7 @@ from jobrunner.actors.keeping.standby.taking_over import StandbyFollower
 from jobrunner.config.settings import Config, StandbySection
 from jobrunner.core.keeping.standby import CopiedChange, CopiedLine, WholeCopy
 from jobrunner.errors import Misconfigured
+from jobrunner.files.objects import bucket
 from jobrunner.files.standby.places import ShelfPlace
 from jobrunner.files.standby.shelf import StandbyShelf
 from jobrunner.files.standby.tokens import TokenPlace
@@ -25,6 +26,7 @@ from tests.objects.test_steps import SETTINGS
 from tests.whole.test_standby import kill_again_and_again
 
 pytestmark = pytest.mark.anyio
+MIB = 1024**2
 RULES = [
     (folders.test_a_lease_ends_by_itself_and_is_renewed_from_before_it_was_asked_for, False),
     (folders.test_who_was_taken_over_from_is_over_and_may_not_come_back, True),
@@ -35,9 +37,9 @@ RULES = [
 ]
 
 
-def place_of(wire: Wire, prefix: str) -> ShelfPlace:
+def place_of(wire: Wire, prefix: str, **more: Any) -> ShelfPlace:
     named = f"s3://{BUCKET}/{prefix}"
-    config = Config(objects=section(wire), standby=StandbySection(path=named, lease=25))
+    config = Config(objects=section(wire, **more), standby=StandbySection(path=named, lease=25))
     found = copy_place(config, named, os.environ)
     assert isinstance(found, ShelfPlace)
     assert found.root == f"{named}/"
@@ -161,6 +163,26 @@ async def test_files_and_keys_go_there_and_back(wire: Wire, tmp_path: Path) -> N
     await anyio.to_thread.run_sync(go)
     assert (there / "ada" / "song.txt").read_bytes() == b"la la"
     assert (there / "admin.token").read_bytes() == b"secret"
+
+
+async def test_a_large_file_goes_there_in_parts_as_set(
+    wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In as few as are set, and in no more than a store takes; all of it comes back."""
+    here, back = tmp_path / "here", tmp_path / "back"
+    here.mkdir()
+    data = os.urandom(12 * MIB)
+    (here / "a").write_bytes(data)
+    (here / "b").write_bytes(data)
+    place = place_of(wire, tmp_path.name, part=8 * MIB)
+    wire.steps.clear()
+    await anyio.to_thread.run_sync(place.there(str(here)).bring, ["a"])
+    assert wire.steps.count("part") == 2
+    monkeypatch.setattr(bucket, "PARTS_MAX", 1)
+    await anyio.to_thread.run_sync(place.there(str(here)).bring, ["b"])
+    assert wire.steps.count("part") == 3
+    await anyio.to_thread.run_sync(place.back(str(back)).bring, ["a", "b"])
+    assert [(back / name).read_bytes() == data for name in "ab"] == [True, True]
 
 
 async def again_and_again(folder: Path, wire: Wire, kills: int, lags: tuple[float, ...]) -> Any:

@@ -24,6 +24,7 @@ from jobrunner.files.objects.credentials import ObjectKeys, keys_of, mark_of
 
 BLOCK = 4 * 1024**2
 PARTS_MAX = 9_000
+PARTS_AT_ONCE = 4
 LIST_PAGE = 500
 REMOVED_AT_ONCE = 500
 TRIES = 2
@@ -54,6 +55,10 @@ class ObjectTerms(Struct, frozen=True, kw_only=True):
     def place(self) -> str:
         """Where it is, for people."""
         return f"s3://{self.bucket}/{self.prefix}"
+
+    def part_of(self, size: int) -> int:
+        """How much of a file of this size goes in one request: a store counts the parts."""
+        return max(self.part, -(-size // PARTS_MAX))
 
 
 class ObjectSeen(Struct, frozen=True):
@@ -116,8 +121,8 @@ class ObjectStore:
             return
         alone = size <= self.terms.part
         options: dict[str, Any] = {"mode": "create"} if alone else {"use_multipart": True}
-        options["chunk_size"] = max(self.terms.part, -(-size // PARTS_MAX))
-        put = partial(self._lib.put_async, self._store, key, place, max_concurrency=4)
+        options["chunk_size"] = self.terms.part_of(size)
+        put = partial(self._lib.put_async, self._store, key, place, max_concurrency=PARTS_AT_ONCE)
         try:
             await self._asked(lambda: put(attributes=dict(shown), **options), patient=True)
         except FileExistsError:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from jobrunner.errors import Misconfigured
 from jobrunner.files.folders import made, private
-from jobrunner.files.objects.bucket import ObjectStore
+from jobrunner.files.objects.bucket import PARTS_AT_ONCE, ObjectStore
 
 T = TypeVar("T")
 PAGE = 1000
@@ -72,10 +72,14 @@ class StandbyShelf:
             raise Misconfigured(f"{self.root}: {UNKEPT}")
 
     def send(self, key: str, source: Path) -> None:
-        """A file of any size. Raises: OSError"""
-        self._asked(
-            lambda lib, store: lib.put(store, self._prefix + key, source, use_multipart=True)
-        )
+        """A file of any size, in as large parts as is set. Raises: OSError"""
+        size = source.stat().st_size
+        options: dict[str, Any] = {
+            "use_multipart": size > self._bucket.terms.part,
+            "chunk_size": self._bucket.terms.part_of(size),
+            "max_concurrency": PARTS_AT_ONCE,
+        }
+        self._asked(lambda lib, store: lib.put(store, self._prefix + key, source, **options))
 
     def fetch(self, key: str, target: Path) -> None:
         """Bring it to a file, flushed, which has its name when it is whole.
