@@ -12,14 +12,15 @@ Db = sqlite3.Connection
 AHEAD = 1_000
 
 WAITING = Columns(Waiting, "jobs t", elsewhere={"job_id": "t.uid", "turn_key": "''"})
-LINE = """
+IN_LINE = """
     WHERE t.line_at IS NOT NULL AND t.stuck IS NULL AND t.paused = 0
         AND t.workflow IN (SELECT value FROM json_each(:workflows))
         AND t.user_id NOT IN (SELECT value FROM json_each(:but_not))
         AND (:not_at = '[]' OR json_array(t.workflow, t.status, t.job_type) NOT IN
             (SELECT value FROM json_each(:not_at)))
-    ORDER BY t.priority DESC, t.line_at, t.id LIMIT :limit
 """
+IN_ORDER = "ORDER BY t.priority DESC, t.line_at, t.id LIMIT :limit"
+LINE = IN_LINE + IN_ORDER
 
 
 def line(

@@ -7,6 +7,7 @@ from jobrunner.core.features.turns.in_line import Waiting
 from jobrunner.core.job import Snapshot
 from jobrunner.store.columns import Columns
 from jobrunner.store.features.statements import TURN, TURN_OVER
+from jobrunner.store.features.turns.in_line import IN_LINE, IN_ORDER
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Row
 
@@ -17,15 +18,8 @@ KEYED = Columns(
     "jobs t LEFT JOIN turns w ON w.job = t.id",
     elsewhere={"job_id": "t.uid", "turn_key": "coalesce(w.key, '')"},
 )
-LINE = """
-    WHERE t.line_at IS NOT NULL AND t.stuck IS NULL AND t.paused = 0
-        AND t.workflow IN (SELECT value FROM json_each(:workflows))
-        AND t.user_id NOT IN (SELECT value FROM json_each(:but_not))
-        AND (:not_at = '[]' OR json_array(t.workflow, t.status, t.job_type) NOT IN
-            (SELECT value FROM json_each(:not_at)))
-        AND (w.key IS NULL OR w.has = 1 OR w.key NOT IN (SELECT value FROM json_each(:taken)))
-    ORDER BY t.priority DESC, t.line_at, t.id LIMIT :limit
-"""
+HAS_TURN = "AND (w.key IS NULL OR w.has = 1 OR w.key NOT IN (SELECT value FROM json_each(:taken)))"
+LINE = f"{IN_LINE} {HAS_TURN} {IN_ORDER}"
 
 
 def turn_rows(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
