@@ -1,18 +1,26 @@
 """Files as their owner sees them, over all jobs."""
 
+from contextlib import closing
+
 from jobrunner.core.questions import AssetRow
 from jobrunner.store import rows
 from jobrunner.store.jobs import LAST, Db
 
 MOST_JOBS = 10_000
-NAMED_BY = """
-    SELECT EXISTS (
-        SELECT 1 FROM (
-            SELECT id FROM jobs
-            WHERE user_id = :user_id AND workflow IN (SELECT value FROM json_each(:workflows))
-            ORDER BY id DESC LIMIT :most) j
-        WHERE EXISTS (SELECT 1 FROM payloads p WHERE p.job = j.id AND instr(p.params, :asset))
-            OR EXISTS (SELECT 1 FROM artifacts a WHERE a.job = j.id AND instr(a.value, :asset)))
+LETTERS_MAX = 8 * 1024**2
+# The jobs that somebody works on come first: these are few, and it is their workers who ask.
+AT_WORK = """
+    (SELECT job FROM attempts INDEXED BY attempts_running WHERE status = 'running') w
+    CROSS JOIN jobs j ON j.id = w.job AND j.user_id = :user_id
+"""
+NEWEST = "(SELECT * FROM jobs WHERE user_id = :user_id ORDER BY id DESC LIMIT :most) j"
+NAMING = """
+    SELECT ifnull(length(p.params), 0) + ifnull(
+            (SELECT sum(length(a.value)) FROM artifacts a WHERE a.job = j.id), 0),
+        ifnull(instr(p.params, :asset), 0) OR EXISTS
+            (SELECT 1 FROM artifacts a WHERE a.job = j.id AND instr(a.value, :asset))
+    FROM {0} LEFT JOIN payloads p ON p.job = j.id
+    WHERE j.workflow IN (SELECT value FROM json_each(:workflows))
 """
 
 
@@ -28,6 +36,14 @@ def asset(db: Db, asset_id: str) -> AssetRow | None:
 
 
 def named_by(db: Db, row: AssetRow, workflows: tuple[str, ...]) -> bool:
-    """Looks at the newest jobs of the file's owner: so many, and no more."""
+    """Look at jobs of the file's owner, those at work before the newest: at so many and so many
+    letters of theirs, since everybody else's questions wait for this one."""
     asked = {"user_id": row.user_id, "workflows": rows.text(workflows), "asset": row.asset.id}
-    return bool(db.execute(NAMED_BY, {**asked, "most": MOST_JOBS}).fetchone()[0])
+    left = LETTERS_MAX
+    for source in (AT_WORK, NEWEST):
+        with closing(db.execute(NAMING.format(source), {**asked, "most": MOST_JOBS})) as found:
+            for letters, is_named in found:
+                left -= letters
+                if is_named or left <= 0:
+                    return bool(is_named)
+    return False
