@@ -58,6 +58,9 @@ def test_no_secret_is_in_it_and_the_newest_is_first() -> None:
     found = heard.troubles.latest()
     assert [one.part for one in found] == [part for _, _, part in reversed(NOTED)]
     assert {one.error for one in found} == {"the … is wrong"}
+    event, fields, part = NOTED[1]
+    heard.troubles(event, "error", **fields, error="again")
+    assert [one.part for one in heard.troubles.latest()][:2] == [part, NOTED[-1][2]]
 
 
 def test_a_function_that_let_its_job_go_on_is_no_trouble() -> None:
