@@ -13,6 +13,7 @@ from urllib.parse import quote
 import msgspec
 from typing_extensions import TypeVar
 
+from jobrunner.core.features.kept_values import size_of, too_much
 from jobrunner.core.features.tracing import HEADER
 from jobrunner.core.features.webhooks import name_of
 from jobrunner.core.job import Asset
@@ -40,7 +41,6 @@ R = TypeVar("R", default=Any)
 A = TypeVar("A", default=Any)
 
 LINE_MAX = 2_000
-KEPT_MAX = 64 * 1024
 CONTENT = re.compile(r"(?:https?://[^/?#]+)?/assets/([^/?#]+)(?:/content)?")
 
 
@@ -61,6 +61,7 @@ class _Known(Generic[P]):
         self.settings: Mapping[str, Any] = given.settings
         self.saved: list[tuple[Asset, str]] = []
         self._kept = dict(given.kept)
+        self._kept_bytes = -1
         self._given = given
         self._host = host
         self._shelf = Shelf(given.root, given.folder, given.number, host.room)
@@ -103,6 +104,16 @@ class _Known(Generic[P]):
         if name not in self._given.answers:
             raise Parked(key, timeout_s, source)
         return self._given.answers[name]
+
+    def _keepable(self, name: str, value: Any) -> Any:
+        """Return the value as it will come back later, so that the first time is no different."""
+        data = _written(name, value)
+        if self._kept_bytes < 0:
+            self._kept_bytes = size_of(self._kept)
+        if why := too_much(name, len(data), self._kept_bytes):
+            raise PermanentFailure("CANNOT_KEEP", why)
+        self._kept_bytes += len(name) + len(data)
+        return msgspec.json.decode(data)
 
     def _save(self, name: str, content: bytes | str) -> Kept:
         return self._shelf.put(name, content)
@@ -152,7 +163,7 @@ class Context(_Known[P], Questioning, SubmitsJobs):
         half way is done again, so pass ``idempotency_key(name)`` on to whom it concerns. The result
         must fit into JSON, and comes back as that."""
         if name not in self._kept:
-            value = stored(name, await work())
+            value = self._keepable(name, await work())
             await self._host.keep(name, value)
             self._kept[name] = value
         result: R = self._kept[name]
@@ -248,7 +259,7 @@ class PlainContext(_Known[P], PlainQuestioning, SubmitsJobsPlainly):
 
     def once(self, name: str, work: Callable[[], R]) -> R:
         if name not in self._kept:
-            value = stored(name, work())
+            value = self._keepable(name, work())
             self._wait(self._host.keep(name, value))
             self._kept[name] = value
         result: R = self._kept[name]
@@ -327,17 +338,14 @@ def _of(kind: type[A], answer: Answer) -> A:
     return answer
 
 
-def stored(name: str, value: Any) -> Any:
-    """Return the value as it will come back later, so that the first time is no different."""
+def _written(name: str, value: Any) -> bytes:
     try:
         data = msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise PermanentFailure(
             "CANNOT_KEEP", f"{name!r} does not fit into JSON", excerpt=str(error)
         ) from error
-    if len(data) > KEPT_MAX:
-        raise PermanentFailure("CANNOT_KEEP", f"{name!r} is {len(data)} bytes; {KEPT_MAX} are kept")
-    return msgspec.json.decode(data)
+    return data
 
 
 def given_of(context: _Known[Any]) -> Given:

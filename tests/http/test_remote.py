@@ -9,6 +9,7 @@ import pytest
 from jobrunner_hello import definition as hello
 
 from jobrunner.config.overrides import laid_over
+from jobrunner.core.features import kept_values
 from jobrunner.stages import Registry
 from tests.http.serving import OUTSIDE, Caller, House, Said, opened
 
@@ -103,6 +104,27 @@ async def test_work_that_is_given_back_keeps_what_was_kept(house: House) -> None
     again = await look(house.worker)
     assert again["brief"]["kept"] == {"order": {"number": 7}}
     assert (await ended(house.worker, again, "done", result={})).json["status"] == "greeted"
+
+
+async def test_what_a_worker_has_us_keep_is_bounded(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each value, and all of the attempt; one that comes again under its name takes its place."""
+    found = await claimed(house)
+    path, claim = f"/internal/jobs/{found['job']['id']}/kept", found["claim"]
+
+    async def kept(name: str, size: int) -> Said:
+        value = "x" * (size - len(name) - 2)
+        return await house.worker.post(path, {"claim": claim, "name": name, "value": value})
+
+    assert "65536 are kept" in (await kept("large", kept_values.EACH_MAX + 10)).json["detail"]
+    monkeypatch.setattr(kept_values, "ALL_MAX", 100)
+    for name, size in (("a", 60), ("b", 40), ("a", 60)):
+        assert (await kept(name, size)).status == 200
+    refused = await kept("a", 61)
+    assert (refused.status, refused.code) == (400, "VALIDATION_ERROR")
+    assert "the attempt would keep 101 bytes" in refused.json["detail"]
+    assert (await ended(house.worker, found, "done", result={})).json["status"] == "greeted"
 
 
 async def test_a_checkpoint_is_the_jobs_with_its_file(house: House) -> None:

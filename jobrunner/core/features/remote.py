@@ -11,6 +11,7 @@ worker that is lost interrupts its attempt, and the next one is handed what this
 the third in a row is a failure, for it may be the stage that ends its workers.
 """
 
+import msgspec
 from msgspec.structs import replace
 
 from jobrunner.core.attempts import CLAIM_LEASE_S, amend, attempt_of, renew
@@ -18,6 +19,7 @@ from jobrunner.core.decision import EventRow, NoOp
 from jobrunner.core.draft import BY_TIMER, Case, Draft
 from jobrunner.core.engine_events import bereft, concluded
 from jobrunner.core.features.claims import lost, misnamed
+from jobrunner.core.features.kept_values import size_of, too_much
 from jobrunner.core.features.sent_files import delivered
 from jobrunner.core.features.webhooks import WebhookKey, awaited_by
 from jobrunner.core.job import STAGE, Attempt
@@ -98,6 +100,11 @@ def _ended(case: Case[Remote], attempt: Attempt, said: Ended) -> Verdict:
 
 
 def _kept(case: Case[Remote], attempt: Attempt, said: Keep) -> Verdict:
+    others = {name: value for name, value in attempt.kept.items() if name != said.name}
+    size = len(msgspec.json.encode(said.value))
+    if why := too_much(said.name, size, size_of(others)):
+        errors = [{"path": "$.value", "message": why}]
+        return Refused("VALIDATION_ERROR", why, errors=errors)
     draft = _draft(case)
     amend(draft, kept={**attempt.kept, said.name: said.value})
     renew(draft)
