@@ -9,12 +9,15 @@ from typing import Any
 import aiohttp
 import pytest
 
+from jobrunner.files.objects.bucket import TRIES
 from jobrunner.http.routes.files.objects import BLOCK
 from tests.http.serving import House, Said, opened
 from tests.http.test_files import BYTES, RANGES, SIZE, shelved
 from tests.http.uploading import files
 from tests.objects.buckets import (
     KEYS,
+    Step,
+    When,
     Wire,
     bucket_server,
     keys_in,
@@ -301,12 +304,20 @@ async def test_an_outage_costs_a_worker_elsewhere_no_attempt(
 async def test_a_file_that_breaks_off_is_gone_on_with_by_a_worker_elsewhere(
     stored: Stored, tmp_path: Path
 ) -> None:
-    """The service sent half of it when the store went away: no attempt is spent on that."""
+    """The service sent most of it when the store went away, for longer than the library tries:
+    no attempt is spent on that, and what has come is not asked for again."""
     asset_id = await stored.sent(LARGE, "film.mp4")
     house, at_home = stored.house, readers(remote="")
+    pieces, reads = -(-len(LARGE) // BLOCK), [0]
+
+    def fault(step: Step, number: int) -> When | None:
+        reads[0] += step == "read"
+        return "before" if step == "read" and 10 < reads[0] <= 11 + TRIES else None
+
     async with working(house, tmp_path, registry=at_home, workflow="away") as worker:
-        stored.wire.break_at("read", "cut")
+        stored.wire.fault = fault
         job = await house.ada.submit("away", params={"asset": asset_id})
         done = (await house.ada.get(f"/jobs/{job['id']}?wait=60&until=ended")).json
         assert (done["status"], done["retry_count"]) == ("done", 0), (done, worker.logged)
         assert done["result"]["size"] == len(LARGE)
+        assert 11 + TRIES + pieces - 10 <= reads[0] < 11 + TRIES + pieces
