@@ -95,6 +95,15 @@ def test_a_search_looks_through_so_many_letters_and_goes_on(
     assert (looked, page.jobs[0].row, page.next_after) == ([10, 6, 2], 1, None)
 
 
+def test_what_came_of_jobs_is_looked_through_in_so_many_letters_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listing, "LETTERS_MAX", 5_000)
+    db = filled([f"{'hay' * 500}{place}" for place in range(12)])
+    db.execute("UPDATE payloads SET result = params, params = '{}'")
+    assert jobs(db, JobFilter(text="needle")).next_after == 9
+
+
 def test_a_text_that_is_nearly_there_is_not_compared_letter_by_letter() -> None:
     """SQLite's LIKE takes both lengths multiplied for these: minutes, for texts that users may
     write."""

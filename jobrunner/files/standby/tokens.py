@@ -13,6 +13,7 @@ from jobrunner.errors import StorageError
 from jobrunner.files.folders import flush, made
 
 FOLDER = "token"
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class TokenPlace:
@@ -77,5 +78,16 @@ class TokenPlace:
 
 
 def mark_of(place: str) -> str:
-    """Tell a file from any copy of it, wherever that is and whatever it says. Raises: OSError"""
-    return str(os.stat(place).st_ino)
+    """Tell a file from any copy of it, wherever that is and whatever it says; also from one on a
+    cloned disk, which another machine has started since. Where a machine has no such number, clones
+    are alike. Raises: OSError"""
+    found = os.stat(place)
+    return f"{found.st_ino}-{found.st_dev}-{_boot()}"
+
+
+def _boot() -> str:
+    """Another one each time that a machine starts."""
+    try:
+        return BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
