@@ -230,6 +230,9 @@ def test_tokens_and_credits_on_the_file(command: Command) -> None:
     assert [(row["amount"], row["balance_after"]) for row in rows] == [(5, 12), (7, 7)]
     assert rows[0]["reason"] == "because"
     assert command("credit", "grant", "nobody", "5")[0] == 4
+    issuer = "[auth.oidc]\nissuer = 'https://id.invalid'\naudience = 'us'\n"
+    Path("issued.toml").write_text(issuer + "roles = { '*' = 'user' }\n")
+    assert command("credit", "grant", "mia", "5", "--config", "issued.toml") == (0, "", "")
 
     assert command("token", "revoke", listed["id"])[0] == 0
     assert json.loads(command("token", "list", "-o", "json")[1])[0]["revoked_at"]

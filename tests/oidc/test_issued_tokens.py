@@ -84,6 +84,21 @@ async def test_a_user_begins_with_credits_like_every_other(house: House, issuer:
     assert after["held"] == job["credits"]["cost"] > 0
 
 
+async def test_a_user_of_the_issuer_is_given_credits_like_every_other(
+    house: House, issuer: Issuer
+) -> None:
+    """Also before it has ever come: who begins with nothing must be given something first."""
+    for name in ("mia", "oidc-abcdefghijklmnopqrstuvwxyz234567"):
+        said = await house.admin.post(
+            f"/admin/credits/{name}/grant", {"amount": 7, "reason": "paid", "idempotency_key": "a"}
+        )
+        assert (said.status, said.json["balance"]) == (200, 32)
+    mia = house.caller(issuer.token(RSA, "RS256", sub="mia"))
+    assert (await mia.get("/credits")).json["balance"] == 32
+    said = await house.admin.post("/admin/credits/Mia/grant", {"amount": 7, "reason": "paid"})
+    assert (said.status, said.code) == (404, "NOT_FOUND")
+
+
 @pytest.mark.parametrize(
     ("key", "algorithm"),
     [(RSA, "RS256"), (RSA, "RS512"), (RSA, "PS384"), (EC, "ES256"), (ED, "Ed25519")],

@@ -13,6 +13,7 @@ from jobrunner.cli.frame.paging import Limit, Since, extent, paged
 from jobrunner.cli.frame.system import clock, ids
 from jobrunner.core.credits import granted_otherwise
 from jobrunner.core.decision import Clash
+from jobrunner.core.declaration.spelling import USER
 from jobrunner.core.instants import text_or_none
 from jobrunner.core.units import Grant
 from jobrunner.errors import Refused
@@ -62,7 +63,8 @@ async def grant(
     key = key or ids.fresh()
     async with file_or_none(asking) as store:
         if store is not None:
-            await _known(store, user)
+            if not (asking.load().auth.oidc.issuer and USER.fullmatch(user)):
+                await _known(store, user)
             await _given(store, Grant(user, amount, reason, OPERATOR, clock.now(), key=key))
         else:
             from jobrunner.cli.frame.service import part, service

@@ -107,6 +107,11 @@ class Keyring:
         """Take tokens that are not ours, too."""
         self._issued = issued
 
+    @property
+    def believes_others(self) -> bool:
+        """Say whether there are users of whom no token is kept here."""
+        return self._issued is not None
+
     async def watch(self) -> None:
         """See to what tokens of others are verified with, for good."""
         await (self._issued.watch() if self._issued is not None else anyio.sleep_forever())

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from jobrunner.core.declaration.spelling import USER
 from jobrunner.core.units import Grant
 from jobrunner.errors import Refused
 from jobrunner.http.frame import inputs
@@ -82,8 +83,7 @@ async def grant_credits(call: HttpCall) -> HttpReply:
     """Give credits to a user."""
     body: GrantOrder = call.body
     user_id, now = call.path["user"], call.door.clock.now()
-    if not any(token.name == user_id for token in await call.door.reader.tokens()):
-        raise Refused("NOT_FOUND", f"there is no user {user_id!r}: no token has that name")
+    await _check_user(call, user_id)
     key = inputs.key_given(call, body.idempotency_key) or ""
     given = Grant(user_id, body.amount, body.reason, call.actor.name, now, key=key)
     replayed = await call.door.facade.grant(given)
@@ -91,6 +91,20 @@ async def grant_credits(call: HttpCall) -> HttpReply:
     return reply(
         Granted(user_id=user_id, balance=purse.balance, held=purse.held, replayed=replayed)
     )
+
+
+async def _check_user(call: HttpCall, user_id: str) -> None:
+    """A name that nobody ever had is probably misspelled. Of those whom an issuer names nobody
+    knows which there are, so there any is taken that can be one.
+
+    Raises: Refused NOT_FOUND."""
+    reader = call.door.reader
+    if call.door.keyring.believes_others and USER.fullmatch(user_id):
+        return
+    named = any(token.name == user_id for token in await reader.tokens())
+    if not named and not await reader.ledger(user_id, 1, None):
+        detail = f"there is no user {user_id!r}: no token has that name, and nothing was paid"
+        raise Refused("NOT_FOUND", detail)
 
 
 async def _purse(call: HttpCall, user_id: str) -> CreditsView:
