@@ -174,11 +174,18 @@ class Arrivals:
             detail = f"{own} uploads are open; end some of them, or wait for them to expire"
             raise Refused("QUOTA_EXCEEDED", detail, limit=OPEN_PER_USER, current=own)
         path, data = str(self._order(order.id)), msgspec.json.encode(order)
+        before = self.orders.get(order.id)
         self.orders[order.id] = order
-        if len(self.orders) > ORDERS_MAX:
-            await self._forget_one_done()
-        await self._on_disk(partial(self._files.write_private, path, data))
-        await self._on_disk(partial(flush_folder, self._folder))
+        try:
+            if len(self.orders) > ORDERS_MAX:
+                await self._forget_one_done()
+            await self._on_disk(partial(self._files.write_private, path, data))
+            await self._on_disk(partial(flush_folder, self._folder))
+        except BaseException:
+            self.orders.pop(order.id, None)
+            if before is not None:
+                self.orders[order.id] = before
+            raise
 
     async def _forget_one_done(self) -> None:
         """Forget an upload: later questions find none of this id; its asset stays."""
@@ -233,7 +240,7 @@ class Arrivals:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in sorted(self._folder.glob(f"*{ORDER}")):
             order = _read(path)
-            if order is not None:
+            if order is not None and (order.asset_id or self._part(order.id).exists()):
                 self.orders[order.id] = order
         for path in self._folder.iterdir():
             known = path.name.partition(".")[0] in self.orders

@@ -1,15 +1,19 @@
 """The tus protocol 1.0.0: files in pieces, over connections and restarts."""
 
+import errno
 import hashlib
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.files.incoming import OPEN_PER_USER
+from jobrunner.errors import Refused
+from jobrunner.files.incoming import OPEN_PER_USER, AnnouncedFile
+from jobrunner.http.routes.files import resumable
 from tests.http.serving import Caller, House, Said, opened
 from tests.http.uploading import arrivals_of, files, head, line, parts, root, send, takers, until
 
@@ -254,6 +258,50 @@ async def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
         assert said.status == 204, said.raw
         got = await ada.get(f"{said.headers['Content-Location']}/content")
         assert got.raw == FILM
+
+
+async def test_an_announcement_that_is_refused_leaves_nothing(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it counted as an open upload of this user, whom nobody had told its address."""
+    arrivals, before = arrivals_of(house), parts(house)
+    known = dict(arrivals.orders)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    for place, instead in (("OPEN_MAX", 0), ("flush_folder", full)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"jobrunner.files.incoming.{place}", instead)
+            said = await create(house.ada)
+            assert said.status == 503, said.raw
+        assert arrivals.orders == known, place
+    assert [name for name in parts(house) if name.endswith(".part")] == [
+        name for name in before if name.endswith(".part")
+    ]
+
+
+async def test_an_order_without_a_part_is_none(tmp_path: Path) -> None:
+    """As a life of the service left it that died between the two."""
+    async with opened(tmp_path, registry=takers()) as house:
+        where = (await create(house.ada)).headers["Location"]
+        (root(house) / f".incoming/{where.rpartition('/')[2]}.part").unlink()
+        token = house.ada.token
+    async with opened(tmp_path, registry=takers()) as house:
+        ada = house.caller(token)
+        assert (await ada.ask("HEAD", where, headers=TUS)).status == 404
+        assert parts(house) == []
+
+
+async def test_who_announces_the_same_twice_at_once_is_told(house: House) -> None:
+    """A worker that heard nothing and announces its file again, while the first call goes on."""
+    order = AnnouncedFile("a" * 36, "ada", 10, "f", "text/csv", 0, 2**60)
+    call: Any = SimpleNamespace(door=SimpleNamespace(arrivals=arrivals_of(house)))
+    await resumable._announce(call, order)
+    with pytest.raises(Refused, match="announced before"):
+        await resumable._announce(call, replace(order, user_id="eve"))
+    assert arrivals_of(house).orders[order.id].user_id == "ada"
+    await arrivals_of(house).forget(order)
 
 
 async def test_a_last_byte_whose_effect_was_lost(tmp_path: Path) -> None:

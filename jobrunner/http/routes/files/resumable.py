@@ -193,9 +193,8 @@ async def _order_of_worker(
         id=query.id or order.id,
     )
     await uploads.check_unused(call, query.id)
-    if query.id in call.door.arrivals.orders:
-        raise Refused("ALREADY_EXISTS", f"upload {query.id} was announced before; go on with it")
     uploads.admit_sent(job, definition, _sending(call, order))
+
     return order
 
 
@@ -210,10 +209,8 @@ async def _create(call: HttpCall, order: AnnouncedFile) -> HttpReply:
     if with_piece:
         tus.check_piece(call)
     await arrivals.check_room(order.length)
-    await arrivals.promise(order)
     with arrivals.alone(order.id):
-        part = await arrivals.begin(order.id)
-        part.close()
+        await _announce(call, order)
         if with_piece:
             order, offset = await _take(call, order, 0)
     headers = {
@@ -221,6 +218,23 @@ async def _create(call: HttpCall, order: AnnouncedFile) -> HttpReply:
         **tus.progress_headers(call, order, offset),
     }
     return HttpReply(201, headers=headers)
+
+
+async def _announce(call: HttpCall, order: AnnouncedFile) -> None:
+    """The part comes first, and the order last: an order speaks of a part that is there, and one
+    that could not be kept leaves nothing.
+
+    Raises: Refused ALREADY_EXISTS, QUOTA_EXCEEDED, OVERLOADED; StorageFull"""
+    arrivals = call.door.arrivals
+    if order.id in arrivals.orders:
+        raise Refused("ALREADY_EXISTS", f"upload {order.id} was announced before; go on with it")
+    (await arrivals.begin(order.id)).close()
+    try:
+        await arrivals.promise(order)
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await arrivals.drop(order.id)
+        raise
 
 
 async def _take(call: HttpCall, order: AnnouncedFile, offset: int) -> tuple[AnnouncedFile, int]:
