@@ -121,9 +121,7 @@ class Arrivals:
 
     async def check_room(self, size: int) -> None:
         """Raises: StorageFull when the disk would be left with less than must stay free."""
-        free = await self._on_disk(self._free)
-        if free - size < self._min_free:
-            raise StorageFull(f"{free} bytes are free, {size} are to come")
+        await self._on_disk(partial(self._keep_free, size))
 
     async def begin(self, name: str, *, again: bool = False) -> "PartFile":
         """A part, new or (``again``) as far as it has come.
@@ -148,6 +146,7 @@ class Arrivals:
 
     async def append(self, name: str, other: str) -> None:
         """All of another part at the end of this one, which grows by whole blocks only."""
+        await self.check_room(await self.size(other))
         await self._on_disk(partial(_append, self._part(name), self._part(other)))
 
     async def place(self, name: str, folder: str, wanted: str, count: int, sha256: str) -> Placed:
@@ -233,8 +232,16 @@ class Arrivals:
     def _order(self, name: str) -> Path:
         return self._folder / f"{name}{ORDER}"
 
-    def _free(self) -> int:
-        return self._files.free(str(self._folder))
+    def _keep_free(self, size: int) -> None:
+        """Asked again for each block: nobody knows before how long a body in chunks is, and many
+        files come in beside each other.
+
+        Raises: StorageFull."""
+        if not self._min_free:
+            return
+        free = self._files.free(str(self._folder))
+        if free - size < self._min_free:
+            raise StorageFull(f"{free} bytes are free, {size} are to come")
 
     def _take_up(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -275,6 +282,7 @@ class PartFile:
         os.close(self._handle)
 
     def _write(self, data: bytes) -> None:
+        self._arrivals._keep_free(len(data))
         self._sum.update(data)
         left = memoryview(data)
         while left:
