@@ -1,7 +1,7 @@
 """Decisions on record: whatever was decided, wherever, comes out the same when it is read back and
 decided again; under another declaration it is told where it does not."""
 
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 import pytest
@@ -123,6 +123,72 @@ def test_payloads_are_hidden_and_all_else_stays() -> None:
     assert report["result"] == {"text": [HIDDEN], "n": 3}
     again = msgspec.convert(hidden[:-1], list[Recorded])
     assert [one.differs for one in replayed(again, pinned)] == [()] * len(records)
+
+
+# The texts of a record that nobody wrote for a reader: names of declared things, ids, digests,
+# keys, roles, and who it was.
+STAYS = """
+    artifact asset asset_type asset_types attempt awaits body_digest by claimant code command
+    credits digest failed_stage failure_code forked_from giver halted_stages holder id
+    idempotency_key ids job_id job_type key lent mark name new_id nonce notify_on opened_by
+    opener outcome path place questions rates replaced run_id runs said scope settles sha256
+    source stage state status struct takes_from timers to token traceparent tries upgrade upload
+    user_id verified webhook_id worked workflow workflows
+""".split()
+
+
+def told_in(kind: Any, seen: set[Any]) -> set[str]:
+    """The names of all fields below a struct that may hold a text."""
+    found: set[str] = set()
+    if kind in seen:
+        return found
+    seen.add(kind)
+    for field in msgspec.structs.fields(kind):
+        inner = parts_of(field.type)
+        if inner & {str, Any}:
+            found.add(field.name)
+        for one in inner:
+            if isinstance(one, type) and issubclass(one, msgspec.Struct):
+                found |= told_in(one, seen)
+    return found
+
+
+def parts_of(kind: Any) -> set[Any]:
+    inner = get_args(kind)
+    if get_origin(kind) is Literal:
+        return set()
+    return set().union(*map(parts_of, inner)) if inner else {kind}
+
+
+def test_every_text_of_a_record_is_hidden_or_known_to_stay() -> None:
+    """So a field that is new is one or the other, by somebody's decision."""
+    names = told_in(Recorded, set())
+    assert {"text", "stuck", "params", "storage_path", "key"} <= names
+    left = {name for name in names if "Ann" in str(without_payloads({name: "Ann"}))}
+    assert sorted(left) == STAYS
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"posed": {"text": "May Ann come?", "default": {"said": ["Ann"]}}},
+        {"params": {"guests": {"Ann Example": {"Ann": 1}, "n": 2}}},
+        {
+            "params": {
+                "who": {"name": "Ann", "version": 1, "value": 2, "created_at": 3, "id": "Ann"}
+            }
+        },
+        {"artifacts": {"who": {"name": "Ann", "version": 1, "value": 2, "created_at": "Ann"}}},
+        {"artifacts": {"who": {"name": "who", "version": 1, "value": {"n": "Ann"}, "more": "Ann"}}},
+        {"labels": {"ann": "x", "Ann": "y"}},
+        {"singleton": {"key": "Ann", "mode": "last", "quiet_s": 3}},
+        {"base": {"turn_key": "Ann", "stuck": "Ann is not there", "correlation_id": "Ann"}},
+        {"assets": [{"id": "1", "storage_path": "ada/1/Ann.pdf"}]},
+    ],
+)
+def test_no_word_hides_in_a_shape(said: dict[str, Any]) -> None:
+    hidden = msgspec.json.encode(without_payloads(said)).decode()
+    assert "ann" not in hidden.lower()
 
 
 def life(definition: Definition) -> tuple[list[Recorded], dict[str, Definition]]:

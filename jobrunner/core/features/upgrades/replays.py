@@ -5,6 +5,7 @@ facts and the moment. Decided again under its own declaration it comes out the s
 settings have changed since; under another one it shows where that would have led the job elsewhere.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from jobrunner.core.decide import Verdict, born, decide
 from jobrunner.core.decision import Decision, KeyRow, NoOp
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts
-from jobrunner.core.job import Actor, Snapshot
+from jobrunner.core.job import Actor, Artifact, Snapshot
 from jobrunner.core.messages import Beat, Message, Moment, Submit
 from jobrunner.errors import PluginFault
 
@@ -25,17 +26,18 @@ HIDDEN = "[redacted]"
 PAYLOADS = frozenset(
     {
         *("params", "result", "artifacts", "value", "fields", "labels", "kept", "answers", "log"),
-        *("marks", "omitted"),
+        *("marks", "omitted", "default"),
     }
 )
 WORDS = frozenset(
     {
         *("message", "detail", "reason", "parts", "url", "notify_url", "asset_url", "result_url"),
-        *("progress_message", "failure_message"),
+        *("progress_message", "failure_message", "text", "stuck", "why", "fault", "unreadable"),
+        *("storage_path", "turn_key", "correlation_id"),
     }
 )
+FIELD_NAME = re.compile(r"[a-z_][a-z0-9_]{0,63}")
 PULSES = frozenset({"heartbeat", "lease"})  # signs of life move them, and leave no record
-ARTIFACT = frozenset({"name", "version", "value", "created_at"})
 
 
 class Led(Struct, frozen=True, omit_defaults=True):
@@ -138,22 +140,55 @@ def replayed(
         yield told
 
 
-def without_payloads(value: Any, hide: bool = False) -> Any:
+def without_payloads(value: Any) -> Any:
     """The same JSON with every text in it hidden that somebody wrote; its shape stays, and numbers
     do, so that it can be decided again as far as nothing turns on those words."""
     if isinstance(value, dict):
-        hide = hide and not value.keys() >= ARTIFACT
+        return {key: _without(key, inner, value) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_payloads(inner) for inner in value]
+    return value
+
+
+def _without(name: str, value: Any, beside: dict[str, Any]) -> Any:
+    """A field of a struct. The key of a singleton may be made of a parameter."""
+    if name == "artifacts":
+        return _artifacts(value)
+    if name in PAYLOADS:
+        return _hidden(value, is_named=name != "labels")
+    words = name in WORDS or (name == "key" and "mode" in beside)
+    return HIDDEN if words and isinstance(value, str) else without_payloads(value)
+
+
+def _artifacts(value: Any) -> Any:
+    """Whole ones, or nothing but what they are worth, each by its name."""
+    if not isinstance(value, dict):
+        return without_payloads(value) if isinstance(value, list) else _hidden(value)
+    return {
+        name: without_payloads(one) if _is_whole(name, one) else _hidden(one)
+        for name, one in value.items()
+    }
+
+
+def _is_whole(name: str, value: Any) -> bool:
+    """A value may look like much, but no artifact says more of itself than these."""
+    return (
+        isinstance(value, dict)
+        and set(Artifact.__struct_fields__) >= value.keys() >= {"name", "version", "value"}
+        and (value["name"], type(value["version"])) == (name, int)
+    )
+
+
+def _hidden(value: Any, *, is_named: bool = True) -> Any:
+    """Names of fields stay; a key that is none is somebody's word, too."""
+    if isinstance(value, dict):
         return {
-            key: without_payloads(inner, _hides(hide, key, inner)) for key, inner in value.items()
+            key if is_named and FIELD_NAME.fullmatch(key) else f"{HIDDEN} {number}": _hidden(inner)
+            for number, (key, inner) in enumerate(value.items(), 1)
         }
     if isinstance(value, list):
-        return [without_payloads(inner, hide) for inner in value]
-    return HIDDEN if hide and isinstance(value, str) else value
-
-
-def _hides(hide: bool, key: str, inner: Any) -> bool:
-    words = key in WORDS and isinstance(inner, str)
-    return hide or key in PAYLOADS or words
+        return [_hidden(inner) for inner in value]
+    return HIDDEN if isinstance(value, str) else value
 
 
 def _without_token(message: Any) -> Any:
