@@ -140,5 +140,8 @@ def _discard_output() -> None:
 
 
 def _complain(text: str, code: int) -> int:
-    print(text, file=sys.stderr)
+    """In a refusal may stand what somebody else wrote: a stage, a provider, the owner of a job."""
+    from jobrunner.cli.frame.printing import harmless
+
+    print(harmless(text), file=sys.stderr)
     return code

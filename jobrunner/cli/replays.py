@@ -1,6 +1,5 @@
 """``job replay`` and ``job export``: decisions on record, made again, and carried elsewhere."""
 
-import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,7 +49,7 @@ async def export(
         found["decisions"] = without_payloads(found["decisions"])
     data = msgspec.json.format(msgspec.json.encode(found), indent=1)
     if out is None:
-        sys.stdout.write(data.decode() + "\n")
+        print(printing.harmless(data.decode()))
     else:
         out.write_bytes(data + b"\n")
 

@@ -1,5 +1,6 @@
 """Tables as a person sees them: as wide as the terminal, in local time, coloured where it can."""
 
+import json
 import os
 import pty
 import subprocess
@@ -9,9 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from jobrunner import cli
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.options import Form, moment
 from jobrunner.cli.frame.tables import MARK, Column, fitted, shortest
+from jobrunner.errors import Refused
 
 IDS = ["019a1b2c-3d4e-7001-8000-000000000001", "019a1b2c-3d4f-7001-8000-000000000001"]
 COLUMNS = [Column("id", short=True), Column("workflow"), Column("reason")]
@@ -140,6 +143,7 @@ def seen(program: str, **environ: str) -> str:
 
 
 COLOURED = """
+from jobrunner import cli
 from jobrunner.cli.frame import printing
 printing.rows([{"id": "1", "ended_as": "failed", "reason": "x" * 300}], ("id", "reason"))
 """
@@ -163,3 +167,24 @@ def test_a_terminal_says_how_wide_it_is(
     monkeypatch.delenv("COLUMNS")
     exec(COLOURED)
     assert "x" * 300 in capsys.readouterr().out
+
+
+def test_no_word_of_others_is_an_order_to_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in JSON, which says the same, nor in a refusal, where a job's own words may stand."""
+    wicked = "\x1b]0;mine\x07 \x9b2J \u202eabc\x7f caf\u00e9\nnext"
+    printing.json({"why": wicked})
+    printing.line({"why": wicked})
+
+    def refuse(*_: object, **__: object) -> None:
+        raise Refused("JOB_LOCKED", f"the job is stuck: {wicked}")
+
+    monkeypatch.setattr(cli, "app", refuse)
+    assert cli.run(["job", "list"]) == 1
+    told = capsys.readouterr()
+    for text in (told.out, told.err):
+        assert all(letter.isprintable() or letter == "\n" for letter in text), text
+        assert "caf\u00e9" in text
+    whole, _, line = told.out.rpartition("}\n{")
+    assert json.loads(f"{whole}}}")["why"] == json.loads(f"{{{line}")["why"] == wicked

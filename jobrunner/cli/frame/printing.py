@@ -1,5 +1,6 @@
 """How answers are printed: rows in columns, as JSON, or nothing but their ids."""
 
+import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +12,8 @@ from jobrunner.cli.frame import terminal
 from jobrunner.cli.frame.options import Form
 from jobrunner.cli.frame.tables import Column, fitted
 
+# What moves a cursor, sets a title or turns the text around. Lines stay lines.
+ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 INSTANTS = ("at", "as_of", "since")
 TABLE = Form()
 
@@ -66,12 +69,18 @@ def read(said: bytes) -> Any:
 
 
 def json(found: Any) -> None:
-    print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    print(harmless(msgspec.json.format(msgspec.json.encode(found), indent=2).decode()))
 
 
 def line(found: Any) -> None:
     """One of many that come as they happen."""
-    print(msgspec.json.encode(found).decode(), flush=True)
+    print(harmless(msgspec.json.encode(found).decode()), flush=True)
+
+
+def harmless(text: str) -> str:
+    """Whoever wrote it, it gives no order to the terminal. In JSON this is another way to write the
+    same."""
+    return ORDERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def cell(name: str, value: Any, form: Form) -> str:
