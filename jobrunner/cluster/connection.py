@@ -4,7 +4,7 @@ knows Dask on this side of the line."""
 import asyncio
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -46,6 +46,7 @@ class DaskConnection:
         self._settings = settings
         self._security = security_of(settings)
         self._client: Any = None
+        self.scheduler_id = ""
 
     async def begin(self) -> None:
         """Raises: SchedulerLost."""
@@ -87,8 +88,11 @@ class DaskConnection:
         return found
 
     async def present(self) -> list[Present]:
-        """Everybody who is there. Raises: SchedulerLost."""
-        found = await self._asked(self._client.scheduler.identity(n_workers=-1), ANSWER_S)
+        """Everybody who is there. Raises: SchedulerLost, also where another one has its place."""
+        found = await self._asked(lambda client: client.scheduler.identity(n_workers=-1), ANSWER_S)
+        self.scheduler_id = self.scheduler_id or found["id"]
+        if found["id"] != self.scheduler_id:
+            raise SchedulerLost(f"{self._settings.scheduler} was started anew")
         return [_present(address, one) for address, one in found["workers"].items()]
 
     async def skills(self, address: str) -> Skills | str:
@@ -104,9 +108,12 @@ class DaskConnection:
     async def restart(self, address: str) -> str:
         """End a worker with whatever it does, and have it started anew. Returns what is in the
         way. Raises: SchedulerLost."""
+
+        def asking(client: Any) -> Any:
+            return client.restart_workers([address], RESTART_S, raise_for_error=False)
+
         try:
-            asked = self._client.restart_workers([address], RESTART_S, raise_for_error=False)
-            await self._asked(asked, RESTART_S + ANSWER_S)
+            await self._asked(asking, RESTART_S + ANSWER_S)
         except (ValueError, KeyError) as refused:
             return str(refused)
         return ""
@@ -127,14 +134,19 @@ class DaskConnection:
         )
 
     async def _run(self, function: Any, address: str, seconds: float) -> Any:
-        running = self._client.run(function, workers=[address], on_error="return")
-        found = await self._asked(running, seconds)
+        def asking(client: Any) -> Any:
+            return client.run(function, workers=[address], on_error="return")
+
+        found = await self._asked(asking, seconds)
         return found.get(address)
 
-    async def _asked(self, asked: Any, seconds: float) -> Any:
+    async def _asked(self, asking: Callable[[Any], Awaitable[Any]], seconds: float) -> Any:
+        """Raises: SchedulerLost, also while it is not reached yet."""
+        if self._client is None:
+            raise SchedulerLost(f"{self._settings.scheduler} is not reached")
         try:
             async with asyncio.timeout(seconds):
-                return await asked
+                return await asking(self._client)
         except (OSError, TimeoutError) as lost:
             raise SchedulerLost(f"{self._settings.scheduler} does not answer") from lost
 

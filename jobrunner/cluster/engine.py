@@ -99,27 +99,34 @@ class Cluster:
             return AwayLost("CLUSTER_LOST", f"the cluster: {why}").ended()
         attempt = AwayAttempt(self._settings, self._door, self._ports, self._floor, seat)
         host.log(f"runs on {seat.name} at {seat.address}")
+        connection = self._connection
         try:
-            return await attempt.run(self._connection, stage, given, kind, host)
+            return await attempt.run(connection, stage, given, kind, host)
         except AwayLost as lost:
             self._clear_later(seat, attempt.key)
-            return (await self._judged(seat, lost)).ended()
+            return (await self._judged(seat, lost, connection)).ended()
         except asyncio.CancelledError:
             with anyio.CancelScope(shield=True):
                 if not attempt.is_over:
                     await self._clear(seat, attempt.key, patience_s=0)
             raise
 
-    async def _judged(self, seat: Seat, lost: AwayLost) -> AwayLost:
-        """Nobody is blamed for a scheduler that is gone, since it takes its workers with it."""
+    async def _judged(
+        self, seat: Seat, lost: AwayLost, connection: DaskConnection | None
+    ) -> AwayLost:
+        """Nobody is blamed for a scheduler that is gone, or was since the stage began: it takes its
+        workers with it, some after a while."""
         if lost.unfit:
             self._blame(seat, lost.unfit)
         if lost.code != "WORKER_LOST":
             return lost
         try:
-            if self._connection is None:
+            now = self._connection
+            if now is None or connection is None:
                 raise SchedulerLost("it was lost before")
-            await self._connection.present()
+            await now.present()
+            if now.scheduler_id != connection.scheduler_id:
+                raise SchedulerLost("another one has its place")
         except SchedulerLost:
             return AwayLost("CLUSTER_LOST", "the scheduler of the cluster was lost")
         return lost

@@ -11,11 +11,19 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("distributed")
 
 from jobrunner.cluster.engine import Cluster
-from tests.cluster.dask_at_work import DaskCluster, dask_cluster, joined, seats_of, served_by
+from tests.cluster.dask_at_work import (
+    ON_DASK,
+    DaskCluster,
+    dask_cluster,
+    joined,
+    seats_of,
+    served_by,
+)
 from tests.http.serving import House
 from tests.whole.process import Place, place
 from tests.work.living import PLUGIN, ended, until
@@ -27,6 +35,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.long]
 SEVERAL = [pytest.param(4, id=f"part-{part}") for part in range(5)]
 KILLED = (("keep_file", 1), ("hang", 2))
 CANCELLED = (("wait", 1), ("hang", 2), ("deaf", 1))
+# Dask lets a worker whose scheduler is gone go on with what it does for half a minute, which is as
+# long as this stage may take.
+PATIENT = replace(ON_DASK, limit={"singing": 600})
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +47,7 @@ async def at_work(
     folder = tmp_path_factory.mktemp("losses")
     async with (
         dask_cluster(folder / "dask") as cluster,
-        served_by(cluster, folder / "it") as house,
+        served_by(cluster, folder / "it", PATIENT) as house,
     ):
         await joined(house, 2)
         yield house, cluster
@@ -132,11 +143,13 @@ async def cancelled(house: House, folder: Path, ways: Ways = CANCELLED) -> None:
     await right(house, (await house.ada.submit("far"))["id"])
 
 
-async def taken_up_again(house: House, job_id: str) -> None:
-    """As soon as its attempt is over, and the next one is there."""
+async def taken_up_again(house: House, job_id: str, after: int = 1) -> None:
+    """As soon as this attempt is over, and the next one is there."""
     while True:
         job = await house.service.facade.world.reader.job(job_id)
-        if job is not None and job.attempt is not None and job.attempt.number > 1:
+        assert job is not None
+        assert job.kind not in ("settled", "final"), job
+        if job.attempt is not None and job.attempt.number > after:
             return
         await anyio.sleep(0.01)
 
@@ -203,6 +216,29 @@ async def test_a_scheduler_that_is_lost_blames_nobody(
         await until(lambda: len(engine_of(house).lines()) == 1)
     gate.touch()
     await right(house, job_id)
+    await joined(house, 2)
+
+
+# Dask's client leaves coroutines that nobody awaits when its scheduler is gone.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("rounds", [3])
+async def test_a_scheduler_that_is_back_at_once_blames_nobody(
+    at_work: tuple[House, DaskCluster], tmp_path: Path, rounds: int
+) -> None:
+    """Its workers go on for a while, and are lost when there is another one."""
+    house, cluster = at_work
+    job_id, _, gate = await begun(house, tmp_path, "keep_file", 1)
+    for number in range(rounds):
+        cluster.kill_scheduler()
+        cluster.start_scheduler()
+        for _ in range(2):
+            cluster.start_worker()
+        await taken_up_again(house, job_id, number + 1)
+        await until(lambda: len(engine_of(house).lines()) == 1)
+    gate.touch()
+    await right(house, job_id)
+    outcomes = [row["outcome"] for row in await attempts(house, job_id)]
+    assert outcomes == ["interrupted"] * rounds + ["done"] * 3, outcomes
     await joined(house, 2)
 
 
