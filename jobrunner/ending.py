@@ -11,7 +11,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 
@@ -61,7 +61,7 @@ class Ending:
         if self._reason:
             return
         self._reason = reason
-        self._log("service.stopping", reason=reason, within_s=within_s)
+        self._say_stopping(reason=reason, within_s=within_s)
         self._heard(within_s)
         self._children.watchdog(within_s, self._overdue)
 
@@ -114,7 +114,23 @@ class Ending:
 
     def _cut(self, code: int, reason: str) -> None:
         about = {"reason": reason, "code": code, "stack": stack_of_loop()}
-        self._end(code, self._log.last("service.cut", **about))
+        self._end(code, self._last_words(**about))
+
+    def _say_stopping(self, **about: Any) -> None:
+        self._log("service.stopping", **about)
+
+    def _last_words(self, **about: Any) -> bytes:
+        return self._log.last("service.cut", **about)
+
+
+class WorkEnding(Ending):
+    """The same of whoever runs stages for a service elsewhere."""
+
+    def _say_stopping(self, **about: Any) -> None:
+        self._log("work.stopping", **about)
+
+    def _last_words(self, **about: Any) -> bytes:
+        return self._log.last("work.cut", **about)
 
 
 @asynccontextmanager

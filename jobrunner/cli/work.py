@@ -1,7 +1,6 @@
 """``work``: run stages of a workflow here, for a service elsewhere."""
 
 import os
-from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,11 +13,14 @@ from jobrunner.cli.frame.options import Asking, positive, seconds
 if TYPE_CHECKING:
     from jobrunner.client import AsyncClient
     from jobrunner.config.settings import Config
+    from jobrunner.ending import Ending
+    from jobrunner.log import Log
     from jobrunner.ports import Ports
-    from jobrunner.work import Abilities, Equipment, WorkTerms
+    from jobrunner.work import Abilities, Equipment, Taking, WorkTerms
 
 FOLDER = "work.d"
-Log = Callable[..., None]
+# What is given back has as long as stages have had, and the process so much more.
+LEAVES_S = 5.0
 
 
 async def work(
@@ -32,7 +34,7 @@ async def work(
 ) -> None:
     """Take work of a workflow from a service, and run its stages here, until SIGTERM or SIGINT.
 
-    The same plugins are installed here as there, and the states are bound to "external" there.
+    The same plugins are installed here as there, and the states are bound to "remote" there.
 
     Parameters
     ----------
@@ -45,7 +47,8 @@ async def work(
     folder
         Where stages have their files while they run.
     drain
-        How long stages may go on when it is told to stop; what is left is given back.
+        How long stages may go on when it is told to stop; what is left is given back. When it is
+        told a second time, it ends at once.
     """
     from jobrunner.app import load_definitions
     from jobrunner.client import AsyncClient
@@ -74,8 +77,9 @@ async def _at_work(
     client: "AsyncClient",
     terms: "WorkTerms",
     folder: str,
-    log: Log,
+    log: "Log",
 ) -> None:
+    from jobrunner.ending import WorkEnding
     from jobrunner.equipping import accompanied
     from jobrunner.files.lent import own_folder
     from jobrunner.ports import system_ports
@@ -88,6 +92,7 @@ async def _at_work(
         config = replace(config, store=store)
         equipment = _equipment(config, abilities, client, ports, log)
         taking, around = Taking(equipment, terms), equipment.around
+        ending = WorkEnding(log, ports.children, ports.clock)
         registry = abilities.registry
         registry.companions = {key: one for key, one in registry.companions.items() if key == name}
         async with (
@@ -96,7 +101,9 @@ async def _at_work(
             ports.signals.stops() as stops,
             anyio.create_task_group() as group,
         ):
-            group.start_soon(_listen, stops, taking.drain)
+            group.start_soon(ending.watch)
+            group.start_soon(ending.listen, stops, 2 * terms.drain_s + LEAVES_S)
+            group.start_soon(_drain_when_asked, ending, taking)
             stages = sorted({one["stage"] for one in abilities.runs})
             log("work.begins", workflow=name, url=around.base_url, stages=stages)
             for missing in abilities.missing:
@@ -107,7 +114,7 @@ async def _at_work(
 
 
 def _equipment(
-    config: "Config", abilities: "Abilities", client: "AsyncClient", ports: "Ports", log: Log
+    config: "Config", abilities: "Abilities", client: "AsyncClient", ports: "Ports", log: "Log"
 ) -> "Equipment":
     from jobrunner.equipping import surroundings
     from jobrunner.startup import keep_secrets
@@ -130,6 +137,6 @@ def _equipment(
     )
 
 
-async def _listen(stops: AsyncIterator[object], drain: Callable[[], None]) -> None:
-    async for _ in stops:
-        drain()
+async def _drain_when_asked(ending: "Ending", taking: "Taking") -> None:
+    await ending.asked.wait()
+    taking.drain()

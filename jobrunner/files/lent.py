@@ -29,13 +29,12 @@ def own_folder(base: str, name: str) -> Iterator[str]:
         above = made(Path(base).absolute())
         for left in above.iterdir():
             _remove_if_left(left)
-        mine = made(above / name)
-        lock = os.open(mine / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        mine = above / name
+        lock = _held(mine)
     except OSError as error:
         text = f"{base} cannot be worked in ({error.strerror}); name another with --folder"
         raise Misconfigured(text) from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield str(mine)
     finally:
         os.close(lock)
@@ -129,6 +128,17 @@ def _digest(place: Path) -> str:
 
 def is_here(path: str) -> bool:
     return os.path.isfile(path)
+
+
+def _held(mine: Path) -> int:
+    """Hold a new folder. Whoever came between, and took it for one that was left, has removed it:
+    then it is made once more."""
+    while True:
+        lock = os.open(made(mine) / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.fstat(lock).st_nlink:
+            return lock
+        os.close(lock)
 
 
 def _remove_if_left(folder: Path) -> None:

@@ -114,8 +114,9 @@ class FarHost:
         """Say how it ended, with its files; returns when the service knows, or wants to hear no
         more. Raises: CallerError, for an end that is not taken."""
         await self._send_all(ended.report.assets)
-        said = outcome_of(ended, self.fresh())
-        said = {**self.late, **said, "log": [self._clean(plain(one)) for one in self._lines.all()]}
+        late, self.late = self.late, {}  # or the next sign of life says it to a job that went on
+        lines = [self._clean(plain(one)) for one in self._lines.all()]
+        said = {**late, **outcome_of(ended, self.fresh()), "log": lines}
         await insistent(self._client, partial(remote.outcome, *self._claim, said))
 
     def judged(self, ended: Ended) -> Ended:

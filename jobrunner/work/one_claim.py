@@ -28,7 +28,6 @@ from jobrunner.work.line import ClaimLost, is_held
 BEAT_S = 15.0
 LOOK_S = 30.0
 TICK_S = 1.0
-GRACE_S = 5.0
 GIVEN_BACK = Failure("INTERRUPTED", "the worker was told to stop, and gave the work back")
 
 
