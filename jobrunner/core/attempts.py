@@ -72,8 +72,8 @@ def lock_for(draft: Draft, scope: str, outside: bool) -> HeldLock:
 
 
 def hold(draft: Draft, holder: str, claimant: str = "") -> Attempt:
-    """Somebody starts on the open attempt: our stage host, or an outside worker; whoever claimed
-    it has a lease."""
+    """Give the open attempt to whoever starts it: our stage host, or an outside worker, who has
+    claimed it and gets a lease."""
     job = draft.job
     assert job.attempt is not None, f"job {job.id} has no attempt to hold"
     attempt = amend(
@@ -192,7 +192,7 @@ def amend(draft: Draft, **changes: Any) -> Attempt:
 
 
 def count_failure(draft: Draft, state: str) -> int:
-    """One more failure of this state in this run; how many there are now."""
+    """Count one more failure of this state in this run, and return how many there are now."""
     executions, failures = draft.job.tries.get(state, (0, 0))
     draft.set(tries={**draft.job.tries, state: (executions, failures + 1)})
     return failures + 1

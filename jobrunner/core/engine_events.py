@@ -154,7 +154,7 @@ def release(case: Case[Release]) -> Verdict:
 
 
 def advance(case: Case[Advance]) -> Verdict:
-    """Nothing happened, but a stage may have been bound to where the job stands."""
+    """Move on where nothing happened, but a stage may have been bound to the job's state."""
     job = case.job
     draft = Draft(case, ENGINE, "engine")
     if refused := go_on(draft, BY_ENGINE):
@@ -243,8 +243,8 @@ def _keep_the_slot(draft: Draft) -> None:
 
 
 def afresh(draft: Draft, outcome: str, failure: Failure | None) -> None:
-    """In place: the same state, no edge, no retry spent, the next number. An attempt that was only
-    interrupted hands on what it had kept and been told."""
+    """Begin the next attempt in place: the same state, no edge, no retry spent. An interrupted
+    attempt hands on what it had kept and been told."""
     over = attempt_of(draft.job)
     end(draft, outcome, failure)
     open_attempt(draft, draft.job.status)

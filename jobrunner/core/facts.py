@@ -35,7 +35,7 @@ class Awaited(Struct, frozen=True):
 
 
 class KeptWebhook(Struct, frozen=True):
-    """One that came before anybody awaited it. ``row`` is its key in the store."""
+    """A webhook that came before anybody awaited it. ``row`` is its key in the store."""
 
     row: int
     value: Any

@@ -40,7 +40,7 @@ class Actor(Struct, frozen=True):
         return self.token or self.name
 
     def stands_for(self, badge: str) -> bool:
-        """This token itself, or one that took the place of that one."""
+        """Say whether this mark is the actor's own, or that of a token that it replaced."""
         return badge == self.badge or badge in self.replaced
 
     @property
@@ -55,9 +55,8 @@ class Actor(Struct, frozen=True):
         return self.role
 
     def roles(self, job: "Snapshot") -> frozenset[str]:
-        """Everything this actor counts as here: an owner is a user whatever the token says, unless
-        it says that nothing is to be done with it, and a user's token is nothing at all on a
-        stranger's job."""
+        """Return everything as which this actor counts here. An owner is a user whatever the token
+        says, but a reader is nothing, and so is a user on a stranger's job."""
         if self.role == "reader":
             return frozenset()
         owner = self.name == job.user_id
@@ -309,7 +308,8 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
 
     @property
     def ended(self) -> bool:
-        """Nothing happens by itself any more; one that has settled may be revived by a command."""
+        """Say whether nothing more happens by itself; a command may revive a job that has
+        settled."""
         return self.kind in ENDED
 
     def lock(self, scope: str) -> HeldLock | None:

@@ -291,7 +291,7 @@ class Release(Struct, frozen=True, tag=True):
 
 
 class Pause(Struct, frozen=True, tag=True):
-    """Nothing new starts in this job until somebody resumes it."""
+    """Start nothing new in this job until somebody resumes it."""
 
     actor: Actor
     reason: str | None = None

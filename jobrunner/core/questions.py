@@ -106,8 +106,8 @@ class DeadLetterRow(Struct, frozen=True):
 
 
 class ArtifactView(Struct, frozen=True):
-    """One version of an artifact and the numbers of all its versions. ``unreadable`` says why its
-    value is not there, if it cannot be read."""
+    """One version of an artifact, and the numbers of all its versions. ``unreadable`` says why its
+    value cannot be read."""
 
     artifact: Artifact
     versions: tuple[tuple[int, int], ...]
@@ -255,7 +255,7 @@ class Reader(
     UpgradeReader,
     Protocol,
 ):
-    """Everything that may be asked."""
+    """Everything that may be asked of the store."""
 
     async def job(self, job_id: str) -> Snapshot | None: ...
 
@@ -306,7 +306,7 @@ class Reader(
     async def event(self, job_id: str, event_id: str) -> tuple[str, str] | None: ...
 
     async def webhook(self, source: str, webhook_id: str, name: str, since: int) -> WebhookFacts:
-        """Of those that are kept, only one that came since then."""
+        """Find a kept webhook that came since then."""
         ...
 
     async def old_webhooks(self, kept_before: int, before: int | None) -> bool:
@@ -340,7 +340,8 @@ class Reader(
     async def due_timers(
         self, now: int, limit: int, workflows: tuple[str, ...], after: int = -1
     ) -> tuple[DueTimer, ...]:
-        """Of jobs that are not stuck and whose workflow is one of these; due after ``after``."""
+        """List timers that are due after ``after``, of jobs that are not stuck and whose workflow
+        is one of these."""
         ...
 
     async def next_timer(self, workflows: tuple[str, ...], after: int = -1) -> int | None: ...

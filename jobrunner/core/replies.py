@@ -23,7 +23,7 @@ def begin(case: Case[Any], opener: str) -> Draft:
 
 
 def stale_version(job: Snapshot, expected: int | None) -> Refused | None:
-    """Somebody else was faster than a caller who said what it had seen."""
+    """Refuse a caller whose ``If-Match`` names a version that is no longer the latest."""
     if expected is None or expected == job.version:
         return None
     seen = f"not {expected}" if expected else "and what was sent matches none"
@@ -112,7 +112,7 @@ def _witness(draft: Draft) -> None:
 
 
 def nothing_to(draft: Draft, act: str) -> Refused:
-    """It is about no edge: where the job stands there is nothing to be done like this."""
+    """Refuse a request that means nothing where the job stands; no edge is concerned."""
     job, over = draft.job, draft.state.kind == "final"
     why = f"the job has ended as {job.status!r}" if over else f"the job rests in {job.status!r}"
     return Refused(

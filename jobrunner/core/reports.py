@@ -26,8 +26,8 @@ FREE_TO = ("stage", "workflow", "admin")
 
 
 def apply_report(draft: Draft, report: Report) -> None:
-    """Only what is given is written; nothing that is missing clears anything. What has no form
-    that the workflow knows is not there."""
+    """Write what the report gives; what is missing clears nothing. Values of no form that the
+    workflow knows count as missing."""
     draft.report = fitting(draft, report)
     report = _sifted(draft, draft.report)
     add_artifacts(draft, report.artifacts, files=report.assets)
@@ -152,7 +152,8 @@ def _wrong_result(draft: Draft, result: Any) -> str:
 
 
 def _reported(draft: Draft) -> bool:
-    """It came as somebody's report, and is not what the workflow itself made of a request."""
+    """Say whether a value came in somebody's report, and was not made by the workflow of a
+    request."""
     return isinstance(draft.case.message, Move | Ended | Checkpoint)
 
 
@@ -189,5 +190,5 @@ def _name(asset: Asset, number: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what a path may not hold; a leading dot would hide the file, or lead upwards."""
+    """Remove what a path may not hold; a leading dot would hide the file, or lead upwards."""
     return UNSAFE.sub("_", text).lstrip("._-")

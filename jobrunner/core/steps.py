@@ -157,7 +157,7 @@ def _take(draft: Draft, edge: Edge, target: str, cause: Cause) -> Refused | None
 
 
 def _blamed(draft: Draft, to: State, cause: Cause) -> Cause:
-    """No end of this kind is without a failure, and be it that nobody gave one."""
+    """Give an end of a failing kind a failure, also where nobody named one."""
     if not _is_failure(to) or cause.failure is not None or _known(draft):
         return cause
     text = cause.reason or f"moved to {to.name!r} without a reason"
@@ -199,7 +199,7 @@ def _open_run(draft: Draft, to: State) -> None:
 
 
 def rests(state: State) -> bool:
-    """No run is open here: the job has ended, or waits for a person."""
+    """Say whether no run is open in this state: the job has ended, or waits for a person."""
     return state.ended or (state.kind == "waiting" and state.person)
 
 

@@ -61,7 +61,7 @@ class NewToken(Struct, frozen=True, tag=True):
 
 
 class RevokeToken(Struct, frozen=True, tag=True):
-    """By token id or by NAME; refused with ``missing`` when there is none."""
+    """Revoke tokens by id or by NAME; refused with ``missing`` when there is none."""
 
     which: str
     at: int
@@ -126,7 +126,7 @@ class Halt(Struct, frozen=True, tag=True):
 
 
 class Unhalt(Struct, frozen=True, tag=True):
-    """It goes on; refused with ``missing`` when it was not paused."""
+    """Resume a workflow or a stage; refused with ``missing`` when it was not paused."""
 
     scope: str
     name: str
@@ -147,7 +147,7 @@ class Remember(Struct, frozen=True, tag=True):
 
 
 class Tried(Struct, frozen=True, tag=True):
-    """One try of a delivery, the ``number``-th, was answered or was not; ``at`` is its start."""
+    """The result of the ``number``-th try of a delivery; ``at`` is its start."""
 
     delivery: int
     number: int
@@ -197,7 +197,7 @@ class ForgetWebhooks(Struct, frozen=True, tag=True):
 
 
 class LogLines(Struct, frozen=True, tag=True):
-    """All lines that a stage wrote whose attempt was ended before it."""
+    """All lines of a stage whose attempt was ended before the stage was."""
 
     job_id: str
     serial: int

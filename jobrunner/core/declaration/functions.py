@@ -21,7 +21,7 @@ ENDING = (KeyboardInterrupt, GeneratorExit)
 
 
 def permitted(call: Call, ask: Ask) -> Refused | None:
-    """Ask a guard: None is a yes, and nothing else is."""
+    """Ask a guard: None is its yes, everything else a refusal."""
     answer: Refused | None = _consult(call, ask, type(None))
     return answer
 
@@ -114,7 +114,7 @@ def _consult(call: Call, ask: Ask, *kinds: type) -> Any:
 
 
 def _refusal(call: Call, ask: Ask, refused: Refused) -> Refused:
-    """With the status that the workflow gives to its code."""
+    """Make a refusal with the status that the workflow gives to its code."""
     said: tuple[object, object] = refused.code, refused.detail
     if not all(isinstance(text, str) for text in said) or not NAME.fullmatch(refused.code):
         raise _odd(ask.definition, call.name, refused)
@@ -144,7 +144,7 @@ def _storable(report: Report) -> bool:
 
 
 def _odd(definition: Definition, name: str, answer: Any) -> PluginFault:
-    """Only of what cannot quote anybody the answer itself is told."""
+    """Describe a wrong answer; quote it only where it cannot hold anybody's words."""
     plain = answer is None or type(answer) in (bool, int, float)
     shown = repr(answer) if plain else f"with something of type {type(answer).__name__}"
     detail = f"answered {shown}, which it may not"

@@ -16,7 +16,7 @@ BY_ITSELF = {"engine", "stage", "timer"}
 
 
 def absent(definition: Definition, is_stage: Brought) -> tuple[str, ...]:
-    """Everything that a declaration names and that is not here."""
+    """List everything that a declaration names and that is not here."""
     found = {f"stage {name}" for name in _stages(definition) if not is_stage(name)}
     found |= {name for name in functions_named(definition.workflow) if not _has(definition, name)}
     structs = structs_named(definition.workflow)
@@ -81,7 +81,7 @@ def _has(definition: Definition, function: str) -> bool:
 
 
 def functions_named(workflow: Workflow) -> set[str]:
-    """By a guard, an action, a recipe, a route: whoever asks one."""
+    """List the functions that a guard, an action, a recipe or a route names."""
     return {call.name for _, call, _ in calls_of(workflow)}
 
 
@@ -90,7 +90,7 @@ def structs_named(workflow: Workflow) -> set[str]:
 
 
 def calls_of(workflow: Workflow) -> Iterator[tuple[str, Call, int]]:
-    """Every function named: where, how, and how many positional arguments it is given."""
+    """List every function named: where, how, and with how many positional arguments."""
     for where, guard in guards_of(workflow):
         yield where, guard.call, 1
     for where, call in _asked(workflow):

@@ -50,8 +50,8 @@ class Resting(Struct, frozen=True):
 def differences(
     definitions: Iterable[Definition], known: Iterable[Binding], now: int
 ) -> tuple[Binding, ...]:
-    """Every place that is bound otherwise than at the last start, or of which nobody can tell what
-    it was bound to: it is new, or somebody was in the middle of changing it."""
+    """List every place that is bound differently than at the last start, or whose last binding is
+    unknown: it is new, or a change of it was interrupted."""
     before = {binding.spot: binding for binding in known}
     today = (binding for definition in definitions for binding in bindings(definition))
     return tuple(
@@ -77,8 +77,8 @@ def stage_behind(definition: Definition, status: str, job_type: str) -> str:
 
 
 def _named(definition: Definition, status: str, job_type: str) -> str:
-    """As an operator names it: to a job a worker elsewhere is outside, and who bound it there
-    instead, or back, has bound it otherwise."""
+    """Name a binding as operators do: ``remote`` means external to a job, but changing to or from
+    it is a change."""
     place = _worked_in(definition, status, job_type)
     far = place is not None and definition.is_remote(place.name, job_type)
     return REMOTE if far else stage_behind(definition, status, job_type)

@@ -60,7 +60,8 @@ class MoreItems(Struct, frozen=True, tag=True):
 
 
 class BulkTurned(Struct, frozen=True, tag=True):
-    """It starts, is done, or was aborted; refused with ``missing`` when it is over already."""
+    """A bulk that starts, is done, or was aborted; refused with ``missing`` when it is over
+    already."""
 
     bulk: str
     status: Status
@@ -77,7 +78,7 @@ class Ticked(Struct, frozen=True, tag=True):
 
 
 class Bulk(Struct, frozen=True):
-    """Its progress. ``total`` are its items."""
+    """The progress of a bulk. ``total`` is the number of its items."""
 
     id: str
     orders: Orders
@@ -105,7 +106,7 @@ class BulkReader(Protocol):
     async def bulk(self, bulk_id: str) -> Bulk | None: ...
 
     async def bulk_list(self, limit: int, after: int | None) -> tuple[tuple[int, Bulk], ...]:
-        """With their keys, newest first, from behind this one."""
+        """List bulks with their keys, newest first, from behind this one."""
         ...
 
     async def open_bulks(self) -> tuple[Bulk, ...]:

@@ -20,7 +20,7 @@ from jobrunner.core.messages import Ended
 
 
 class Span(Struct, frozen=True):
-    """From when to when, and how long that was by the clock that does not jump."""
+    """When something began and ended, and how long it took by the clock that never jumps."""
 
     began_at: int
     ended_at: int
@@ -37,7 +37,7 @@ class Wait(Struct, frozen=True):
 
 
 class JobTracer(Protocol):
-    """Somebody who follows each job on its way, which is worked out only if there is one."""
+    """Follows each job on its way; spans are worked out only if there is one."""
 
     def waited(self, job: Snapshot, wait: Wait) -> None:
         """A wait is over, whatever ended it."""
@@ -78,13 +78,13 @@ class Meter:
         """A request was answered. ``route`` is a template of the table, never a path."""
 
     def refused(self, code: str) -> None:
-        """With one of the codes that this service or a loaded workflow knows."""
+        """Count a refusal, by one of the codes that this service or a loaded workflow knows."""
 
     def heard(self, source: str, verdict: str) -> None:
         """A webhook for a known source; ``verdict`` is one of a few words."""
 
     def pruned(self, what: str, count: int) -> None:
-        """So many of a kind were old enough to go: ``jobs``, ``files``, ``keys``, ``audit``,
+        """Count what retention removed, by kind: ``jobs``, ``files``, ``keys``, ``audit``,
         ``dead_letters``, ``firings``."""
 
     def scheduled(self, schedule: str, outcome: str, count: int) -> None:
@@ -92,10 +92,10 @@ class Meter:
         or ``missed``."""
 
     def refused_in_batch(self, code: str) -> None:
-        """No job was made of a submission of a batch."""
+        """Count a submission of a batch that made no job."""
 
     def files_moved(self, target: str, count: int) -> None:
-        """So many files lie there from now on: in the store (``s3``) or on the ``disk``."""
+        """Count files that lie there from now on: in the store (``s3``) or on the ``disk``."""
 
     def backed_up(self, outcome: str, seconds: float) -> None:
         """A backup is over: ``done`` or ``failed``."""

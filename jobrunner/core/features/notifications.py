@@ -145,7 +145,8 @@ class TryAnswer(Struct, frozen=True):
 
 
 class Post(Struct, frozen=True):
-    """One request to make. ``trusted``: the operator wrote its URL, so it may lead inside."""
+    """A request to make. ``trusted``: the operator wrote its URL, so it may lead to private
+    addresses."""
 
     url: str
     headers: dict[str, str]
@@ -184,7 +185,7 @@ class NotificationBody(Struct, frozen=True):
 def notifications(
     definition: Definition, before: Snapshot | None, after: Snapshot, hops: tuple[EdgeTaken, ...]
 ) -> tuple[Notification, ...]:
-    """One for each endpoint that wants to hear of this."""
+    """Make one notification for each endpoint that wants to hear of this."""
     endpoints = tuple(_endpoints(definition, after))
     if not endpoints:
         return ()

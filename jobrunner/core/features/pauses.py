@@ -69,7 +69,7 @@ def halted_by(definition: Definition, job: Snapshot, facts: Facts) -> Paused | N
 
 
 def rests_until_resumed(job: Snapshot, purpose: str, facts: Facts) -> bool:
-    """This clock has rung, and waits to be heard."""
+    """Say whether a timer of a paused job that is due must wait until the job is resumed."""
     return bool(job.paused or facts.halted) and purpose not in OF_HELD_WORK
 
 

@@ -29,8 +29,8 @@ def bring(draft: Draft) -> None:
 
 
 def begun(job: Snapshot, attempt: Attempt) -> bool:
-    """Somebody is at work on it, or was and awaits an answer. An orchestrator that only moved the
-    job here has claimed nothing."""
+    """Say whether somebody is at work on the job, or was and awaits an answer. An orchestrator that
+    only moved the job here has claimed nothing."""
     if attempt.status == "running":
         return attempt.holder == OUR_STAGE or job.timer("lease") is not None
     return attempt.status == "parked" or attempt.started_at is not None

@@ -64,14 +64,14 @@ class Redaction:
         self._known = re.compile("|".join(map(re.escape, longest_first)))
 
     def __call__(self, text: str) -> str:
-        """Without secrets, known ones and what looks like one."""
+        """Remove known secrets, and whatever looks like one."""
         text = self.known_in(text)
         for pattern, instead in LOOKS:
             text = pattern.sub(instead, text)
         return text
 
     def known_in(self, text: str) -> str:
-        """Without the secrets that are known."""
+        """Remove known secrets only."""
         return self._known.sub(GONE, text) if self._known else text
 
     def within(self, value: Any) -> Any:

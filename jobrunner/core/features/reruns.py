@@ -28,8 +28,8 @@ def place_of(
     corrected: bool,
     sound: Collection[str],
 ) -> str | Refused:
-    """From where on work is done again. A job that failed begins where it failed, another one
-    behind the last of its files that is sound; with other parameters, from the beginning."""
+    """Find where work is to be done again. A failed job begins where it failed, another one behind
+    the last of its sound files; with other parameters, at the beginning."""
     if not job.ended:
         text = f"the job is {job.status}; it can be done again when it has ended"
         return Refused("JOB_NOT_SETTLED", text, current_status=job.status)
@@ -167,8 +167,8 @@ def _is_before(definition: Definition, state: str, place: str, job_type: str) ->
 
 
 def _behind(definition: Definition, start: str, job_type: str, people: bool = False) -> set[str]:
-    """Every place that the work itself leads to from here, when it goes well; with ``people`` also
-    those that somebody may take it to out of a state in which it waits."""
+    """List every place to which the work itself leads from here when it goes well; with ``people``
+    also those to which somebody may take it from a waiting state."""
     found: set[str] = set()
     ahead = [start]
     while ahead:

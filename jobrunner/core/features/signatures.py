@@ -75,7 +75,7 @@ def _only(headers: Mapping[str, str], name: str) -> str:
 
 
 def _signatures(header: str) -> list[str]:
-    """Those of a form that we know; what else stands there is for others, or for nobody."""
+    """Pick the signatures of the form that we know, and skip all others."""
     parts = header.split(" ")
     if len(parts) > SIGNATURES_MAX:
         return []

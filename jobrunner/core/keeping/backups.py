@@ -75,7 +75,7 @@ class BackedUp(Struct, frozen=True, tag=True):
 
 
 class BackupFailed(Struct, frozen=True, tag=True):
-    """No backup was made; the last whole one in this folder stays the last one."""
+    """A backup that was not made; the last whole one in this folder stays the last one."""
 
     folder: str
     failed_at: int
@@ -121,7 +121,7 @@ class Lost(Struct, frozen=True):
 
 
 class Restoration(Struct, frozen=True):
-    """This file was put in place from a backup: what happened between ``since`` and ``until`` is
+    """A restore: this file came from a backup, and what happened between ``since`` and ``until`` is
     not in it."""
 
     id: int

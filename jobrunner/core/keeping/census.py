@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class RestingJobs(Struct, frozen=True):
-    """So many jobs of a workflow, and since when the one rests that rests longest."""
+    """How many jobs of a workflow rest, and since when the longest one does."""
 
     workflow: str
     jobs: int
@@ -16,7 +16,7 @@ class RestingJobs(Struct, frozen=True):
 
 
 class OpenChildren(Struct, frozen=True):
-    """So many children of a workflow that go on stand in states of this kind."""
+    """How many open children of a workflow stand in states of this kind."""
 
     workflow: str
     kind: str

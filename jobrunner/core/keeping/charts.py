@@ -100,7 +100,8 @@ class Counting:
         return taken
 
     def give_back(self, taken: dict[str, Counted]) -> None:
-        """It could not be written: it counts with what comes next."""
+        """Take back counts that could not be written, so that they are written with the next
+        ones."""
         for workflow, counted in taken.items():
             self._counted(workflow).add(counted)
 
@@ -174,8 +175,8 @@ class Series(Struct, frozen=True):
 
 
 def series(rows: Iterable[ChartRow], span: ChartSpan, begins_at: int) -> list[Series]:
-    """One for each workflow in these rows, by name; ``EVERYTHING`` first, with all of them in it.
-    Where nothing happened there is an empty bucket."""
+    """Make one series for each workflow in these rows, by name; ``EVERYTHING`` comes first, with
+    the sum of all. A bucket in which nothing happened is empty."""
     by_name = attrgetter("workflow")
     named = groupby(sorted(rows, key=by_name), by_name)
     found = {workflow: _laid_out(few, span, begins_at) for workflow, few in named}

@@ -26,7 +26,8 @@ class FileHere(Struct, frozen=True):
 
 
 class FilesHere(Struct, frozen=True):
-    """Those among a page of assets. ``reached`` is the last of the page; None: there are none."""
+    """Files on the disk among a page of assets. ``reached`` is the last asset of the page; None:
+    there are no more."""
 
     files: tuple[FileHere, ...]
     reached: int | None
@@ -70,7 +71,7 @@ class NewMove(Struct, frozen=True, tag=True):
 
 
 class MoveTurned(Struct, frozen=True, tag=True):
-    """It is done or was aborted; refused with ``missing`` when it is over already."""
+    """An order that is done or was aborted; refused with ``missing`` when it is over already."""
 
     id: str
     status: Standing
@@ -99,14 +100,14 @@ class CopiesHere(Struct, frozen=True, tag=True):
 
 
 class KeysSeen(Struct, frozen=True, tag=True):
-    """Somebody has seen that no row names these keys."""
+    """Keys that were seen in the store and that no row names."""
 
     keys: tuple[str, ...]
     at: int
 
 
 class KeysCleared(Struct, frozen=True, tag=True):
-    """Nothing lies under these keys any more."""
+    """Keys under which nothing lies any more."""
 
     keys: tuple[str, ...]
 
@@ -119,7 +120,7 @@ class ObjectReader(Protocol):
     """The questions about files in a store of objects."""
 
     async def files_here(self, after: int, up_to: int, limit: int) -> FilesHere:
-        """Of so many assets behind ``after``."""
+        """Find the files on the disk among so many assets behind ``after``."""
         ...
 
     async def files_there(self, after: int, up_to: int, limit: int) -> tuple[FarFile, ...]: ...
@@ -139,9 +140,10 @@ class ObjectReader(Protocol):
         ...
 
     async def keys_orphaned(self, keys: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
-        """Those of jobs that are or were here, that no row names and nobody left; with each key,
-        when it came to the store. A key of a job that was never here may be somebody else's, and
-        what came after the moment of a backup that was restored here may have had a row."""
+        """Pick the keys of jobs that are or were here, that no row names and nobody left; each
+        comes with the time at which it came to the store. A key of a job that was never here may be
+        somebody else's, and what came after the moment of a backup that was restored here may have
+        had a row."""
         ...
 
     async def file_moves(

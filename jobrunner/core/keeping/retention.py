@@ -102,7 +102,7 @@ class Lot(Struct, frozen=True):
 
 
 class StepLimits(Struct, frozen=True):
-    """So much in one transaction, or one job, whatever hangs on it."""
+    """The most that one transaction may remove; one job always goes, whatever hangs on it."""
 
     jobs: int = 4
     rows: int = 64
@@ -110,7 +110,7 @@ class StepLimits(Struct, frozen=True):
 
 
 def times(gear: float) -> StepLimits:
-    """So many times as much in a step."""
+    """Allow so many times as much in a step."""
     usual = StepLimits()
     return StepLimits(int(usual.jobs * gear), int(usual.rows * gear), int(usual.bytes * gear))
 
@@ -157,7 +157,7 @@ class Naming(Struct, frozen=True):
 
 
 class Overdue(Struct, frozen=True):
-    """So many records of a kind are due, counted up to a limit."""
+    """How many records of a kind are due, counted up to a limit."""
 
     of: Records
     before: int
@@ -215,7 +215,7 @@ class RetentionReader(Protocol):
         ...
 
     async def due_lots(self, terms: RetentionTerms, now: int) -> tuple[Lot, ...]:
-        """Where at least one job is due."""
+        """List the lots in which at least one job is due."""
         ...
 
     async def counted(self, lot: Lot, after: tuple[int, int] | None, most: int) -> LotCount: ...
@@ -223,7 +223,7 @@ class RetentionReader(Protocol):
     async def ripe_jobs(
         self, lot: Lot, after: tuple[int, int] | None, limits: StepLimits
     ) -> RipePage:
-        """As many as fit into a step, oldest first."""
+        """Pick as many due jobs as fit into a step, oldest first."""
         ...
 
     async def overdue(self, terms: RetentionTerms, now: int, most: int) -> tuple[Overdue, ...]:
@@ -231,7 +231,7 @@ class RetentionReader(Protocol):
         ...
 
     async def idle_files(self, moment: int, most: int) -> IdleFiles | None:
-        """Those of one owner that were last found in use, or made, before then."""
+        """List files of one owner that were last found in use, or made, before then."""
         ...
 
     async def idle_count(self, moment: int, most: int) -> int: ...

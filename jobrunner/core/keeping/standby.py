@@ -36,12 +36,12 @@ class StandbyToken(Struct, frozen=True):
         return StandbyToken(standing, self.epoch, self.count + 1, lease_ms, self.holder)
 
     def taken_by(self, holder: str, standing: Standing = TAKEN) -> "StandbyToken":
-        """Its next epoch: whoever had the one before finds no token of its name any more."""
+        """Make the token of the next epoch; the previous holder no longer finds one of its name."""
         return StandbyToken(standing, self.epoch + 1, 0, self.lease_ms, holder)
 
 
 def token_of(name: str) -> StandbyToken | None:
-    """None for a name that is no token's."""
+    """Read a token from a file's name; None for any other file."""
     parts = name.split(".")
     if len(parts) != 5 or parts[0] not in (HELD, FREE, TAKEN):
         return None
@@ -52,7 +52,7 @@ def token_of(name: str) -> StandbyToken | None:
 
 
 class CopiedLine(Struct, frozen=True, order=True):
-    """By holder and life: a later one is greater."""
+    """The line of one life of a service, ordered by time: a later one is greater."""
 
     epoch: int
     life: int

@@ -39,14 +39,14 @@ class BatchRefused(Struct, frozen=True, tag=True):
 
 
 class BatchClosed(Struct, frozen=True, tag=True):
-    """Nothing is added any more; refused with ``missing`` when it is closed already."""
+    """A batch that takes no more jobs; refused with ``missing`` when it is closed already."""
 
     batch: str
     at: int
 
 
 class BatchForgotten(Struct, frozen=True, tag=True):
-    """Its jobs stay; refused with ``missing`` unless it has ended."""
+    """A batch to delete; its jobs stay. Refused with ``missing`` unless it has ended."""
 
     batch: str
 

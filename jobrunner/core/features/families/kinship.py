@@ -11,7 +11,8 @@ WELL = ("completed", "partial")
 def kin_of(
     definition: Definition, before: Snapshot | None, after: Snapshot, awaited: JobsAwaited | None
 ) -> Kin | None:
-    """None where no parent, no child and no batch is concerned, as in most jobs."""
+    """Return what a decision means for parents, children and batches; None for most jobs, which
+    have none."""
     child = after.parent is not None or after.batch is not None
     parent = bool(definition.workflow.children)
     if not child and not parent:

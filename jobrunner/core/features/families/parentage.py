@@ -43,7 +43,7 @@ class JobsAwaited(Struct, frozen=True, tag=True):
 
     @property
     def spare(self) -> int | None:
-        """So many ends that are not good are too many; None: no number of them is."""
+        """Return how many bad ends end the wait at once; None where no number does."""
         if self.until == "ended":
             return None
         return 1 if self.until == "first_failure" else len(self.ids) - self.at_least + 1
@@ -55,8 +55,8 @@ class JobsAwaited(Struct, frozen=True, tag=True):
 
 
 class Parted(Struct, frozen=True, tag=True):
-    """All children of a parent that ended were told so, up to the ``last``; ``job`` is the key of
-    the parent in the store."""
+    """All children up to ``last`` were told that their parent ended; ``job`` is the key of the
+    parent in the store."""
 
     job: int
     last: int

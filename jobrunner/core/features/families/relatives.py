@@ -26,7 +26,7 @@ class ChildRow(Struct, frozen=True):
 
 
 class FamilyCount(Struct, frozen=True):
-    """So many children of a job, of one workflow, have this status (empty: deleted)."""
+    """How many children of a job, of one workflow, have this status (empty: deleted)."""
 
     workflow: str
     status: str
@@ -59,7 +59,7 @@ class FamilyReader(Protocol):
     async def family(self, parent_id: str, ids: tuple[str, ...]) -> Family: ...
 
     async def children_named(self, parent_id: str, ids: tuple[str, ...]) -> tuple[ChildRow, ...]:
-        """In no order; what is no child of that job is left out."""
+        """Return these children of a job, in no order; other ids are left out."""
         ...
 
     async def family_size(self, parent_id: str) -> int: ...

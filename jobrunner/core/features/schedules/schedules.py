@@ -169,7 +169,7 @@ class ScheduleReader(Protocol):
     """The questions that may be asked about schedules."""
 
     async def schedules(self) -> tuple[StoredSchedule, ...]:
-        """All of them, by name."""
+        """List all schedules by name."""
         ...
 
     async def firing(self, schedule: str, mark: str) -> Firing | None: ...

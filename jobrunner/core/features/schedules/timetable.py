@@ -150,7 +150,8 @@ def _names_times(cron: str) -> bool:
 
 
 def _daily(cron: str, zone: tzinfo, moment: int) -> int:
-    """By the wall clock as it is shown first; a time that is leapt over is when the leap ends."""
+    """Find the next moment by wall-clock times: one that is shown twice counts the first time, one
+    that is skipped at the end of the skip."""
     for wall in CronSim(cron, _wall(zone, moment)):
         found = _shown_first(zone, wall)
         if found > moment:
@@ -159,7 +160,7 @@ def _daily(cron: str, zone: tzinfo, moment: int) -> int:
 
 
 def _open(cron: str, zone: tzinfo, moment: int) -> int:
-    """By the wall clock as it goes, from one time that it is set to the next."""
+    """Find the next moment by the wall clock as it runs, from one change of it to the next."""
     wall = _wall(zone, moment)
     while True:
         found = _instant(next(CronSim(cron, wall)), _offset(zone, moment))

@@ -8,8 +8,8 @@ from jobrunner.core.job import Paused
 
 
 class SetLimit(Struct, frozen=True, tag=True):
-    """From now on a limit has this value, as JSON; with None it is what the settings say again,
-    which is refused with ``missing`` when it was not changed."""
+    """A new value for a limit, as JSON. None goes back to the settings, and is refused with
+    ``missing`` when nothing was changed."""
 
     key: str
     value: str | None

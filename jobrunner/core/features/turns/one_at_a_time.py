@@ -70,7 +70,7 @@ def _state_of_work(definition: Definition, job: Snapshot) -> State | None:
 
 
 def _goes_on_waiting(before: Snapshot, job: Snapshot) -> bool:
-    """It is the same wait, or the attempt goes on for which it has its turn."""
+    """Say whether this is the same wait, or the attempt goes on that already has its turn."""
     if not before.turn_key or before.turn_key != job.turn_key:
         return False
     serials = [one.attempt.serial if one.attempt else 0 for one in (before, job)]

@@ -34,7 +34,7 @@ class RateLimit(Struct, frozen=True):
 
     @property
     def gap_s(self) -> float:
-        """From one start to the next when they come evenly."""
+        """Return the time from one start to the next when starts come evenly."""
         return self.per_s / self.count
 
     @property

@@ -111,7 +111,7 @@ def _open(known: Known | None) -> Snapshot | None:
 
 
 def _has_begun(job: Snapshot) -> bool:
-    """Somebody works on it, or has: what it was to do may be done half."""
+    """Say whether somebody works on the job or has done so: its work may be half done."""
     attempt = job.attempt
     if attempt is None:
         return job.serial > 0

@@ -58,7 +58,7 @@ class Forecast(Struct, frozen=True):
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """Everything that holds up jobs now, or will."""
+        """List everything that holds up jobs now, or will."""
         found = {name for one in self.outlooks for name in one.lacks}
         found |= {name for one in self.outlooks for _, names in one.ahead for name in names}
         return tuple(sorted(found))
@@ -109,7 +109,7 @@ def _in(place: UnderWay, definition: Definition, status: str) -> Snapshot:
 
 
 def _reached(definition: Definition, status: str) -> list[str]:
-    """Every state that can follow this one, in the order of their distance."""
+    """List every state that can follow this one, nearest first."""
     found = [status]
     for source in found:
         found += [one for one in definition.table.get(source, {}) if one not in found]

@@ -76,7 +76,7 @@ class UpgradeLooked(Struct, frozen=True, tag=True):
 
 
 class UpgradeTurned(Struct, frozen=True, tag=True):
-    """It is done or was aborted; refused with ``missing`` when it is over already."""
+    """An order that is done or was aborted; refused with ``missing`` when it is over already."""
 
     id: str
     status: Turn
@@ -136,7 +136,7 @@ class UpgradeReader(Protocol):
     ) -> tuple[Older, ...]: ...
 
     async def needless(self, digests: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of these declarations that no job, and no decision on record, refers to."""
+        """Pick the declarations to which no job and no decision on record refers."""
         ...
 
     async def upgrades(
