@@ -197,7 +197,7 @@ class JobActor:
         return Facts(event=event, balance=balance, verified=sound, webhook=webhook)
 
     async def _commit(self, decision: Decision, tick: Tick | None) -> Answer | None:
-        """None when a fact had changed meanwhile: read and decide again."""
+        """Commit the decision. None when a fact has changed meanwhile: read and decide again."""
         if tick is not None:
             decision = replace(decision, tick=tick)
         decision = self._world.rates.noted(decision)
@@ -238,7 +238,7 @@ def _same_payload(before: Snapshot, job: Snapshot) -> bool:
 
 
 def _or_stuck(definition: Definition, job: Snapshot, message: Message) -> Message:
-    """No attempt begins on parameters that its stage could not read."""
+    """Mark the job stuck where its stage could not read its parameters: no attempt may begin."""
     if isinstance(message, Start) and not job.stuck:
         try:
             params_of(definition, job)

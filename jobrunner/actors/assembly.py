@@ -178,7 +178,8 @@ def _listeners(
 
 
 def _look_again(world: World, timers: Timers, dispatcher: Dispatcher) -> None:
-    """Something was resumed: its late timers, and whoever waits for a slot or for work, go on."""
+    """Go on after a resume: late timers fire, and whoever waits for a slot or for work is looked at
+    again."""
     timers.note(0)
     world.watchers.work_arrived()
     dispatcher.nudge()

@@ -177,7 +177,7 @@ class RunningAttempts:
         await clear_leavings(self._world, job, attempt.serial, ended.outcome == "interrupted")
 
     def _leave(self, run: RunningAttempt) -> None:
-        """Its slot is free, unless the job's next attempt has it already."""
+        """Free the slot, unless the job's next attempt has it already."""
         if self._running.get(run.job.id) is run:
             del self._running[run.job.id]
             if not self._running:

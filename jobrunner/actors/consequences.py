@@ -61,7 +61,7 @@ class Consequences:
             self._tell.reread(other.after.id)
 
     def unreadable(self, job: Snapshot) -> None:
-        """Its row is marked stuck now, so it waits for a slot no more."""
+        """Take a job out of the line whose row is marked stuck now."""
         self._world.announce("job.unreadable", job, "error", detail=job.unreadable)
         if job.line_at is not None:
             self._tell.line(-1, job)
@@ -128,7 +128,7 @@ def _ending(attempt: Attempt) -> Ended:
 
 
 def _lifetime(attempt: Attempt) -> Span:
-    """Nobody here watched an attempt outside: its row says how long it took."""
+    """Take from its row how long an attempt outside took: nobody here watched it."""
     began_at = attempt.started_at or attempt.opened_at
     ended_at = attempt.ended_at or began_at
     return Span(began_at, ended_at, max(ended_at - began_at, 0) / 1000)

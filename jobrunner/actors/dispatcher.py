@@ -116,7 +116,7 @@ class Dispatcher:
         return bool(self._suspects.on_trial or self._suspects)
 
     def is_asked(self, job_id: str) -> bool:
-        """It has its slot, and is being asked."""
+        """Say whether the job has its slot, and is being told to start."""
         return job_id in self._asked
 
     def lack(self, job: Snapshot | Waiting, job_id: str, stage: Stage | None) -> str:
@@ -125,7 +125,7 @@ class Dispatcher:
         return self._slots.lack(job_id, job.user_id, stage) or turns.lack(job_id, job.turn_key)
 
     def nudge(self) -> None:
-        """Something that was paused, or waited for, goes on."""
+        """Look at the line again: something that was paused, or waited for, goes on."""
         self._nudge.set()
 
     async def run(self, group: Crew) -> None:
@@ -148,8 +148,8 @@ class Dispatcher:
                 group.start_soon(self._give, one)
 
     async def _chosen(self) -> list[Waiting]:
-        """Those who get a slot now: mostly from the heads of the lines, and from further behind
-        where none of the first may run."""
+        """Choose the jobs that get a slot now: mostly from the heads of the lines, and from further
+        behind where none of the first may run."""
         names = self._world.pauses.startable(self._world.registry.names())
         if self._suspects.on_trial:
             return []
@@ -195,16 +195,17 @@ class Dispatcher:
         return bound in self._world.pauses.stages
 
     def _full(self) -> tuple[tuple[str, str, str], ...]:
-        """Where nobody needs to be called: the stage there is paused, or has no turn, or no
-        resource, left."""
+        """List the places for which nobody needs to be called: their stage is paused, or has no
+        turn or resource left."""
         stages = self._world.registry.stages.items()
         short = frozenset(name for name, stage in stages if self._slots.short_of(stage))
         short |= self._world.pauses.stages.keys()
         return self._world.registry.places(short) if short else ()
 
     def _reserve(self, line: list[Waiting]) -> list[Waiting]:
-        """One after the other: the highest priority, the user with the least, the oldest. Passed
-        over is who answered since the line was read, which may be different now."""
+        """Reserve slots one after the other: highest priority first, then the user with the fewest,
+        then the oldest. Skip jobs that answered since the line was read: that may be different
+        now."""
         queues: dict[str, list[Waiting]] = {}
         for one in reversed(line):
             if one.job_id in self._later or one.job_id in self._answered:
@@ -261,8 +262,8 @@ class Dispatcher:
         self._later = {job_id: at for job_id, at in self._later.items() if at > now}
 
     async def _rest(self) -> None:
-        """Until somebody comes or a slot is free; not for longer than the suspect has to live, or
-        than it takes to ask again."""
+        """Sleep until somebody comes or a slot is free, but not longer than the suspect has to
+        live, or than it takes to ask again."""
         ends = min(self._later.values(), default=None)
         cleared_at = self._suspects.cleared_at
         if cleared_at is not None and (ends is None or cleared_at <= ends):

@@ -95,7 +95,7 @@ class Reach:
         return view.artifact.value
 
     async def _find(self, asset_id: str) -> Held:
-        """Somebody else's file is as if there were none."""
+        """Find a file of the owner; somebody else's is as if there were none."""
         known = ASSET_ID.fullmatch(asset_id)
         row = await self._world.reader.asset(asset_id) if known else None
         if row is None or row.user_id != self._given.user_id or not row.asset.storage_path:

@@ -24,6 +24,6 @@ def asked_from(address: str, unit: Unit) -> Unit:
 
 
 def ask_for_nobody() -> None:
-    """From here on this task works for the engine itself."""
+    """Let this task work for the engine itself from here on."""
     REQUEST.set("")
     ADDRESS.set("")

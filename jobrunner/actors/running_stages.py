@@ -30,7 +30,8 @@ class Roster:
         self._deaf.discard(place)
 
     def deaf(self, job_id: str, serial: int) -> str | None:
-        """It was told to stop a while ago. Its stage, if it goes on and was not named before."""
+        """Name the stage if it goes on, though it was told to stop a while ago; each is named
+        once."""
         place = job_id, serial
         if place not in self._running or place in self._deaf:
             return None

@@ -93,7 +93,7 @@ class World:
         return Moment(self.clock.now(), self.ids.fresh(), self.ids.jitter(), self.store.epoch)
 
     def span(self, began_at: int, seconds: float) -> Span:
-        """Something that ends now and took so long."""
+        """Make the span of something that ends now and took so long."""
         return Span(began_at, self.clock.now(), seconds)
 
     def announce(self, event: str, job: Snapshot, level: str, **fields: Any) -> None:

@@ -80,7 +80,7 @@ class Slots:
 
     @property
     def resources(self) -> Mapping[str, tuple[int, int]]:
-        """Of each named resource, how many are taken and how many there are."""
+        """Return for each named resource how many are taken and how many there are."""
         return {name: (self._taken[name], there) for name, there in self._resources.items()}
 
     def take(self, job_id: str, user_id: str, stage: Stage | None) -> None:
@@ -145,7 +145,8 @@ class Slots:
         return self._rates.short_of(stage) if stage.rates else ""
 
     def _no_slot_for(self, stage: Stage | None) -> str:
-        """Those of this service are for what runs here."""
+        """Name the slot that the job lacks, if any; slots of this service are only for what runs
+        here."""
         if isinstance(stage, AwayStage):
             return self._elsewhere.lack(stage)
         if self._here >= self.limits.active_jobs:
@@ -184,7 +185,7 @@ class Slots:
             self._taken[name] += count * change
 
     def _take_back(self, job_id: str) -> bool:
-        """It needs no longer what was promised to it."""
+        """Free what was promised to a job that needs it no longer."""
         self._rates.give_back(job_id)
         promised = self._promised.pop(job_id, ())
         for stage in promised:

@@ -27,7 +27,7 @@ async def given(
 
 
 async def known(world: World, job: Snapshot, attempt: Attempt, definition: Definition) -> Given:
-    """Everything that a stage is told of this attempt, wherever it runs."""
+    """Gather everything that a stage is told of this attempt, wherever it runs."""
     around = world.surroundings
     files = await recorded(world, job)
     return Given(

@@ -54,7 +54,7 @@ class Supervisor:
         self._make: Callable[[str], JobActor] | None = None
 
     def begin(self, crew: Crew, consequences: Consequences, lend: Lend) -> None:
-        """From now on jobs may be told something, and commits have these consequences."""
+        """Begin: from now on jobs may be told something, and commits have these consequences."""
         self._crew = crew
         self._make = partial(JobActor, world=self._world, consequences=consequences, lend=lend)
 

@@ -34,7 +34,8 @@ class Suspects:
         self._jobs = list(job_ids)
 
     def those_of(self, line: Sequence[Waiting]) -> list[Waiting]:
-        """Those that wait for a slot, in the order of suspicion. Where none does, none is left."""
+        """Pick the suspects that wait for a slot, in the order of suspicion. Where none does, none
+        is left."""
         waiting = {one.job_id: one for one in line}
         left = [waiting[job_id] for job_id in self._jobs if job_id in waiting]
         if not left:
@@ -52,7 +53,7 @@ class Suspects:
         return [first]
 
     def could_not_begin(self, job_id: str) -> None:
-        """Its trial comes again, last of all."""
+        """Put a suspect that could not begin to the end of the line."""
         if self._on_trial == job_id:
             self._jobs.append(job_id)
 
@@ -78,5 +79,5 @@ def suspected(died: Sequence[OpenAttempt], life: LastLife | None) -> list[OpenAt
 
 
 def _died_young(life: LastLife) -> bool:
-    """It did not say goodbye, and had not been up for long."""
+    """Say whether the process before this ended without goodbye, soon after its start."""
     return life.ended_at is None and life.seen_at - life.started_at < YOUNG_MS

@@ -56,7 +56,8 @@ class Timers:
                 await self._nap()
 
     async def _fire(self) -> tuple[int, int]:
-        """Everything due in this window, together: how many there were, how many are left."""
+        """Fire everything due in this window together. Return how many there were, and how many are
+        left."""
         self._nudge.clear()
         self._look_anew()
         now, self._noted = self._world.clock.now(), NEVER
@@ -86,8 +87,8 @@ class Timers:
             taken.append(True)
 
     async def _nap(self) -> None:
-        """Until the next row is due, or one is stored that is due sooner: also one that is stored
-        while the table is asked, which the answer need not know of."""
+        """Sleep until the next row is due, or one is stored that is due sooner: also one that is
+        stored while the table is asked, which the answer need not know of."""
         names = tuple(self._world.registry.names())
         self._next = None
         self._next = await self._world.reader.next_timer(names, self._passed)

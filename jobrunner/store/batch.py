@@ -125,7 +125,7 @@ def _write_set(connection: sqlite3.Connection, works: list[Work]) -> list[Verdic
 
 
 def _attempt(connection: sqlite3.Connection, works: list[Work]) -> Clash | Exception | None:
-    """All of these, or none of them."""
+    """Write all of these, or none of them."""
     connection.execute("SAVEPOINT units")
     try:
         _apply(connection, works)

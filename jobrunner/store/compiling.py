@@ -133,7 +133,7 @@ def _decided(decision: Decision, fresh_rows: Iterator[int], initial_credits: int
 
 
 def _placed(decision: Decision, fresh_rows: Iterator[int]) -> Snapshot:
-    """With the job's key in this file, which a new one gets here."""
+    """Add the job's key in this file, which a new one gets here."""
     before, after = decision.before, decision.after
     if before is None:
         return structs.replace(after, row=next(fresh_rows))

@@ -162,7 +162,7 @@ def _measured(db: Db, table: str) -> int:
 
 
 def _estimated(db: Db, table: str) -> int:
-    """By the oldest and the newest rows, and what indexes come to on the average."""
+    """Estimate a size by the oldest and the newest rows, and by what indexes come to on average."""
     columns = [name for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,))]
     width = " + ".join(f'coalesce(length(CAST("{name}" AS BLOB)), 0) + 1' for name in columns)
     rows = _one(db, f'SELECT count(*) FROM "{table}"')  # noqa: S608 - a name of the schema
@@ -189,7 +189,7 @@ def _oldest(found: sqlite3.Cursor) -> JobAge | None:
 
 
 def _last_backup_at(db: Db) -> int | None:
-    """None where there is none, or nobody notes them."""
+    """Return None where there is none, or where backups are not noted."""
     with suppress(sqlite3.OperationalError):
         found: int | None = db.execute("SELECT max(as_of) FROM backups").fetchone()[0]
         return found

@@ -40,7 +40,7 @@ def check_alone(path: str) -> tuple[str, ...]:
 
 
 def check_file(path: str) -> tuple[str, ...]:
-    """Without a running service, and without changing anything.
+    """Check the file without a running service, and without changing anything.
 
     Raises: Misconfigured, where the file cannot even be opened.
     """

@@ -29,8 +29,8 @@ class Handle(aiosqlite.Connection):
 
 
 async def open_handle(path: str, *, make: bool = False) -> Handle:
-    """On a file that is there, unless one is to be made: whoever only looks makes none. Shielded: a
-    cancelled connect would leak the native handle.
+    """Open a file that is there, or make one if that is wanted: whoever only looks makes none.
+    Shielded: a cancelled connect would leak the native handle.
 
     Raises: sqlite3.Error
     """

@@ -84,7 +84,7 @@ class Whereabouts:
 
 
 def _identity(path: str) -> Identity | None:
-    """None for a file that is not there. Raises: OSError, when nobody can tell."""
+    """Identify a file; None for one that is not there. Raises: OSError, when nobody can tell."""
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -78,7 +78,7 @@ def clearings(db: Db, limit: int) -> tuple[str, ...]:
 
 
 def artifact(db: Db, job_id: str, name: str, version: int | None) -> ArtifactView | None:
-    """Without a version, the current one."""
+    """Read one version of an artifact, by default the current one."""
     of_name = "WHERE t.job = (SELECT id FROM jobs WHERE uid = :job_id) AND t.name = :name"
     which = "t.current = 1" if version is None else "t.version = :version"
     asked = {"job_id": job_id, "name": name, "version": version}
@@ -233,8 +233,8 @@ LIFE = Columns(LastLife, "lives t")
 
 
 def last_life(db: Db, epoch: int) -> LastLife | None:
-    """Of the process that left attempts running, else of the one before this: a command that
-    opened the file in between is not what died."""
+    """Read the life that left attempts running, else the one before this: a command that opened the
+    file in between is not what died."""
     return LIFE.one(
         db,
         "WHERE t.epoch = coalesce((SELECT max(epoch) FROM attempts "

@@ -71,7 +71,7 @@ def jobs(db: sqlite3.Connection, which: JobFilter) -> JobPage:
 
 
 def matching(db: sqlite3.Connection, which: JobFilter) -> tuple[tuple[int, str], ...]:
-    """Only the rows and ids of the jobs that a filter finds, a page of them, oldest first. The
+    """List only the rows and ids of the jobs that a filter finds, a page of them, oldest first. The
     caller goes on behind the last one until a page is empty."""
     found = db.execute(
         "SELECT j.id, j.uid FROM jobs j LEFT JOIN payloads p ON p.job = j.id "  # noqa: S608

@@ -46,7 +46,7 @@ def take_step(connection: sqlite3.Connection, number: int, text: str) -> None:
 
 
 def statements(text: str) -> Iterator[str]:
-    """One after the other; ``complete_statement`` knows where a trigger ends."""
+    """Split a script into statements; ``complete_statement`` knows where a trigger ends."""
     gathered = ""
     for line in text.splitlines(keepends=True):
         gathered += line

@@ -65,8 +65,8 @@ class FileInUse(Misconfigured):
 
 
 class ProcessLock:
-    """One process per file. The lock dies with its holder, however that one ends. ``command`` is
-    empty for the service, which keeps it."""
+    """Keeps a file to one process. The lock dies with its holder, however that one ends.
+    ``command`` is empty for the service, which keeps it."""
 
     def __init__(self, path: str, command: str = "") -> None:
         demand_own(path)

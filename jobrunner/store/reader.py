@@ -60,8 +60,8 @@ def answer_all(connection: sqlite3.Connection, asked: list[Question]) -> list[An
 
 
 def _ended(connection: sqlite3.Connection) -> None:
-    """Nothing was written, so it is all the same how a transaction ends. One that a failing disk
-    does not let end now is ended before the next."""
+    """End the transaction in any way, since nothing was written. One that a failing disk does not
+    let end now is ended before the next."""
     for how in ("COMMIT", "ROLLBACK"):
         if connection.in_transaction:
             with suppress(sqlite3.Error):

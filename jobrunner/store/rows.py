@@ -78,12 +78,13 @@ def moving_of(job: Snapshot) -> tuple[Any, ...]:
 
 
 def stands(job: Snapshot) -> tuple[str, bool]:
-    """Its status, and whether it is called when its turn in line has come: so jobs are counted."""
+    """Return the status, and whether the job is called when its turn in line has come: so jobs are
+    counted."""
     return job.status, job.line_at is not None and job.stuck is None and job.paused is None
 
 
 def claim_at(job: Snapshot) -> int | None:
-    """From when an outside worker may take this job; None while it may not."""
+    """Say from when an outside worker may take this job; None while it may not."""
     if job.line_at is not None or job.stuck is not None or job.paused is not None:
         return None
     run_at = job.timer("run_at")
@@ -141,7 +142,7 @@ def _tried(name: str, read: Callable[[Any], T], stored: Any, faults: list[str]) 
 
 
 def attempt_of(stored: str) -> Attempt | None:
-    """None where it cannot be read."""
+    """Read an attempt; None where it cannot be read."""
     return _tried("attempt", _attempt_decoder.decode, stored, [])
 
 
@@ -149,7 +150,7 @@ ARTIFACT = Columns(Artifact, "artifacts t", read={"value": parsed})
 
 
 def artifact_as_far(row: tuple[Any, ...]) -> tuple[Artifact, str]:
-    """Without its value where that cannot be read, and why."""
+    """Read an artifact; where its value cannot be read, say why instead."""
     faults: list[str] = []
     whole = _tried("artifact", ARTIFACT.of, row, faults)
     return whole or AS_FAR.of(row), "; ".join(faults)

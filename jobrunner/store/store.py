@@ -62,8 +62,8 @@ class Store:
     async def commit(
         self, unit: Unit, then: Callable[[Snapshot], None] | None = None
     ) -> Written | Clash:
-        """All of the unit or none of it, answered when it is on the disk. ``then`` is given the job
-        as it was stored, whoever is still there to be answered.
+        """Write all of the unit or none of it; return when it is on the disk. ``then`` is given the
+        job as it was stored, even when the caller has gone.
 
         Raises: StorageFull (a plain no), OutcomeUnknown (end the process)
         """
@@ -81,7 +81,8 @@ class Store:
         await self._writer.mark_alive(self._clock.now())
 
     async def farewell(self) -> None:
-        """This life was asked to end: whatever becomes of it from now on is nobody's fault."""
+        """Note that this life was asked to end: whatever becomes of it from now on is nobody's
+        fault."""
         await self._writer.farewell(self._clock.now())
 
     async def condition(self) -> FileCondition:
@@ -89,8 +90,8 @@ class Store:
         return await condition_of(self.path, self.epoch, self._whereabouts, self._reader)
 
     async def check(self) -> tuple[str, ...]:
-        """Everything that is wrong with the file, as sentences. On a handle of its own, so that
-        nobody waits for it."""
+        """List everything that is wrong with the file, as sentences. On a handle of its own, so
+        that nobody waits for it."""
         handle = await open_handle(self.path)
         try:
             return await handle(check)

@@ -113,7 +113,7 @@ class Bulks:
         return bulk
 
     async def ended(self, bulk_id: str, wait_s: float) -> Bulk:
-        """As soon as it is over, or time is up."""
+        """Wait until it is over, or time is up."""
         with anyio.move_on_after(wait_s):
             turned = self._turned
             while (await self.found(bulk_id)).status == "running" and not self._world.draining:
@@ -136,7 +136,7 @@ class Bulks:
             yield await self._foreseen(orders, job_id, actor)
 
     async def run(self) -> None:
-        """For ever: a slice of every open bulk in turn."""
+        """Take a slice of every open bulk in turn, for ever."""
         await self._drop_unacknowledged()
         while True:
             self._nudge.clear()
@@ -179,7 +179,7 @@ class Bulks:
             faults.append(fault)
 
     async def _act(self, bulk: Bulk, item: BulkItem) -> None:
-        """One item. Where the disk was full, or the service too busy, it is still ahead.
+        """Do one item. Where the disk is full, or the service too busy, it stays ahead.
 
         Raises: JobrunnerError
         """

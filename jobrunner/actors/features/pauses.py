@@ -34,7 +34,7 @@ class Pauses:
         return self.workflows if scope == "workflow" else self.stages
 
     def startable(self, workflows: Iterable[str]) -> tuple[str, ...]:
-        """Those of which an attempt may start."""
+        """Pick the jobs of which an attempt may start."""
         return tuple(name for name in workflows if name not in self.workflows)
 
     def known_to(self, facts: Facts, job: Snapshot) -> Facts:

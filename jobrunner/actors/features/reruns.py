@@ -77,7 +77,8 @@ class Reruns:
         return answer
 
     async def _twinned(self, plan: RerunPlan) -> RerunPlan:
-        """With the files on the disk, as they are there."""
+        """Give the files second names on the disk, and note size and digest of those written
+        anew."""
         if not plan.pairs:
             return plan
         await brought(self._world, (old for old, _ in plan.pairs))
@@ -124,7 +125,7 @@ class Reruns:
         return replace(job, artifacts={**job.artifacts, **first}) if first else job
 
     async def _files_of(self, job: Snapshot, artifacts: list[Artifact]) -> list[Asset]:
-        """Each once, and only those that are sound."""
+        """List the sound files behind these artifacts and those that they name, each once."""
         if not artifacts:
             return []
         rows = {row.asset.url: row.asset for row in await self._world.reader.assets(job.id)}
@@ -136,7 +137,7 @@ class Reruns:
         return await sound_ones(self._world, named.values())
 
     def _told_in(self, artifacts: list[Artifact], rows: dict[str, Asset]) -> list[Artifact]:
-        """Each with what the file behind it says, as far as that is JSON."""
+        """Pair each artifact with what the file behind it says, as far as that is JSON."""
         paths = {asset.id: asset.storage_path for asset in rows.values()}
         root = self._world.assets
         return [
@@ -162,7 +163,7 @@ class Reruns:
         return Origin(job.id, wish.by.name, place, wish.reason, made, files, newborn.id)
 
     def _submission(self, job: Snapshot, wish: Wish, plan: RerunPlan) -> Submit:
-        """Under the owner's name: it is the owner's job, key, credits and files."""
+        """Submit in the owner's name: it is the owner's job, key, credits and files."""
         params, origin = plan.params, plan.origin
         said = [job.workflow, job.job_type, params, job.id, origin.place]
         return Submit(
@@ -185,7 +186,7 @@ class Reruns:
 
 
 def _checked(definition: Definition, job: Snapshot, params: dict[str, Any]) -> dict[str, Any]:
-    """As at submission: of the declared shape, with defaults filled in."""
+    """Check parameters as at submission: of the declared shape, with defaults filled in."""
     struct = definition.structs[definition.job_types[job.job_type].params]
     try:
         decoded: dict[str, Any] = msgspec.to_builtins(msgspec.convert(params, struct))

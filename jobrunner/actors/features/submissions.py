@@ -81,7 +81,7 @@ class Submissions:
         return verdict
 
     async def _committed(self, verdict: Decision, tick: Ticks) -> Answer | None:
-        """None when a fact had changed meanwhile: read and decide again."""
+        """Commit the birth. None when a fact has changed meanwhile: read and decide again."""
         ticked = replace(verdict, tick=tick) if tick else verdict
         follow = partial(self._consequences.committed, verdict)
         outcome = ours(await self._world.commit(asked(ticked), follow))

@@ -56,7 +56,8 @@ async def hear(world: World, ask: Ask, message: Told) -> Hearing:
 
 
 async def _tell(ask: Ask, job_id: str, message: Told) -> Hearing | None:
-    """None when the job is gone, or awaits it no more: its place is another one now."""
+    """Tell a job its webhook. None when it is gone, or awaits the webhook no more: its place is
+    another one now."""
     try:
         answer = await ask(job_id, message)
     except Refused as refused:
@@ -70,8 +71,8 @@ async def _tell(ask: Ask, job_id: str, message: Told) -> Hearing | None:
 
 
 async def forget_webhooks(world: World, keys_s: float) -> None:
-    """For as long as the service runs: those that nobody came for, and the ids of jobs that are
-    gone (``keys_s`` 0: never)."""
+    """Remove webhooks that nobody came for, and ids of deleted jobs, for as long as the service
+    runs (``keys_s`` 0: never)."""
     while True:
         now = world.clock.now()
         before = now - int(keys_s * 1000) if keys_s else None

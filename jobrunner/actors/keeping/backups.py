@@ -66,8 +66,8 @@ class BackupMade(Struct, frozen=True):
 
 
 class BackupTerms(Struct, frozen=True):
-    """Where the service makes them by itself, how often and how many it keeps; no ``path`` or no
-    ``every_s``: only when it is asked."""
+    """Where the service makes backups by itself, how often, and how many it keeps; without ``path``
+    or ``every_s`` only on request."""
 
     path: str = ""
     every_s: float = 0
@@ -75,7 +75,7 @@ class BackupTerms(Struct, frozen=True):
 
 
 class BackupState(Struct, frozen=True, kw_only=True):
-    """One backup, as it stands: ``idle`` before there ever was one in this life."""
+    """One backup as it stands: ``idle`` before the first of this life."""
 
     state: Literal["idle", "running", "done", "failed"] = "idle"
     folder: str = ""
@@ -171,7 +171,7 @@ def _demand_room(source: BackupSource, folder: str, size: int) -> None:
 
 
 class Backups:
-    """One at a time: the loop makes what was asked for, and what is due."""
+    """Makes backups one at a time: those that were asked for, and those that are due."""
 
     def __init__(self, world: World, source: BackupSource, terms: BackupTerms) -> None:
         self._world = world
@@ -220,7 +220,7 @@ class Backups:
         return self.state
 
     async def run(self) -> None:
-        """For as long as the service runs."""
+        """Make backups for as long as the service runs."""
         await self._recall()
         while True:
             with anyio.move_on_after(self._due_in_s()):

@@ -36,7 +36,7 @@ class ChartKeeper:
         self.told: dict[tuple[Span, tuple[str, ...]], Told] = {}
 
     async def run(self) -> None:
-        """For as long as the service runs."""
+        """Write the charts for as long as the service runs."""
         while True:
             now = self._world.clock.now() / 1000
             await self._world.clock.sleep(FLUSH_S - now % FLUSH_S)

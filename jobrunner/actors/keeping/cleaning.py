@@ -84,8 +84,7 @@ async def sweep(world: World) -> None:
 
 
 async def unwanted(world: World, job_id: str, paths: list[str]) -> list[str]:
-    """Those of which no row speaks, that wait for no report, and that nobody keeps for an attempt
-    that is still open."""
+    """Pick files that no row names, that wait for no report, and that no open attempt needs."""
     job = await world.reader.job(job_id)
     attempt = job.attempt if job else None
     known = {row.asset.storage_path for row in await world.reader.assets(job_id)}

@@ -50,7 +50,7 @@ class Deletions:
         await clear(self._world, (unit.folder,))
 
     async def _parent(self, job: Snapshot) -> Refused | None:
-        """No parent goes before its children have ended."""
+        """Refuse to delete a parent before its children have ended."""
         definition = self._world.registry.of(job)
         if definition is not None and not definition.workflow.children:
             return None

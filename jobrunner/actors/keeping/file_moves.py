@@ -75,7 +75,7 @@ class FileMoves:
         self._away_s: float | None = None
 
     async def run(self) -> None:
-        """For as long as the service runs."""
+        """Move files for as long as the service runs."""
         self._open = next(iter(await self._world.reader.file_moves(1, running=True)), None)
         pause_s = AGAIN_S
         while (bucket := self._world.surroundings.bucket) is not None:
@@ -142,7 +142,7 @@ class FileMoves:
 
     @property
     def away_s(self) -> float:
-        """For how long the store has not answered."""
+        """Say for how long the store has not answered."""
         since = self._away_s
         return 0.0 if since is None else self._world.clock.monotonic() - since
 
@@ -232,7 +232,8 @@ class FileMoves:
     async def _note_there(
         self, found: list[FarFile | BaseException | None], order: str, before: int, reached: int
     ) -> None:
-        """Where one could not be put, the order has come no further than before."""
+        """Write which files arrived. Where one could not be put, the order has come no further than
+        before."""
         there = tuple(one for one in found if isinstance(one, FarFile))
         faults = [one for one in found if isinstance(one, BaseException)]
         now = self._world.clock.now()

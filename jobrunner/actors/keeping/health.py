@@ -88,7 +88,7 @@ class Health:
         return f"; in it run {', '.join(found)}" if found else ""
 
     async def look(self, log: Announce) -> None:
-        """Not in the task that measures the lag: a disk may take its time."""
+        """Look at the disk, apart from the task that measures the lag: a disk may take its time."""
         while True:
             await self._clock.sleep(LOOK_EVERY_S)
             await self._look(log)

@@ -40,7 +40,8 @@ async def _clear(world: World, job_id: str, serial: int, interrupted: bool, fold
 
 
 def _goes_on(job: Snapshot, serial: int, interrupted: bool) -> bool:
-    """This attempt is still open, or another one may be saving files here, or has taken over."""
+    """Say whether this attempt is still open, or another one may be saving files here, or has taken
+    over."""
     if job.attempt is None:
         return False
     return job.attempt.serial == serial or interrupted or at_work(job)

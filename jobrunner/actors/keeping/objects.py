@@ -91,7 +91,7 @@ async def brought(world: World, paths: Iterable[str]) -> None:
 
 
 def lending(world: World, job: Snapshot, brief: Given) -> Given:
-    """With a store of objects, a stage asks for each file that it works on."""
+    """Let a stage ask for each file that it works on, where there is a store of objects."""
     if world.surroundings.bucket is None:
         return brief
     files = {name: one.asset for name, one in job.artifacts.items() if one.asset}

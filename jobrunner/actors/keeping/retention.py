@@ -94,7 +94,7 @@ class Retention:
         self._gear = 1.0
 
     async def run(self) -> None:
-        """For as long as the service runs."""
+        """Remove what is due for as long as the service runs."""
         while True:
             taken = await self.prune(TOLD_EVERY_S)
             self._tell(taken)
@@ -168,14 +168,15 @@ class Retention:
                     break
 
     def _keep_up(self, page: RipePage, took_s: float) -> None:
-        """Where the jobs of a step ended within less time than the step took, more come than go:
-        then larger steps, with shorter rests, until that is so no more."""
+        """Take larger steps with shorter rests while more jobs come than go: while those of a step
+        ended within less time than the step took."""
         ended = [one.job.updated_at for one in page.jobs]
         behind = page.after is not None and bool(ended) and ended[-1] - ended[0] < took_s * 1000
         self._gear = min(self._gear * 2, GEAR_MAX) if behind else max(self._gear / 2, 1.0)
 
     async def _forget(self, ripe: tuple[RipeJob, ...]) -> int:
-        """Where one of them has moved on meanwhile, they go one by one, and it stays."""
+        """Delete these jobs together; where one has moved on meanwhile, one by one, and that one
+        stays."""
         if not ripe:
             return 0
         folders = {one.job.id: folders_beside(self._world, one.job, one.paths) for one in ripe}
@@ -194,7 +195,7 @@ class Retention:
         return len(jobs)
 
     async def _there(self, folders: Iterable[str]) -> frozenset[str]:
-        """Those folders that are on the disk: most jobs have none."""
+        """Pick the folders that are on the disk: most jobs have none."""
         wanted = sorted(set(folders))
         if not self._world.assets:
             return frozenset()

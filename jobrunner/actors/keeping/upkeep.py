@@ -31,7 +31,7 @@ class Upkeep:
         self._told_at: float | None = None
 
     async def run(self) -> None:
-        """For as long as the service runs."""
+        """Look after the file for as long as the service runs."""
         while True:
             await self._world.clock.sleep(TEND_EVERY_S)
             found = await self._store.keeper.tend()
@@ -54,7 +54,7 @@ class Upkeep:
         return await self._store.keeper.info()
 
     async def _give_back(self, spared: int, within_s: float) -> int:
-        """In steps, each followed by a rest that is longer than it took."""
+        """Give back pages in steps, each followed by a rest that is longer than it took."""
         clock = self._world.clock
         until_s = clock.monotonic() + within_s
         async with self._turn:

@@ -110,7 +110,8 @@ def _questions(db: Db, which: AnswerFilter) -> tuple[PendingAnswer, ...]:
 
 
 def _callbacks(db: Db, which: AnswerFilter, limit: int) -> tuple[PendingAnswer, ...]:
-    """No row of their own tells of them: attempts that are parked are looked at, the newest."""
+    """Find callbacks that are awaited. They have no rows of their own: the newest parked attempts
+    are looked at."""
     after = which.after if which.after is not None and which.after >= CALLBACKS_FROM else None
     asked = asdict(which) | {
         "row": LAST if after is None else after - CALLBACKS_FROM,
@@ -130,6 +131,6 @@ def _callback(
     row: int, job_id: str, workflow: str, user_id: str, name: str, stage: str, at: int,
     expires_at: int | None,
 ) -> PendingAnswer:  # fmt: skip
-    """As a question that asks nothing in words, which role workflow may answer."""
+    """Show a callback as a question that asks nothing in words, which role workflow may answer."""
     posed = Posed("", "", stage, at, by=("workflow",), expires_at=expires_at)
     return PendingAnswer(CALLBACKS_FROM + row, job_id, workflow, user_id, name, "open", posed)

@@ -82,7 +82,7 @@ def bulk(db: Db, bulk_id: str) -> Bulk | None:
 
 
 def bulk_list(db: Db, limit: int, after: int | None) -> tuple[tuple[int, Bulk], ...]:
-    """With their keys, newest first, from behind this one."""
+    """List bulks with their keys, newest first, from behind this one."""
     asked = {"limit": limit, "after": LAST if after is None else after}
     page = "SELECT id, uid FROM bulks WHERE id < :after ORDER BY id DESC LIMIT :limit"
     found = [(key, bulk(db, uid)) for key, uid in db.execute(page, asked).fetchall()]
@@ -90,7 +90,7 @@ def bulk_list(db: Db, limit: int, after: int | None) -> tuple[tuple[int, Bulk], 
 
 
 def open_bulks(db: Db) -> tuple[Bulk, ...]:
-    """Those that a process left behind, or is at; oldest first."""
+    """List bulks that a process is at, or left behind; oldest first."""
     return BULK.all(db, "WHERE t.status IN ('gathering', 'running') GROUP BY t.id ORDER BY t.id")
 
 

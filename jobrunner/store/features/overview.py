@@ -44,7 +44,8 @@ def tally_of(db: Db, user_id: str | None, most: int) -> Tally:
 
 
 def retrying(db: Db, workflows: tuple[str, ...], limit: int) -> tuple[Snapshot, ...]:
-    """With what failed last: the job itself has no failure while it may still end well."""
+    """List jobs that are tried again, with their last failure: the job itself has none while it may
+    still end well."""
     asked = {"workflows": text(workflows), "limit": limit}
     found = map(brief_job, db.execute(RETRYING, asked).fetchall())
     return tuple(_with_failure(db, job) for job in found)

@@ -88,7 +88,7 @@ NEWS = """
 
 
 def _of_whole_versions(found: "list[HistoryRow] | tuple[HistoryRow, ...]") -> list[HistoryRow]:
-    """Without the last version of a full page, which may have more hops; unless it is the only
+    """Leave out the last version of a full page, which may have more hops, unless it is the only
     one."""
     last = (found[-1].job_id, found[-1].version)
     kept = [row for row in found if (row.job_id, row.version) != last]

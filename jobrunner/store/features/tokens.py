@@ -67,7 +67,7 @@ def token_called(db: Db, token_id: str) -> Token | None:
 
 
 def _in_line(db: Db, found: Token | None) -> Token | None:
-    """With those that it succeeded."""
+    """Add the tokens that this one succeeded."""
     if found is None:
         return None
     succeeded = db.execute(SUCCEEDED, {"token": found.id})

@@ -25,7 +25,8 @@ class BroughtUp(Struct, frozen=True):
 
 
 class Migration(Struct, frozen=True):
-    """From which schema, by which steps; ``copy`` is how it was, or where that would be kept."""
+    """A migration: from which schema, by which steps; ``copy`` is the file as it was, or where that
+    would be kept."""
 
     schema: int
     steps: tuple[int, ...] = ()

@@ -46,7 +46,8 @@ class RestorePlan(Struct, frozen=True):
 
 
 def decide_restore(path: str, plan: RestorePlan) -> None:
-    """From here on the restore will be finished, whatever becomes of this process."""
+    """Write the plan: from here on the restore will be finished, whatever becomes of this
+    process."""
     place, draft = f"{path}{SUFFIX}", f"{path}{SUFFIX}.draft"
     with open(draft, "wb") as file:
         file.write(msgspec.json.encode(plan))

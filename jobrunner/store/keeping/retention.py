@@ -188,7 +188,8 @@ def ended_counts(db: Db) -> tuple[tuple[str, str, int], ...]:
 
 
 def due_lots(db: Db, terms: RetentionTerms, now: int) -> tuple[Lot, ...]:
-    """Where at least one job is due; that none is costs the same however many there are."""
+    """List the lots in which at least one job is due; to find none costs the same however many jobs
+    there are."""
     ended: dict[str, dict[str, int]] = {}
     for workflow, status, count in ended_counts(db):
         ended.setdefault(workflow, {})[status] = count
@@ -253,8 +254,8 @@ def counted(db: Db, lot: Lot, after: tuple[int, int] | None, most: int) -> LotCo
 
 
 def ripe_jobs(db: Db, lot: Lot, after: tuple[int, int] | None, limits: StepLimits) -> RipePage:
-    """As many as fit into a step, oldest first. What hangs on them is looked at one by one, so that
-    no more is read than goes."""
+    """Pick as many due jobs as fit into a step, oldest first. What hangs on them is looked at one
+    by one, so that no more is read than goes."""
     found: list[RipeJob] = []
     held = looked = rows = size = 0
     for row in db.execute(RIPE, _asked(lot, after, limits.jobs)):
@@ -288,7 +289,7 @@ def overdue(db: Db, terms: RetentionTerms, now: int, most: int) -> tuple[Overdue
 
 
 def idle_files(db: Db, moment: int, most: int) -> IdleFiles | None:
-    """Those of the owner of the oldest."""
+    """List idle files of the owner who has the oldest."""
     asked = {"moment": moment, "most": most}
     oldest = db.execute(f"SELECT user_id FROM {IDLE} LIMIT 1", asked).fetchone()  # noqa: S608
     if oldest is None:

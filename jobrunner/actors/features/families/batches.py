@@ -128,7 +128,8 @@ class Batches:
         return [(place, await self._taken(batch, one)) for place, one in row]
 
     def _alone_by(self, one: Sent) -> object:
-        """Nothing where a job may be any, or where nobody can say: that is told by its turn."""
+        """Return the key of a singleton, or nothing where a job is none, or where nobody can say
+        before its turn."""
         asked = one.submission
         definition = self._world.registry.current(asked.workflow) if asked else None
         if asked is None or definition is None:
@@ -140,7 +141,7 @@ class Batches:
         return (asked.workflow, asked.singleton.key) if asked.singleton else None
 
     async def close(self, batch: Batch) -> None:
-        """Nothing is added any more; one that is closed stays so."""
+        """Close a batch to further jobs; one that is closed stays so."""
         if batch.open:
             await self._write(BatchClosed(batch.id, self._world.clock.now()))
             self._outbox()

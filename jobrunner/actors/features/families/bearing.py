@@ -34,7 +34,7 @@ class FamilyLimits(Struct, frozen=True):
 
 
 class Bearing:
-    """For one attempt of ``job``."""
+    """The family requests of one attempt of ``job``."""
 
     def __init__(
         self, world: World, submit: SubmitJob, limits: FamilyLimits, job: Snapshot, attempt: Attempt

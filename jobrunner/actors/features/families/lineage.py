@@ -18,7 +18,7 @@ Why = Callable[[Snapshot], str]
 
 
 async def lineage(world: World, job: Snapshot, why: Why) -> dict[str, Any]:
-    """Nothing for a job that has no family. ``why`` says what a job waits for."""
+    """Show the family of a job; nothing where it has none. ``why`` says what the job waits for."""
     found: dict[str, Any] = {}
     if job.parent is not None:
         above = await world.reader.job(job.parent.job_id)
@@ -35,7 +35,7 @@ def _named(job: Snapshot | None) -> dict[str, Any]:
 
 
 class FamilyTree:
-    """As many nodes as fit: the oldest that go on, generation by generation."""
+    """As much of a family as fits: the oldest open jobs, generation by generation."""
 
     def __init__(self, world: World, why: Why) -> None:
         self._reader = world.reader

@@ -51,7 +51,7 @@ class Families:
                 self._outbox()
 
     async def run(self) -> None:
-        """For ever."""
+        """Tell families of ends, for ever."""
         while True:
             self._nudge.clear()
             self._late = False
@@ -68,7 +68,8 @@ class Families:
             after = waits[-1].row
 
     async def _tell_parent(self, wait: WaitOver) -> None:
-        """One that cannot go on now is told later; the others do not wait for it."""
+        """Tell a parent that its wait is over. One that cannot go on now is told later; the others
+        do not wait for it."""
         try:
             await self._supervisor.tell(wait.job_id, JobsEnded(wait.serial))
         except OutcomeUnknown:
@@ -97,8 +98,8 @@ class Families:
         return told
 
     async def _cancel(self, job_id: str) -> bool:
-        """By its owner's name, as its workflow lets an owner. One that may not be cancelled where
-        it stands goes on."""
+        """Cancel a child in its owner's name, as its workflow lets an owner do. One that may not be
+        cancelled where it stands goes on."""
         job = await self._world.reader.job(job_id)
         if job is None or job.ended:
             return True

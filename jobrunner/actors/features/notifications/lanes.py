@@ -83,7 +83,7 @@ class Lanes:
         return min((at for at in opening if at > now), default=None)
 
     def wake(self, name: str) -> None:
-        """Somebody wants it tried now."""
+        """Try this lane again now: somebody wants it."""
         if lane := self._lanes.get(name):
             lane.rests_until = 0.0
 

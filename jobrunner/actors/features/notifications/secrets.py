@@ -39,7 +39,8 @@ class KeyFile:
         return self._secrets
 
     def make(self, secret: str) -> None:
-        """Only where there is none yet. Raises: Misconfigured, for one that is of no use."""
+        """Make the secret if there is none yet. Raises: Misconfigured, for one that is of no
+        use."""
         try:
             os.stat(self.path)
         except FileNotFoundError:

@@ -55,7 +55,7 @@ class Deliveries:
         return len(self._flying)
 
     def note(self, lane: str = "") -> None:
-        """Something was put into the outbox, or is wanted now."""
+        """Read the outbox again: something was put in, or is wanted now."""
         self._lanes.wake(lane)
         self._nudge.set()
 
@@ -79,7 +79,7 @@ class Deliveries:
             await self._nap(seconds)
 
     async def drain(self) -> None:
-        """No new tries; those under way are written down, or made again at the next start."""
+        """Begin no new tries; those under way are written down, or made again at the next start."""
         self.open = False
         with anyio.move_on_after(LAST_TRIES_S):
             while self._lanes.under_way:
@@ -114,7 +114,7 @@ class Deliveries:
             await self._world.clock.sleep(min(looked_s * PAUSE_FOR_COST, PAUSE_S_MAX))
 
     async def _nap(self, seconds: float | None) -> None:
-        """So long, or until something is put in, a try is over, a lane is woken."""
+        """Sleep for so long, or until something is put in, a try ends, or a lane is woken."""
         if seconds is None:
             await self._nudge.wait()
             return
@@ -135,8 +135,8 @@ class Deliveries:
         return min(waits) if len(waits) > 1 else None
 
     async def _try(self, delivery: DueDelivery) -> None:
-        """One request, and what follows from its answer, on disk. What a bug leaves without an end
-        is not tried again in this life."""
+        """Make one request and write what follows from its answer. A try that a bug leaves without
+        an end is not made again in this life."""
         heard = TryAnswer(error="it was not tried")
         try:
             heard = await self._one(delivery)

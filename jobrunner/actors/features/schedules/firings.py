@@ -38,8 +38,8 @@ OVERLAP = "JOB_ALREADY_RUNNING"
 
 
 class NotNow(Struct, frozen=True):
-    """It could not be done just now. ``job_id`` is the job whose end it waits for; without one it
-    is tried again after a moment."""
+    """A moment that could not fire just now. ``job_id`` is the job whose end it waits for; without
+    one it is tried again after a moment."""
 
     code: str
     detail: str

@@ -81,7 +81,7 @@ class Timekeeper:
             crew.keep(self.run)
 
     async def run(self) -> None:
-        """For ever: whatever is due, then a nap until something is."""
+        """Fire whatever is due, then sleep until something is, for ever."""
         while True:
             self.nudge.clear()
             naps: list[float] = []
@@ -97,7 +97,7 @@ class Timekeeper:
                 await self.nudge.wait()
 
     def _rests_s(self, one: StandingSchedule) -> float | None:
-        """For how long nothing is to be done; None, where something may be."""
+        """Say for how long nothing is due; None, where something may be."""
         if one.stored.paused is not None or self._world.draining:
             return math.inf
         now = self._world.clock.now()

@@ -58,7 +58,8 @@ class InLine:
             self._known.pop(job.user_id, None)
 
     def doubt(self, user_id: str) -> None:
-        """One of this user's was called and did not come: the table knows better."""
+        """Forget what is known of a user who was called and did not come: the table knows
+        better."""
         self._forget(user_id)
 
     def known(self, but_not: Collection[str] = (), most: int | None = None) -> list[Waiting]:
@@ -80,8 +81,8 @@ class InLine:
         return set(self._counts)
 
     def somebody_before(self, priority: int, user_id: str, running: Mapping[str, int]) -> bool:
-        """Somebody has a better claim to a slot than this user's running job of this priority: by
-        priority, or as a user of whom fewer run."""
+        """Say whether somebody has a better claim to a slot than this user's running job of this
+        priority: by priority, or as a user of whom fewer run."""
         if self._users and max(self._users) > priority:
             return True
         most = running.get(user_id, 0)

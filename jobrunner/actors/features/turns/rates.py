@@ -50,7 +50,7 @@ class RateNow(Struct, frozen=True):
 
 
 class Bucket:
-    """One rate. ``most`` is what the stage takes that takes most; without a limit only its
+    """One rate. ``most`` is the largest amount that a stage takes at once; without a limit only its
     provider holds it back."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Bucket:
             self.full_at -= count * self.limit.gap_s
 
     def hold(self, until: float, by: str) -> None:
-        """Nothing starts before then, and then one start at a time."""
+        """Let nothing start before then, and then one start at a time."""
         if until > self.held_until:
             self.held_until, self.held_by = until, by
         if self.limit is not None:
@@ -124,7 +124,7 @@ class Rates:
                 rate.bound(self._clock.monotonic())
 
     def limited(self, name: str, limit: RateLimit | None) -> None:
-        """From now on this is its limit."""
+        """Set the limit of this rate from now on."""
         rate = self._rates.setdefault(name, Bucket())
         rate.limit = limit
         rate.bound(self._clock.monotonic())
@@ -147,8 +147,8 @@ class Rates:
         self._promised.setdefault(job_id, []).append(stage)
 
     def began(self, job_id: str, stage: Stage | None) -> bool:
-        """This stage began; what else was promised to the job is free again. Say whether any
-        is."""
+        """Note that this stage began, and free what else was promised to the job. Return whether
+        anything was."""
         promised = self._promised.pop(job_id, None)
         if promised is None:
             return False
@@ -159,7 +159,7 @@ class Rates:
         return bool(promised)
 
     def give_back(self, job_id: str) -> None:
-        """Nothing began."""
+        """Give back what was promised to a job that did not begin."""
         if job_id in self._promised:
             self._undo(self._promised.pop(job_id))
 

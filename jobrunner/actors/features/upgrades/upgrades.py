@@ -90,7 +90,7 @@ class Upgrades:
         return found[0]
 
     async def ended(self, upgrade_id: str, wait_s: float) -> Upgrade:
-        """As soon as it is over, or time is up."""
+        """Wait until it is over, or time is up."""
         with anyio.move_on_after(wait_s):
             turned = self._turned
             while (await self.found(upgrade_id)).status == "running" and not self._world.draining:
@@ -111,7 +111,7 @@ class Upgrades:
             self._crew.start_soon(self._run)
 
     async def _run(self) -> None:
-        """Until no order is open: a slice of each in turn."""
+        """Take a slice of each order in turn, until none is open."""
         try:
             while not self._world.draining:
                 orders = await self._world.reader.upgrades(AT_ONCE, running=True)
@@ -196,7 +196,7 @@ class Upgrades:
         why: dict[str, str],
         faults: list[StorageError],
     ) -> None:
-        """One job; whatever is wrong with it holds up no other."""
+        """Move one job; whatever is wrong with it holds up no other."""
         try:
             why[job_id] = await self._stays(upgrade, job_id, message)
         except StorageError as fault:

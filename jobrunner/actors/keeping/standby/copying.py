@@ -136,12 +136,12 @@ class StandbyCopy:
         self._places.lease.end()
 
     def crew(self) -> Crew:
-        """For what else is done for the copy."""
+        """Return the crew for the other tasks around the copy."""
         return Crew(self._clock, self._say, self._give_up)
 
     async def ready(self) -> str:
-        """Nothing is begun that would have to wait for the copy when it is written: if the place is
-        gone it is not written at all, which is a plain no."""
+        """Say why nothing may be begun now, if so: what would have to wait for a copy whose place
+        is gone is better not written at all, which is a plain no."""
         lease = self._places.lease
         while self._lags(EARLIER) and self._terms.lag_s and not lease.is_nearly_over:
             await self._next_round()
@@ -265,8 +265,8 @@ class StandbyCopy:
         self._line = self._places.lines.begin(lease.epoch)
 
     def _round(self, *, last: bool = False) -> None:
-        """On a thread: what is new, then the token behind it. One that hung and is not wanted any
-        more goes first."""
+        """Copy what is new on a thread, then renew the token behind it. A round that hung and is
+        not wanted any more goes first."""
         with self._rounds:
             tap, lease = self._places.tap, self._places.lease
             try:

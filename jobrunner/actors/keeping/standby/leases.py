@@ -54,7 +54,7 @@ class Lease:
 
     @property
     def is_nearly_over(self) -> bool:
-        """Nothing should be begun that has to be over with it."""
+        """Say whether too little time is left to begin anything."""
         return self.left_s <= self._lease_s * SPARE
 
     def claim(self, known: bool = False) -> None:
@@ -110,7 +110,7 @@ class Lease:
         self.stand_down()
 
     def stand_down(self) -> None:
-        """Nobody is answered any more, and what was answered is sent: it need not be ended."""
+        """Take back the alarm: nobody is answered any more, and what was answered is sent."""
         with self._turn:
             if self.is_nearly_over:
                 self._alarm(0)
@@ -126,7 +126,7 @@ class Lease:
             raise TakenOver(self.lost)
 
     def free(self) -> None:
-        """Nobody serves from here on: whoever takes over need not wait. Raises: OSError"""
+        """Give the token back, so that whoever takes over need not wait. Raises: OSError"""
         if self._token is not None and not self.lost:
             self._place.swap(self._token, self._token.renewed(FREE, self._lease_ms), safely=True)
             self._until = 0.0

@@ -15,8 +15,8 @@ WHOLE_EVERY_S = 3600.0
 
 
 class StandbyFiles:
-    """One pass after another: what is new, and now and then everything, since the number of a row
-    that is gone may be given again."""
+    """Copies files, one pass after another: what is new, and now and then everything, since the
+    number of a deleted row may be given again."""
 
     def __init__(
         self, copy: StandbyCopy, place: CopyPlace, database: str, assets: str, clock: Clock,
@@ -33,7 +33,7 @@ class StandbyFiles:
         self._whole_at = clock.monotonic()
 
     async def run(self) -> None:
-        """For as long as the service runs.
+        """Copy files for as long as the service runs.
 
         Raises: StorageError
         """
@@ -43,7 +43,7 @@ class StandbyFiles:
                 await self._clock.sleep(LOOK_EVERY_S)
 
     async def bring_keys(self) -> None:
-        """Those beside the database. Raises: StorageError"""
+        """Copy the files beside the database. Raises: StorageError"""
         await self._children.in_thread(self._bring_keys)
 
     async def finish(self) -> None:

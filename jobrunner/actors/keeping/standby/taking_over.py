@@ -16,7 +16,7 @@ SLOWER = 1.1
 
 
 class Followed(Struct, frozen=True):
-    """One look at the copy. ``fault``: why it went no further."""
+    """What one look at the copy brought. ``fault``: why it went no further."""
 
     reached: ReachedChange | None
     changes: int = 0
@@ -138,7 +138,7 @@ class TakingOver:
         return max(self._wait_s - (self._steady() - self._at), 0)
 
     def finish(self) -> None:
-        """All is in place: this machine may start.
+        """Let this machine start, now that all is in place.
 
         Raises: StorageError, where somebody else took over meanwhile; OSError
         """

@@ -188,7 +188,7 @@ def batch_refusals(db: Db, batch_id: str, limit: int) -> tuple[BatchItem, ...]:
 
 
 def batch_jobs(db: Db, batch_id: str, ended: int, after: str, limit: int) -> tuple[str, ...]:
-    """In the order of their ids; those that were deleted are left out."""
+    """List the jobs of a batch in the order of their ids, without deleted ones."""
     found = db.execute(
         f"SELECT i.uid FROM batch_items i WHERE {OF_BATCH} AND i.ended = :ended "  # noqa: S608
         "AND i.job IS NOT NULL AND i.uid > :after ORDER BY i.uid LIMIT :limit",

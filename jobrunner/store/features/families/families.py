@@ -89,7 +89,8 @@ def _born(child: Snapshot, kin: Kin) -> Row:
 
 
 def _turned(child: Snapshot, kin: Kin) -> Iterator[Row]:
-    """One that has settled may be revived, so it can also take back what it had counted for."""
+    """Turn a child's row. A settled child may be revived, so it can also take back what it had
+    counted for."""
     yield CHILD_TURNED.row(job=child.row, ended=STANDS[kin.stands])
     well = (kin.stands == "well") - (kin.stood == "well")
     ill = (kin.stands == "ill") - (kin.stood == "ill")

@@ -110,7 +110,7 @@ FIRING = Columns(Firing, "firings t")
 
 
 def schedules(db: Db) -> tuple[StoredSchedule, ...]:
-    """All of them, by name."""
+    """List all schedules by name."""
     return STORED.all(db, "ORDER BY t.name")
 
 

@@ -46,7 +46,8 @@ def line_users(db: Db) -> tuple[tuple[int, str, int], ...]:
 
 
 def place(db: Db, job: Snapshot, workflows: tuple[str, ...]) -> Place:
-    """Nobody counts a long line to its end: what a job wants to know is whether it is soon."""
+    """Count the jobs ahead, but not to the end of a long line: what matters is whether the turn is
+    near."""
     found = db.execute(
         "SELECT count(*) FROM (SELECT 1 FROM jobs "
         "WHERE line_at IS NOT NULL AND stuck IS NULL AND paused = 0 "

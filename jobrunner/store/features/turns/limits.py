@@ -30,5 +30,5 @@ def limit_rows(unit: SetLimit) -> Iterator[Row]:
 
 
 def orders(db: Db) -> tuple[tuple[tuple[str, str, Paused], ...], tuple[LimitRow, ...]]:
-    """Everything that operators ordered, in one look."""
+    """Read every limit that operators changed, in one look."""
     return pauses(db), LIMITS.all(db, "ORDER BY t.key")

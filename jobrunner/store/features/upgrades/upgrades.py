@@ -108,7 +108,7 @@ UPGRADE = Columns(
 
 
 def needless(db: Db, digests: tuple[str, ...]) -> tuple[str, ...]:
-    """Of these declarations, those that nothing refers to."""
+    """Pick the declarations to which nothing refers."""
     found = db.execute(
         "SELECT digest FROM definitions d WHERE digest IN (SELECT value FROM json_each(:digests)) "
         "AND NOT EXISTS (SELECT 1 FROM jobs WHERE definition = d.id) "

@@ -57,5 +57,5 @@ class CopyReplay:
         os.replace(draft, self._said)
 
     def done(self) -> None:
-        """It is in its place now: what it has reached is nobody's business any more."""
+        """Forget how far the copy came: it is in its place now."""
         self._said.unlink(missing_ok=True)

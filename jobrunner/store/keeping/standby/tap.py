@@ -86,7 +86,7 @@ class Tap:
             return self._taken
 
     def copied(self) -> None:
-        """All that was taken is copied."""
+        """Note that all that was taken is copied."""
         with self._turn:
             self._taken = None
 

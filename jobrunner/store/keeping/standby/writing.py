@@ -19,7 +19,7 @@ from jobrunner.store.writer import StoreWriter
 
 
 class Leased(Protocol):
-    """Somebody who knows whether we may still serve."""
+    """Knows whether this service may still serve."""
 
     async def ready(self) -> str:
         """Wait until something may be begun; say why it may not."""
@@ -53,7 +53,7 @@ class Tapped(Protocol):
 
 
 class Untapped:
-    """Where nothing is copied."""
+    """The tap where nothing is copied."""
 
     def looked(self) -> None:
         return
