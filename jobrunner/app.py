@@ -236,8 +236,8 @@ async def open_offline(config: Config) -> AsyncIterator[Store]:
 def _cluster(
     config: Config, definitions: Registry, ports: Ports, around: Surroundings, log: Log
 ) -> AbstractAsyncContextManager[None]:
-    """Where stages run that run elsewhere, if anything is said of that. What it needs is loaded
-    then, and not before."""
+    """Open the cluster on which stages run, if one is set. What it needs is loaded then, and not
+    before."""
     if not config.cluster.scheduler:
         if waiting := sorted(name for name, one in definitions.stages.items() if is_away(one)):
             log("cluster.unset", level="warning", stages=waiting, detail=f"they wait for {LACK}")
@@ -324,7 +324,7 @@ def _terms(config: Config, registry: Registry, ports: Ports) -> Terms:
 
 
 def _rates(config: Config, registry: Registry) -> dict[str, RateLimit]:
-    """As the operator says, else as the authors of the stages do."""
+    """Take the rates that the operator sets, else those of the stages' authors."""
     said = {name: settings.rate for name, settings in config.rates.items()}
     return registry.paced | {name: limit for name, limit in said.items() if limit}
 

@@ -28,7 +28,7 @@ End = Callable[[int, bytes], None]
 
 
 class Losing(Protocol):
-    """Something that can find that nobody knows what is on disk: then ``failed`` is set."""
+    """Finds out that nobody knows what is on disk: then ``failed`` is set."""
 
     unknown: OutcomeUnknown | None
 
@@ -57,7 +57,7 @@ class Ending:
         self.asked = anyio.Event()
 
     def begin(self, reason: str, within_s: float) -> None:
-        """It is on its way out, for the first reason that was given, and gone when time is up."""
+        """Begin the end: the first reason counts, and when time is up the process is gone."""
         if self._reason:
             return
         self._reason = reason
@@ -75,7 +75,7 @@ class Ending:
         self._cut(128 + number, reason)
 
     async def over(self, service: Losing) -> None:
-        """Until somebody said stop, or the store is lost."""
+        """Wait until somebody says stop, or the store is lost."""
         async with anyio.create_task_group() as group:
 
             async def until_failed() -> None:
@@ -135,7 +135,7 @@ class WorkEnding(Ending):
 
 @asynccontextmanager
 async def ungrouped() -> AsyncIterator[None]:
-    """One error of ours, however many task groups it has passed through, stays what it was."""
+    """Raise one error of ours as it was, however many task groups it has passed through."""
     try:
         yield
     except BaseExceptionGroup as group:

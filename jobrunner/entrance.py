@@ -26,7 +26,7 @@ SOCKET_MODES = {"owner": 0o600, "group": 0o660, "everybody": 0o666}
 
 
 def places(config: Config) -> Any:
-    """Where the service listens, and for whom its socket is."""
+    """Read from the settings where the service listens, and for whom its socket is."""
     from jobrunner.http.frame.server import Places
 
     at = config.server
@@ -47,7 +47,7 @@ def fitted_door(
     version: str,
     standby: Standby,
 ) -> Any:
-    """Everything that a request may meet, put together."""
+    """Put together everything that a request may meet."""
     from jobrunner.http.frame.endpoint import HttpDoor
 
     async def faults() -> list[str]:

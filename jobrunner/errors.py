@@ -151,7 +151,7 @@ class PluginFault(JobrunnerError):
         self.missing = missing
 
     def refusal(self) -> Refused:
-        """As it is told to whoever asked."""
+        """Make the refusal that whoever asked is told."""
         if self.missing:
             text = f"workflow {self.workflow} needs {self.function}, which its plugin lacks today"
             return Refused("WORKFLOW_UNAVAILABLE", text, missing=[self.function])

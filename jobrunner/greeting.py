@@ -19,8 +19,8 @@ HOW_ELSE = "in its folder, `jobrunner token create NAME --role admin` makes one 
 
 
 def may_sign_in(config: Config, local_url: str) -> bool:
-    """By a link that is shown: whoever sits at this machine, and nobody behind an address of the
-    world."""
+    """Say whether a link that is shown may sign in: only people at this machine, not behind a
+    public address."""
     from jobrunner.http.frame.origins import is_this_machine
 
     direct = not config.server.public_url and is_this_machine(local_url.partition("//")[2])

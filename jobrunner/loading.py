@@ -12,13 +12,13 @@ from jobrunner.stages import Registry
 
 
 def load_settings() -> Config:
-    """By ``config.toml`` of the working folder, if it is there. Raises: Misconfigured."""
+    """Load ``config.toml`` of the working folder, if it is there. Raises: Misconfigured."""
     return load(None, os.environ)
 
 
 def load_definitions(config: Config, at_home: bool = False) -> Registry:
-    """Everything installed, as it would run under this config; ``at_home``, as on a machine that
-    runs stages for a service elsewhere, and hands none on."""
+    """Load everything installed, as it would run under this config; ``at_home``, as on a machine
+    that runs stages for a service elsewhere, and hands none on."""
     from jobrunner.http.routes.table import TAKEN
 
     if os.path.isdir(config.plugins.path):

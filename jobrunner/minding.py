@@ -20,7 +20,7 @@ class Writing(Protocol):
 
 
 def stopping(minder: Minder, within_s: float) -> None:
-    """It stops, and will take so long at most."""
+    """Say that it stops, and will take so long at most."""
     minder.say(STOPPING="1", EXTEND_TIMEOUT_USEC=f"{within_s * 1e6:.0f}")
 
 

@@ -83,7 +83,7 @@ def _objects(config: Config, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _notifications(config: Config, registry: Registry, environ: Mapping[str, str]) -> Iterator[str]:
-    """Each variable alone, so that every fault is told and not only the first."""
+    """Look for each variable alone, so that every fault is told and not only the first."""
     file = key_file_beside(config.store.path, SystemFiles())
     for variable in config.notify.secrets_env:
         yield from _faults_of(partial(seals, file, (variable,), {}, environ))

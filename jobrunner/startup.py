@@ -110,7 +110,7 @@ async def tell_of_restoration(store: Store, clock: Clock, log: Log) -> None:
 
 
 async def remember(store: Store, registry: Registry, clock: Clock, log: Log) -> None:
-    """Every declaration that a job may be born under is kept by its digest."""
+    """Keep every declaration that a job may be born under, by its digest."""
     for name in registry.names():
         definition = registry.current(name)
         assert definition is not None

@@ -8,7 +8,7 @@ from jobrunner.config.settings import Config, LimitsSection
 
 
 def origins(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
-    """By key, for those that an operator has said something about."""
+    """Map each changeable limit that an operator has set to where it was set."""
     named = {
         ".".join(fold(part) for part in variable[len(PREFIX) :].split("__"))
         for variable in environ

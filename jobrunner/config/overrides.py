@@ -55,7 +55,9 @@ def laid_over(
     settings: WorkflowSettings,
     goes_away: Callable[[str], bool] = lambda stage: False,
 ) -> tuple[Workflow, tuple[str, ...]]:
-    """As far as it fits, and what does not: an older declaration need not know every name.
+    """Lay settings over a declaration as far as they fit, and name what does not: an older
+    declaration need not know every name. ``goes_away`` tells of a stage, by its name, that it runs
+    on a cluster where no setting says otherwise.
 
     ``goes_away`` tells of a stage, by its name, that it runs on a cluster where no setting says
     otherwise."""
@@ -261,7 +263,7 @@ def _far(names: Names, state: State, job_type: str, remote: bool) -> tuple[str, 
 
 
 def _deadline(state: State, after_s: float) -> State | str:
-    """Without a path the deadline is the attempt's own limit, so both move together."""
+    """Set a deadline. One without a path is the attempt's own limit, so both move together."""
     if state.deadline and state.deadline.path:
         return replace(state, deadline=replace(state.deadline, after_s=after_s))
     if state.kind != "active":
@@ -317,7 +319,7 @@ def _quota(quota: Quota, settings: QuotaSettings) -> Quota:
 
 
 def _notify(names: Names, settings: NotifySettings) -> Notify:
-    """Nothing of it is the declaration's: where to is for the operator alone to say."""
+    """Set who is told. Nothing of it is declared: where to is for the operator alone to say."""
     url = settings.url or ""
     if url and not re.fullmatch(NOTIFY_URL, url):
         text = "must be a URL with http or https, without a user, a password or a fragment"
@@ -328,7 +330,7 @@ def _notify(names: Names, settings: NotifySettings) -> Notify:
 
 
 def _ages(names: Names, ages: Mapping[str, float]) -> dict[str, float]:
-    """Only where jobs end is there anything to keep."""
+    """Set how long jobs are kept, by the statuses in which they end."""
     found = {}
     for name, age_s in ages.items():
         state = names.state("retention", name)

@@ -150,7 +150,8 @@ def _allowed(kind: Any) -> str:
 
 
 def _plain(kind: Any, raw: Any) -> Any:
-    """Without any text that still stands for a value, however deep it hides."""
+    """Turn texts of the environment that no type has read yet into values, however deep they
+    stand."""
     if isinstance(raw, FromEnvironment):
         return _from_text(kind, raw.text)
     if isinstance(raw, dict):

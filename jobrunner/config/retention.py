@@ -13,8 +13,8 @@ MINUTE_S, DAY_S = 60.0, 86_400.0
 def retention_terms(
     config: Config, loaded: Iterable[Workflow], refused: Iterable[str]
 ) -> RetentionTerms:
-    """Of a workflow that has settings of its own for this and could not be loaded nothing goes: a
-    slip of the pen in them may be why."""
+    """Collect what retention removes. It removes nothing of a workflow that has settings of its own
+    for this and could not be loaded: a slip in them may be why."""
     known = {workflow.name: workflow for workflow in loaded}
     absent = {*config.workflows, *refused} - known.keys()
     asked = {name for name in absent if config.workflow(name).retention != RetentionSettings()}

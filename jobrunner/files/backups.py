@@ -84,8 +84,8 @@ class Archive(StoredBackups):
             self._lock = -1
 
     def begin(self, name: str, database: str) -> str:
-        """Where the copy of the database is to be made: here, or beside it where this is another
-        disk. It is the writer that makes the copy, and no other disk may hold it up."""
+        """Begin, and say where to copy the database: here, or beside it where this is another disk.
+        The writer makes the copy, and no other disk may hold it up."""
         folder = self.root / name
         folder.mkdir(mode=0o700)
         if os.stat(os.path.dirname(os.path.abspath(database))).st_dev == folder.stat().st_dev:
@@ -198,7 +198,7 @@ class Archive(StoredBackups):
         return BackupPart(LIST, place.stat().st_size, digest_of(place))
 
     def finish(self, manifest: Manifest) -> None:
-        """Everything is on the disk before the manifest says so."""
+        """Flush everything to the disk, then write the manifest."""
         for folder in sorted(self._fresh):
             flush(folder)
         folder = self.root / manifest.name
@@ -272,7 +272,7 @@ class _Count:
         self.named: list[str] = []
 
     def refer(self, size: int) -> None:
-        """It lies in a store, and stays there."""
+        """Note a file that lies in a store, and stays there."""
         self.far_files += 1
         self.far_bytes += size
 

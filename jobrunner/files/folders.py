@@ -21,7 +21,7 @@ def made(folder: Path) -> Path:
 
 
 def existing(root: str, folders: list[str]) -> list[str]:
-    """Those of the folders below ``root`` that are there."""
+    """Pick the folders below ``root`` that are there."""
     return [folder for folder in folders if Path(root, folder).is_dir()]
 
 
@@ -34,5 +34,5 @@ def flush(folder: Path) -> None:
 
 
 def private(path: str, flags: int) -> int:
-    """For ``open``: a file that its owner alone reads."""
+    """Open a file that its owner alone can read: an opener for ``open``."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)

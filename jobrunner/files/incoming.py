@@ -102,12 +102,13 @@ class Arrivals:
 
     @property
     def busy(self) -> bool:
-        """Somebody is sending something."""
+        """Say whether somebody is sending something."""
         return bool(self._busy)
 
     @contextmanager
     def alone(self, what: str) -> Iterator[None]:
-        """One upload at a time for a job, one request at a time for a file that is resumed.
+        """Allow one upload at a time for a job, and one request at a time for a file that is
+        resumed.
 
         Raises: Refused UPLOAD_IN_PROGRESS."""
         if what in self._busy:
@@ -145,12 +146,13 @@ class Arrivals:
         return await self._on_disk(partial(_digest, self._part(name)))
 
     async def append(self, name: str, other: str) -> None:
-        """All of another part at the end of this one, which grows by whole blocks only."""
+        """Append another part to this one, which grows by whole blocks only."""
         await self.check_room(await self.size(other))
+
         await self._on_disk(partial(_append, self._part(name), self._part(other)))
 
     async def place(self, name: str, folder: str, wanted: str, count: int, sha256: str) -> Placed:
-        """Under a name in ``folder`` that was free, as its file number ``count`` + 1 or later. The
+        """Give the part a free name in ``folder``, as its file number ``count`` + 1 or later. The
         part stays until it is dropped, so that this can be done again."""
         done = partial(_placed, self._root, self._part(name), folder, wanted, count)
         path, size = await self._on_disk(done)
@@ -218,7 +220,7 @@ class Arrivals:
                 log("uploads.not_swept", level="error", detail=str(fault))
 
     async def _on_disk(self, act: Callable[[], T]) -> T:
-        """In a thread: a slow disk delays this file and nothing else."""
+        """Run this in a thread: a slow disk delays this file and nothing else."""
         try:
             return await self._children.in_thread(act)
         except OSError as error:
@@ -266,7 +268,7 @@ class PartFile:
 
     @property
     def sha256(self) -> str:
-        """Of what was written here, not of what was there before."""
+        """Return the digest of what was written here, not of what was there before."""
         return self._sum.hexdigest()
 
     async def write(self, data: bytes) -> None:
@@ -274,7 +276,7 @@ class PartFile:
         self.size += len(data)
 
     async def flush(self) -> None:
-        """It is on the disk when this returns."""
+        """Flush to the disk."""
         await self._arrivals._on_disk(partial(os.fsync, self._handle))
 
     def close(self) -> None:
@@ -290,7 +292,7 @@ class PartFile:
 
 
 def cleared(root: str, folders: Iterable[str]) -> None:
-    """Everything that lies in these folders, which are below ``root`` and two names deep."""
+    """Remove everything in these folders, which are below ``root`` and two names deep."""
     for folder in folders:
         place = Path(root, folder)
         if ".." in place.parts or Path(folder).is_absolute() or len(Path(folder).parts) < 2:

@@ -142,7 +142,7 @@ def _held(mine: Path) -> int:
 
 
 def _remove_if_left(folder: Path) -> None:
-    """Only what looks like one of ours, and whose process holds it no more."""
+    """Remove a folder that looks like one of ours, and whose process holds it no more."""
     try:
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

@@ -99,7 +99,8 @@ def checked_name(name: str) -> str:
 
 
 def scratch_path(root: str, name: str) -> str:
-    """For what an attempt needs only while it runs; on the disk that its files go to."""
+    """Name a folder for what an attempt needs only while it runs, on the disk that its files go
+    to."""
     return os.path.abspath(os.path.join(root, SCRATCH, name))
 
 

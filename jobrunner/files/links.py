@@ -23,8 +23,8 @@ JSON_MAX = 16 * 1024 * 1024
 
 
 def twin(root: str, pairs: Iterable[tuple[str, str]], ids: Mapping[str, str]) -> list[Kept]:
-    """Each first path gets the second one as well; all are named on disk when this returns. Those
-    that had to be written anew, since they name some of ``ids``."""
+    """Give each first path its second name; all names are on disk when this returns. Return the
+    files that had to be written anew, since they name some of ``ids``."""
     anew: list[Kept] = []
     for old, new in pairs:
         source, place = inside(root, old), inside(root, new)
@@ -60,7 +60,8 @@ def untwin(root: str, paths: Iterable[str]) -> None:
 
 
 def second_name(source: Path, place: Path) -> None:
-    """One more name of a file, or a copy where the disk cannot do that; one that is there stays.
+    """Give a file one more name, or copy it where the disk cannot do that. A file of that name
+    stays.
 
     Raises: OSError"""
     made(place.parent)
@@ -74,7 +75,7 @@ def second_name(source: Path, place: Path) -> None:
 
 
 def _json(place: Path) -> bytes:
-    """Nothing of what is no JSON, or too much to be looked through."""
+    """Read JSON; nothing of what is none, or too much to be looked through."""
     if place.suffix != ".json" or place.stat().st_size > JSON_MAX:
         return b""
     return place.read_bytes()

@@ -130,7 +130,8 @@ def _demand_sound(source: Path, sha256: str) -> None:
 
 
 def second_name(source: Path, target: Path) -> bool:
-    """Nothing that is here is changed in place; a wrong one of this name is replaced by a copy."""
+    """Give a file a second name. Nothing that is here is changed in place; a wrong file of this
+    name is replaced by a copy."""
     try:
         os.link(source, target)
     except OSError:

@@ -67,7 +67,7 @@ def _png(file: BinaryIO, size: int) -> None:
 
 
 def _jpeg(file: BinaryIO, size: int) -> None:
-    """From segment to segment to the first scan; behind it only the end's mark is looked for."""
+    """Walk from segment to segment to the first scan; behind it look for the end's mark only."""
     _take(file, 2)
     while True:
         fill, mark = _take(file, 2)
@@ -129,7 +129,8 @@ def _mp4(file: BinaryIO, size: int) -> None:
 
 
 def _webm(file: BinaryIO, size: int) -> None:
-    """Its head, its body, and the parts of the body. A part without a length ends with the file."""
+    """Walk through head, body and the parts of the body. A part without a length ends with the
+    file."""
     name, length = _element(file)
     if name != 0x1A45DFA3:
         raise Short
@@ -207,7 +208,7 @@ def _samples(file: BinaryIO, size: int) -> tuple[int, int]:
 
 
 def _head_length(data: bytes) -> int:
-    """Without its checksum, whose place its first bytes tell; 0 where that does not fit."""
+    """Measure a head without its checksum; 0 where the checksum does not fit."""
     block, rate = data[2] >> 4, data[2] & 15
     length = 4 + _coded(data)
     length += {6: 1, 7: 2}.get(block, 0) + {12: 1, 13: 2, 14: 2}.get(rate, 0)
@@ -215,7 +216,7 @@ def _head_length(data: bytes) -> int:
 
 
 def _coded(head: bytes) -> int:
-    """In how many bytes the number of a frame, or of its first sample, is written."""
+    """Say in how many bytes the number of a frame, or of its first sample, is written."""
     return max(1, 8 - (head[4] ^ 0xFF).bit_length() if head[4] & 0x80 else 1)
 
 
@@ -264,7 +265,7 @@ def _table16() -> tuple[int, ...]:
 
 
 def _mp3(file: BinaryIO, size: int) -> None:
-    """From frame to frame; what is no frame is a tag behind the last one."""
+    """Walk from frame to frame; what is no frame is a tag behind the last one."""
     head = _take(file, 10)
     tag = sum(part << shift for part, shift in zip(head[6:], (21, 14, 7, 0), strict=True))
     at = 10 + tag if head[:3] == b"ID3" else 0

@@ -119,7 +119,7 @@ class Downloader:
         sink.write(block)
 
     async def _on_disk(self, act: Callable[[], None]) -> None:
-        """In a thread: a slow disk delays this download and nothing else."""
+        """Run this in a thread: a slow disk delays this download and nothing else."""
         try:
             await self._children.in_thread(act)
         except OSError as error:

@@ -119,7 +119,7 @@ class OutgoingClient:
         return await self.request("POST", url, **options)
 
     async def request(self, method: str, url: str, **options: Any) -> Reply:
-        """As ``exchange``; an answer that is not 2xx is raised.
+        """Do as ``exchange`` does, but raise an answer that is not 2xx.
 
         Raises: RetryableFailure (network, timeout, 408, 425, 429, 5xx), PermanentFailure."""
         reply = await self.exchange(method, url, **options)
@@ -138,7 +138,7 @@ class OutgoingClient:
         redirects: int = REDIRECTS_MAX,
         patience: Patience = PATIENCE,
     ) -> Reply:
-        """Whatever was answered, if anything was. Only GET and HEAD follow redirects.
+        """Send a request and return whatever was answered. Only GET and HEAD follow redirects.
 
         Raises: RetryableFailure (network, timeout), PermanentFailure (refused, too large)."""
         sent = dict(headers or {})
@@ -201,7 +201,7 @@ def _request(
 
 
 def _target(answer: aiohttp.ClientResponse, url: URL) -> URL | None:
-    """Where a redirect leads; None when the answer is none."""
+    """Find where a redirect leads; None when the answer is none."""
     location = answer.headers.get("Location")
     if answer.status not in MOVED or location is None:
         return None
@@ -240,7 +240,7 @@ def _classed(place: str) -> Iterator[None]:
 
 
 def _cause(error: Exception) -> str:
-    """Without the library's own text, in which the whole URL may stand."""
+    """Name the cause without the library's own text, in which the whole URL may stand."""
     inner = getattr(error, "os_error", error)
     return getattr(inner, "strerror", None) or type(inner).__name__
 

@@ -40,7 +40,8 @@ class Outlets:
         self._gate: OutgoingGate | None = None
 
     def client(self, settings: Mapping[str, Any] | None = None) -> "OutgoingClient":
-        """For whoever these settings belong to; without any, for public places only."""
+        """Make a client for whoever these settings belong to; without any, for public places
+        only."""
         from jobrunner.outgoing.exchange import OutgoingClient
         from jobrunner.outgoing.rules import origins_of
 

@@ -63,7 +63,7 @@ class Rules(Struct, frozen=True):
 
 
 def rules_of(allow_hosts: Iterable[str], allow_private: Iterable[str]) -> Rules:
-    """From the texts of the settings, whose form has been checked."""
+    """Make rules of the texts of the settings, whose form has been checked."""
     return Rules(frozenset(map(_folded, allow_hosts)), frozenset(map(_place, allow_private)))
 
 
@@ -127,8 +127,8 @@ def origin_of(url: URL) -> Origin:
 
 
 def redirected(url: URL, location: str) -> URL | None:
-    """Where a redirect leads, still to be judged; None when it leads nowhere that is at least as
-    safe. A scheme without a host is read differently by everybody, so it is nowhere."""
+    """Find where a redirect leads, still to be judged; None when it leads nowhere that is at least
+    as safe. A scheme without a host is read differently by everybody, so it is nowhere."""
     try:
         there = URL(location)
         target = url.join(there).with_fragment(None)
@@ -166,7 +166,7 @@ def _place(text: str) -> tuple[Address, int]:
 
 
 def _folded(host: str) -> str:
-    """As hosts are compared: lower case, in ASCII, without the dot of the root."""
+    """Fold a host as hosts are compared: lower case, in ASCII, without the dot of the root."""
     if not host.isascii():
         host = URL.build(scheme="http", host=host).raw_host or host
     return host.lower().rstrip(".")

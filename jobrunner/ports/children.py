@@ -154,5 +154,5 @@ class SystemChild:
 
 
 def one_at_a_time() -> "threading.Lock":
-    """For the little that threads of one process have to share."""
+    """Make a lock for the little that threads of one process share."""
     return threading.Lock()

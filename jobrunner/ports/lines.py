@@ -83,14 +83,15 @@ class RotatedFile:
             self._begin_anew()
 
     def _rename_full(self) -> None:
-        """From the oldest on: a crash in between leaves a gap in the numbers, and all lines."""
+        """Rename from the oldest on: a crash in between leaves a gap in the numbers, and all
+        lines."""
         for number in range(self._keep - 1, 0, -1):
             with suppress(FileNotFoundError):
                 os.replace(f"{self._path}.{number}", f"{self._path}.{number + 1}")
         os.replace(self._path, f"{self._path}.1")
 
     def _begin_anew(self) -> None:
-        """Under the same number, which others know for the last words."""
+        """Open the file anew under the same number, which others know for the last words."""
         fresh = self._opened()
         try:
             os.dup2(fresh, self._handle, inheritable=False)
@@ -183,7 +184,7 @@ class LineThread:
 
 
 def _write(handle: int, data: bytes) -> None:
-    """All of it, also where another program that has it open said that nobody is to wait."""
+    """Write all of it, also where another program that has it open said that nobody is to wait."""
     rest = memoryview(data)
     while rest:
         try:

@@ -8,8 +8,8 @@ FED_PER_LIMIT = 3
 
 
 class SystemMinder:
-    """One datagram for each thing that is said, to the socket that the environment names. Nobody
-    waits for it, and nothing fails with it."""
+    """Sends one datagram for each thing that is said, to the socket that the environment names.
+    Nobody waits for it, and nothing fails with it."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         named = environ.get("NOTIFY_SOCKET", "")

@@ -22,7 +22,7 @@ KNOCK_S = 1.0
 
 
 class SystemConnector:
-    """No two addresses of one name are tried at once: the first that is forbidden ends it."""
+    """Tries the addresses of a name one after the other: the first that is forbidden ends it."""
 
     def __init__(
         self,

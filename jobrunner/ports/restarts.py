@@ -8,7 +8,7 @@ from anyio.abc import Process
 
 
 class RestartedProgram:
-    """It has our terminal. Whoever stops it waits until it is gone."""
+    """A program that has our terminal. Whoever stops it waits until it is gone."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = list(command)
@@ -16,7 +16,7 @@ class RestartedProgram:
 
     @property
     def code(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """Return its exit code; None while it runs."""
         return self._process.returncode if self._process is not None else 0
 
     async def start(self) -> None:

@@ -72,7 +72,7 @@ class Children(Protocol):
         ...
 
     def stray(self, thread: "asyncio.Future[Any]") -> None:
-        """This thread goes on though its work is no longer wanted."""
+        """Count a thread that goes on though its work is no longer wanted."""
         ...
 
     @property
@@ -97,7 +97,7 @@ class Child(Protocol):
     async def send(self, data: bytes) -> None: ...
 
     async def receive(self, size: int) -> bytes:
-        """So many bytes, fewer only at the end."""
+        """Receive so many bytes, fewer only at the end."""
         ...
 
     async def printed(self) -> bytes:
@@ -107,15 +107,15 @@ class Child(Protocol):
     async def wait(self) -> int: ...
 
     def stop(self) -> None:
-        """It is asked to end what it started, and itself."""
+        """Ask it to end what it started, and itself."""
         ...
 
     def cut(self) -> None:
-        """It must end at once."""
+        """Tell it to end at once."""
         ...
 
     def kill(self) -> None:
-        """It is ended, whatever it thinks of that."""
+        """End it by force."""
         ...
 
 

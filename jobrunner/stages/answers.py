@@ -38,7 +38,8 @@ class _Posed(Generic[A]):
 
     @property
     def url(self) -> str:
-        """Where the answer goes: ``POST`` it there, as JSON. Whoever knows it may give it, once."""
+        """Return where the answer goes: ``POST`` it there, as JSON. Whoever knows the address may
+        answer, once."""
         if not self._base_url or not self._token:
             text = "nobody knows where this service is reached; set [server] public_url"
             raise PermanentFailure("NO_PUBLIC_URL", text)

@@ -151,7 +151,8 @@ class Companions:
             pause_s = min(pause_s * 2, AGAIN_S_MAX)
 
     async def _tried(self, one: Companion) -> dict[str, str] | None:
-        """Until it was told to close; or why it is not open any more, whatever it raised."""
+        """Keep it open until it is told to close; return why it is not open any more, whatever it
+        raised."""
         try:
             folder = os.path.join(self._folder, one.workflow)
             os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -184,6 +185,6 @@ class Companions:
         return Hosting(settings, folder, around.base_url, log, around.local_url)
 
     async def _sleep(self, seconds: float) -> None:
-        """Not for longer than the service is up."""
+        """Sleep, but not longer than the service is up."""
         with anyio.move_on_after(seconds):
             await self._closing.wait()

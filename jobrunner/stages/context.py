@@ -79,7 +79,7 @@ class _Known(Generic[P]):
         return dict(self._kept)
 
     def callback_url(self, source: str) -> str:
-        """Where a provider delivers its webhooks for this source."""
+        """Return where a provider delivers its webhooks for this source."""
         if not self._given.base_url:
             text = "nobody knows where this service is reached; set [server] public_url"
             raise PermanentFailure("NO_PUBLIC_URL", text)
@@ -92,7 +92,8 @@ class _Known(Generic[P]):
         return ":".join(part for part in parts if part)
 
     def seconds_left(self) -> float | None:
-        """Until the attempt is ended for taking too long; None when it may take for ever."""
+        """Return the time until the attempt is ended for taking too long; None when it may take for
+        ever."""
         return None if self._until is None else max(self._until - self._host.monotonic(), 0.0)
 
     def log(self, line: str) -> None:
@@ -139,8 +140,9 @@ class _Known(Generic[P]):
 
 
 class Context(_Known[P], Questioning, SubmitsJobs):
-    """For stages that await. ``params`` is the struct of the job type, ``artifacts`` the job's
-    current values, ``settings`` what the operator set for the workflow, ``http`` the way out."""
+    """The context of a stage that awaits. ``params`` is the struct of the job type, ``artifacts``
+    the job's current values, ``settings`` what the operator set for the workflow, ``http`` the way
+    out."""
 
     @property
     def http(self) -> Http:
@@ -154,7 +156,7 @@ class Context(_Known[P], Questioning, SubmitsJobs):
         await self._host.progress(percent, message)
 
     async def heartbeat(self) -> None:
-        """It goes on, though there is nothing to tell."""
+        """Tell the service that the stage is alive, without progress to report."""
         await self._host.progress(None, None)
 
     async def once(self, name: str, work: Callable[[], Awaitable[R]]) -> R:
@@ -328,7 +330,7 @@ def wanted_of(
 
 
 def asset_id_of(which: str) -> str:
-    """From an id, or from the address of the file, with or without its host."""
+    """Read an asset's id from an id, or from the address of the file, with or without its host."""
     match = CONTENT.fullmatch(which)
     return match[1] if match else which
 

@@ -38,7 +38,7 @@ class Brought(Struct, frozen=True):
     fault: str = ""
 
     def of(self, kind: Kind) -> list[EntryPoint]:
-        """Its entry points of one of the ``KINDS``, by name."""
+        """List its entry points of one of the ``KINDS``, by name."""
         found = self.of_group(PREFIX + kind)
         return sorted(found, key=lambda entry: (entry.name, entry.value))
 
@@ -47,7 +47,8 @@ class Brought(Struct, frozen=True):
 
 
 def brought() -> list[Brought]:
-    """All that python finds, by name; of those with one name, the one that counts comes first."""
+    """List all distributions that python finds, by name; of those with one name, the one that
+    counts comes first."""
     found = [one for one in map(_read, distributions()) if one is not None]
     return sorted(_with_hidden(found), key=lambda one: normalized(one.name))
 
@@ -96,7 +97,7 @@ def _hidden_by(other: Brought) -> str:
 
 
 def _read(distribution: Distribution) -> Brought | None:
-    """None for one that has nothing for us."""
+    """Read a distribution; None for one that has nothing for us."""
     try:
         text = distribution.read_text("entry_points.txt") or ""
     except (OSError, UnicodeDecodeError):
@@ -122,7 +123,8 @@ def _first_wrong(text: str) -> str:
 
 
 def _unknown_groups(found: tuple[EntryPoint, ...]) -> str:
-    """One unknown group among others may be for a newer jobrunner; alone it is misspelt."""
+    """Describe a group of entry points that is not known. One among others may be for a newer
+    jobrunner; alone it is misspelt."""
     groups = {entry.group.removeprefix(PREFIX) for entry in found}
     if not groups or groups & {*KINDS, *BESIDE}:
         return ""

@@ -86,7 +86,8 @@ class Surroundings:
         return dict(declared) if opened is None else laid_over(declared, opened.settings)
 
     def secrets_of(self, source: str) -> tuple[str, ...]:
-        """With which the companions sign what they send to this source of webhooks."""
+        """Return the secrets with which companions sign what they send to this source of
+        webhooks."""
         return tuple(
             secret for opened in self._opened.values() for secret in opened.secrets.get(source, ())
         )

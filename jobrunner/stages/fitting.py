@@ -67,7 +67,7 @@ def known_as(name: object, called: str) -> str:
 
 
 def wrong(brought: Struct, kind: type[Struct]) -> str:
-    """Every value in it that is not what its type says."""
+    """List every value in it that is not what its type says."""
     return "; ".join(str(slip) for slip in slips(brought, kind, ""))
 
 

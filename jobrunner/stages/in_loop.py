@@ -32,7 +32,7 @@ async def run_in_loop(stage: Stage, given: Given, params: Any, host: Host) -> En
 
 
 async def _performed(stage: Stage, context: Context[Any]) -> Ended:
-    """Nothing that a stage raises gets past here but being cancelled: what ends a program
+    """Turn whatever a stage raises, except its cancellation, into an outcome: what ends a program
     (SystemExit) must not end the service."""
     try:
         outcome = await stage.run(context)

@@ -89,7 +89,7 @@ class FencedHost:
         return self._host.fresh()
 
     def wait(self, doing: Coroutine[Any, Any, T]) -> T:
-        """From the thread: until the loop has done it."""
+        """Wait in the thread until the loop has done it."""
         try:
             self._check()
         except Fenced:

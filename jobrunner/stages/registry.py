@@ -138,7 +138,7 @@ class Registry:
         return self.current(job.workflow) if isinstance(message, Migrate) else self.of(job)
 
     def standings(self, definition: Definition) -> frozenset[tuple[str, str, bool]]:
-        """Every standing in which the money of a job may be in each state, and is settled."""
+        """List every standing in which the money of a job may be in each state, and is settled."""
         if (known := self._standings.get(definition.digest)) is None:
             known = self._standings[definition.digest] = standings(definition)
         return known
@@ -337,7 +337,8 @@ class Registry:
         said_by: tuple[str, str],
         unfit: Callable[[T], str] = lambda offered: "",
     ) -> None:
-        """Of two that have one name, or are for one workflow, none is taken: which was meant?"""
+        """Take in what is offered under a name or for a workflow; of two, take neither: which was
+        meant?"""
         called, by = said_by
         if fault := wrong(offered, type(offered)):
             self._refuse(kind, known_as(name, called), fault)
@@ -360,8 +361,8 @@ class Registry:
         self.refused[kind][name] = reasons
 
     def _pin(self, now: Definition, digest: str, data: bytes) -> tuple[str, ...]:
-        """It passed the check of its day. What is absent today strands what needs it, and that
-        alone; what it has no binding for is worked outside."""
+        """Take in an older declaration, which passed the check of its day. What is absent today
+        strands what needs it, and that alone; what it has no binding for is worked outside."""
         try:
             self._pinned[digest], _ = self._fit(self._older(now, digest, data))
         except Exception as stumbled:

@@ -47,7 +47,8 @@ class Posing(Struct, frozen=True, tag=True):
 
 
 class PosedToken(Struct, frozen=True, tag=True):
-    """It is on disk; whoever has the token may answer it. Empty: the token cannot be told again."""
+    """The token of a stored question; whoever has it may answer. Empty: the token cannot be told
+    again."""
 
     token: str
 

@@ -25,7 +25,7 @@ class WayOut:
         return await self._outlets.exchange(wanted, self._given.settings)
 
     async def download(self, wanted: Download) -> Fetched:
-        """Under a name that no other download of this attempt has."""
+        """Download under a name that no other download of this attempt has."""
         _check(wanted)
         path = self._free_path(checked_name(wanted.name))
         self._taken.add(path)

@@ -53,7 +53,7 @@ class ObjectTerms(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """Name where it is, for people."""
         return f"s3://{self.bucket}/{self.prefix}"
 
     def part_of(self, size: int) -> int:
@@ -90,7 +90,7 @@ class ObjectStore:
         self._store: Any = self._opened(self.keys)
 
     def key_of(self, path: str, sha256: str) -> str:
-        """Where a file of this content goes, beside the others of its folder."""
+        """Make the key for a file of this content, beside the others of its folder."""
         folder, _, name = path.rpartition("/")
         return f"{self.terms.prefix}{folder}/{sha256}/{name}"
 
@@ -104,7 +104,7 @@ class ObjectStore:
         await self._asked(self._first_page)
 
     async def size(self, key: str) -> int | None:
-        """None for one that is not there.
+        """Return the size of an object; None for one that is not there.
 
         Raises: FilesUnreachable"""
         try:
@@ -133,9 +133,8 @@ class ObjectStore:
     async def blocks(
         self, key: str, first: int, last: int, block: int = BLOCK
     ) -> AsyncIterator[bytes]:
-        """From one byte to another, both included, piece by piece: each piece is asked for by
-        itself, so a long file needs no long patience, and whoever takes it slowly no more room
-        than for a few ``block``.
+        """Read from one byte to another, both included, piece by piece. Each piece is a request, so
+        a long file needs no long patience, and a slow reader no more room than a few ``block``.
 
         Raises: FilesUnreachable, FileNotFoundError"""
         while first <= last:
@@ -194,7 +193,7 @@ class ObjectStore:
                 continue
 
     async def listed(self) -> AsyncIterator[list[ObjectSeen]]:
-        """Everything under our prefix, a page at a time.
+        """List everything under our prefix, a page at a time.
 
         Raises: FilesUnreachable"""
         pages = self._lib.list(self._store, self.terms.prefix or None, chunk_size=LIST_PAGE)
@@ -205,7 +204,7 @@ class ObjectStore:
             ]
 
     async def address(self, key: str, seconds: float) -> str:
-        """Where anybody may read it, for so long. Made here: nobody is asked."""
+        """Make an address at which anybody may read it, for so long. Made here: nobody is asked."""
         signed = self._lib.sign_async(self._store, "GET", key, timedelta(seconds=seconds))
         return str(await signed)
 
@@ -310,7 +309,7 @@ def _written(handle: int, data: bytes, found: Any) -> None:
 
 
 def _named(handle: int, draft: Path, place: Path) -> None:
-    """Under its name when it is on the disk. It is what its digest says, so whatever has that name
+    """Give the file its name when it is on the disk. The name is its digest, so another file of it
     is the same, or was spoilt here."""
     os.fsync(handle)
     os.replace(draft, place)

@@ -26,7 +26,7 @@ class CopiedLines:
         self.folder = Path(root) / FOLDER
 
     def lines(self) -> list[CopiedLine]:
-        """In their order. Raises: OSError"""
+        """List the lines in their order. Raises: OSError"""
         try:
             return sorted(line for name in os.listdir(self.folder) if (line := line_of(name)))
         except FileNotFoundError:

@@ -10,7 +10,7 @@ from jobrunner.files.stored_backups import BESIDE
 
 
 class MirrorThere(Mirror):
-    """From a folder to the store."""
+    """Copies files from a folder to the store."""
 
     def __init__(self, source: str, shelf: StandbyShelf) -> None:
         super().__init__(source, "")
@@ -35,7 +35,7 @@ class MirrorThere(Mirror):
 
 
 class MirrorBack(Mirror):
-    """From the store to a folder."""
+    """Copies files from the store to a folder."""
 
     def __init__(self, shelf: StandbyShelf, target: str) -> None:
         super().__init__("", target)
@@ -55,7 +55,8 @@ class MirrorBack(Mirror):
 
 
 class LittleFiles:
-    """Those beside a database. What was sent last is remembered, so nothing is asked for again."""
+    """Copies the files beside a database. What was sent last is remembered, so nothing is asked for
+    again."""
 
     def __init__(self, shelf: StandbyShelf) -> None:
         self._shelf = shelf

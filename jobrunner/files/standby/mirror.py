@@ -16,7 +16,7 @@ FILES, LITTLE = "files", "beside"
 
 
 class Mirror:
-    """From ``source`` to ``target``, both folders of files."""
+    """Copies files from ``source`` to ``target``, both folders."""
 
     def __init__(self, source: str, target: str) -> None:
         self.source = source

@@ -27,11 +27,11 @@ class CopyPlace(Protocol):
     def lines(self) -> CopiedLines: ...
 
     def there(self, assets: str) -> Mirror:
-        """From the files of this machine to the copy."""
+        """Make what copies files of this machine there."""
         ...
 
     def back(self, assets: str) -> Mirror:
-        """From the copy to the files of this machine."""
+        """Make what copies files back to this machine."""
         ...
 
     def send_beside(self, folder: str) -> None:

@@ -120,7 +120,7 @@ class StandbyShelf:
         return self._asked(listed)
 
     def keys(self, folder: str) -> Iterator[str]:
-        """Everything below a folder, however deep. Raises: OSError"""
+        """List everything below a folder, however deep. Raises: OSError"""
         pages = self._asked(
             lambda lib, store: iter(lib.list(store, self._prefix + folder, chunk_size=PAGE))
         )

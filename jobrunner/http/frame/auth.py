@@ -56,7 +56,8 @@ class Keyring:
     async def caller_of(
         self, authorization: str | None, session: str | None = None
     ) -> tuple[Actor, bytes]:
-        """With what tells this token from others. A session counts where no token is sent.
+        """Find the actor of a token, with what tells this token from others. A session counts where
+        no token is sent.
 
         Raises: Refused UNAUTHORIZED."""
         if self._mode == "none":

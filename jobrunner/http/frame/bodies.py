@@ -85,7 +85,7 @@ def decode(raw: bytes, decoder: Decodes[T]) -> T:
 
 
 def decode_whole(raw: bytes, decoder: Decodes[T]) -> T:
-    """Where a whole number is wanted, 7.0 is one, as JSON Schema has it and some clients write it.
+    """Decode JSON; 7.0 is a whole number, as JSON Schema has it and some clients write it.
 
     Raises: msgspec.DecodeError, UnicodeDecodeError, RecursionError.
     """
@@ -106,7 +106,7 @@ def check_shape(raw: bytes) -> None:
 
 
 def fault_of(error: msgspec.ValidationError, root: str = "$") -> tuple[str, str]:
-    """Where in the body, seen from ``root``, and what is wrong there."""
+    """Say where in the body, seen from ``root``, something is wrong, and what."""
     match = WHERE.match(str(error))
     assert match is not None
     message, path = match[1], root + (match[2] or "")
@@ -190,7 +190,7 @@ def _too_big(raw: bytes) -> bool:
 
 
 def convert(value: Any, kind: type[T], root: str) -> T:
-    """As ``decode``, for values that came as text in a query. ``root`` names the place."""
+    """Do as ``decode`` does, for values that came as text in a query. ``root`` names the place."""
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:

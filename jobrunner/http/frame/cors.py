@@ -37,7 +37,7 @@ def is_preflight(request: web.Request, origins: tuple[str, ...]) -> bool:
 
 
 def preflight() -> web.Response:
-    """Whatever this service takes, these pages may send; whether it is allowed is asked there."""
+    """Allow these pages to send whatever this service takes; the request itself is judged later."""
     headers = {
         "Access-Control-Allow-Methods": METHODS,
         "Access-Control-Allow-Headers": TAKEN,

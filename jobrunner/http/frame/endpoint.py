@@ -252,7 +252,8 @@ class Endpoint(Struct, frozen=True):
 
     @property
     def weight(self) -> Weight:
-        """Under pressure new work is refused first, and who only asks whether we live never."""
+        """Say how soon this is refused under pressure: new work first, a question whether we live
+        never."""
         if self.method in ("GET", "OPTIONS"):
             return "none" if self.roles is None else "reading"
         if self.streams:
@@ -261,7 +262,7 @@ class Endpoint(Struct, frozen=True):
 
     @property
     def is_a_page(self) -> bool:
-        """For a person to look at."""
+        """Say whether this is for a person to look at."""
         return SHOWN in (*self.answers.values(), *self.media)
 
     @property

@@ -115,7 +115,7 @@ ELSEWHERE = (304, 307)  # the file is with the caller already, or at another ser
 
 
 def asked_of(endpoint: Endpoint) -> list[dict[str, Any]]:
-    """As parameters."""
+    """Describe request headers as parameters."""
     return [
         {
             "name": name,

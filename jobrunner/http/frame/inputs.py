@@ -195,7 +195,7 @@ def _command_decoder(
 
 
 def key_given(call: HttpCall, in_body: str | None, length_max: int = 255) -> str | None:
-    """From the header or the body, whichever has it.
+    """Take the idempotency key from the header or the body, whichever has it.
 
     Raises: Refused VALIDATION_ERROR.
     """
@@ -217,18 +217,18 @@ def _bad(detail: str) -> Refused:
 
 
 def needs_one(*names: str) -> dict[str, Any]:
-    """Of a schema: at least one of these fields is there, and says something."""
+    """Make the rule of a schema that at least one of these fields is there, and says something."""
     said = {"not": {"type": "null"}}
     return {"anyOf": [{"required": [name], "properties": {name: said}} for name in names]}
 
 
 def not_both(one: str, other: str) -> dict[str, Any]:
-    """Of a schema: of these fields at most one says something."""
+    """Make the rule of a schema that at most one of these fields says something."""
     return {"not": {"allOf": [needs_one(one), needs_one(other)]}}
 
 
 def cursor_of(key: int | None) -> str | None:
-    """None when there is nothing further."""
+    """Make the cursor of the next page; None when there is nothing further."""
     return None if key is None else f"{SEAL}{key:x}"
 
 

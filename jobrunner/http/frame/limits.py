@@ -73,7 +73,7 @@ class HttpLimits:
         self.on_lag: Callable[[float], None] = lambda seconds: None
 
     def take(self, token: bytes) -> None:
-        """One request of this token. Raises: Refused RATE_LIMITED."""
+        """Count one request of this token. Raises: Refused RATE_LIMITED."""
         self._take(self._of_token, token, "this token")
 
     def take_anonymous(self, address: str) -> None:

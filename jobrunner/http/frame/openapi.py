@@ -53,7 +53,7 @@ REFUSALS = {
 def document(
     table: Sequence[Endpoint], definitions: list[Definition], version: str, public_url: str = ""
 ) -> dict[str, Any]:
-    """Every route, every status, every code."""
+    """Make the document of every route, every status, every code."""
     schemas = Schemas(table, definitions)
     _give_example(schemas)
     paths: dict[str, Any] = {}
@@ -119,7 +119,7 @@ def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
 
 
 def _tag(path: str) -> str:
-    """Under which heading the page shows it: what the path begins with."""
+    """Name the heading under which the page shows a route, by the beginning of its path."""
     return path.split("/")[1].partition(".")[0] or "service"
 
 
@@ -253,7 +253,7 @@ def _problem(status: int, schemas: Schemas) -> dict[str, Any]:
 def _command_paths(
     schemas: Schemas, table: Sequence[Endpoint]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each declared command under its own name, with the fields it has in each workflow."""
+    """List each declared command under its own name, with the fields it has in each workflow."""
     generic = next(one for one in table if one.name == "commandJob")
     taken = {one.name for one in table}
     having: dict[str, list[Definition]] = {}

@@ -52,7 +52,7 @@ def client_of(
 
 
 def is_direct(headers: Mapping[str, str]) -> bool:
-    """Nobody passed it on who says so, and it was meant for this machine."""
+    """Say whether a request was meant for this machine, and no proxy says that it passed it on."""
     passed_on = any(FORWARDED.fullmatch(name) for name in headers)
     return not passed_on and is_this_machine(headers.get("Host", ""))
 
@@ -87,7 +87,7 @@ def check_page(
 
 
 def _is_named_so(host: str, public_url: str) -> bool:
-    """Nothing that is no name is one, also where no name was given to us."""
+    """Say whether this is one of our names; what is no name is none of them."""
     name = _name_in(host)
     return bool(name) and name == _name_in(urlsplit(public_url).netloc)
 
@@ -137,7 +137,7 @@ def _within(address: IPv4Address | IPv6Address, networks: Iterable[Network]) -> 
 
 
 def is_local(address: str | None, headers: Mapping[str, str]) -> bool:
-    """From this machine, by its own name, and not on behalf of somebody elsewhere."""
+    """Say whether a request comes from this machine, by its own name, and for nobody elsewhere."""
     try:
         here = ip_address(address or "").is_loopback
     except ValueError:

@@ -32,7 +32,8 @@ class Refusals:
         self._say(request.method, route, refused, correlation_id, job_id, request[CLIENT])
 
     def note_early(self, method: str, route: str, refused: Refused, correlation_id: str) -> None:
-        """Of a crowd, before there was a request, or a look at whom a proxy speaks for."""
+        """Log one refusal out of a crowd, made before there was a request, or a look at whom a
+        proxy speaks for."""
         if self._has_room():
             self._say(method, route, refused, correlation_id)
 

@@ -97,7 +97,7 @@ class Schemas:
 
     @property
     def codes(self) -> list[str]:
-        """Every code that an answer may have."""
+        """Describe every code that an answer may have."""
         own = [definition.workflow.codes for definition in self.definitions]
         return sorted({*STATUS_OF_CODE, *(code for codes in own for code in codes)})
 
@@ -116,8 +116,8 @@ class Schemas:
                 yield from (kind for (name, _), kind in of.items() if name == workflow)
 
     def _named(self, kinds: list[type[Struct]]) -> Iterator[str]:
-        """One name for each: ours are the class's or another that is published, those of workflows
-        begin with the workflow's, so that none depends on what else is loaded."""
+        """Give each struct one name: ours are the class's or another published one, those of
+        workflows begin with the workflow's, so that none depends on what else is loaded."""
         taken = {*ENUMS, "ErrorCode", "JobParams"}
         theirs = self._theirs()
         for kind in kinds:
@@ -213,7 +213,7 @@ def tidied(schema: Schema) -> Schema:
 
 
 def _tidy(schema: Schema) -> Schema:
-    """One form for each thing that can be said in several ways. Whole numbers go as far as
+    """Choose one form for each thing that can be said in several ways. Whole numbers go as far as
     everybody's JSON can tell them apart: ``bodies`` takes no others."""
     schema = _named_enum(_flat(_nullable(schema)))
     if "integer" in _types(schema):
@@ -289,7 +289,7 @@ def _always(rules: list[Schema]) -> Schema:
 
 
 def _drop_twins(properties: dict[str, Schema]) -> None:
-    """Of two spellings of one name the first is published: to many languages they are the same."""
+    """Publish only the first of two spellings of one name: to many languages they are the same."""
     seen: set[str] = set()
     for name in list(properties):
         plain = name.replace("_", "").lower()
@@ -316,7 +316,7 @@ def _structs(table: Iterable[Endpoint]) -> Iterator[type[Struct]]:
 def _with_inner(
     kinds: Iterable[type[Struct]], seen: set[type[Struct]] | None = None
 ) -> Iterator[type[Struct]]:
-    """Each struct once, and those that its fields are made of."""
+    """List each struct once, with those that its fields are made of."""
     seen = set() if seen is None else seen
     for kind in kinds:
         if kind not in seen:

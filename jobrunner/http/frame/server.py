@@ -46,7 +46,7 @@ Signed = Callable[[web.Request, web.StreamResponse], Awaitable[None]]
 
 
 class Places(Struct, frozen=True):
-    """Where to listen; empty is not at all. ``socket`` is the path of a Unix socket."""
+    """Where to listen; empty: not there. ``socket`` is the path of a Unix socket."""
 
     host: str
     port: int
@@ -105,7 +105,7 @@ async def open_sites(
 
 @asynccontextmanager
 async def _watched(door: HttpDoor) -> AsyncIterator[None]:
-    """Somebody looks how late everything is."""
+    """Measure meanwhile how late everything is."""
     crew = Crew(door.clock, door.log, door.facade.loss.give_up)
     crew.keep(door.limits.watch)
     try:
@@ -183,7 +183,8 @@ async def _answered(door: HttpDoor, request: web.Request, handler: Served) -> we
 
 
 def _demand_standing(door: HttpDoor, request: web.Request) -> None:
-    """Nobody is told anything when another machine may serve by now, but how this one is.
+    """Refuse everything, except questions about this service itself, when another machine may serve
+    by now.
 
     Raises: Refused LEASE_OVER"""
     if (refusal := door.refusal()) and _route(request) not in ABOUT_US:
@@ -191,7 +192,7 @@ def _demand_standing(door: HttpDoor, request: web.Request) -> None:
 
 
 def _route(request: web.Request) -> str:
-    """As it stands in the table; everything that no route takes counts as one."""
+    """Name the route as the table does; everything that no route takes counts as one."""
     resource = request.match_info.route.resource
     return resource.canonical if resource is not None else NOWHERE
 
@@ -201,7 +202,7 @@ def _verb(request: web.Request) -> str:
 
 
 def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
-    """One entry of the table as aiohttp wants it."""
+    """Turn one entry of the table into a handler for aiohttp."""
     decoder, handler = _decoder_of(endpoint), endpoint.handler
     assert handler is not None, f"{endpoint.path} decorates nothing"
 
@@ -304,8 +305,8 @@ def _correlation_id(request: web.Request, door: HttpDoor) -> str:
 
 
 def _is_ambiguous(request: web.Request) -> bool:
-    """Two readings of where a body ends are one too many: only plain ``chunked`` is taken, and
-    what follows on such a connection is not read."""
+    """Say whether there is a ``Transfer-Encoding`` other than plain ``chunked``: two readings of
+    where a body ends are one too many. What follows on such a connection is not read."""
     codings = request.headers.getall("Transfer-Encoding", ())
     return bool(codings) and [coding.strip().lower() for coding in codings] != ["chunked"]
 

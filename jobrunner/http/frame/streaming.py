@@ -35,7 +35,7 @@ class Stream:
 
     @property
     def length(self) -> int | None:
-        """As announced; None for one that comes in chunks."""
+        """Return the announced length; None for a body that comes in chunks."""
         return self._request.content_length if self._request.body_exists else 0
 
     @property
@@ -90,8 +90,8 @@ class Stream:
 async def pour_events(
     request: web.Request, pieces: AsyncIterator[bytes], content_type: str, door: HttpDoor
 ) -> web.StreamResponse:
-    """Each piece as it comes. Who does not take one in time is cut off, whatever is left; a
-    stream whose reader may no longer look simply ends."""
+    """Send each piece as it comes. A reader that does not take one in time is cut off; the stream
+    of one that may no longer look simply ends."""
     response = web.StreamResponse(headers={"Content-Type": content_type})
     response.headers["X-Accel-Buffering"] = "no"
     assert request.transport is not None

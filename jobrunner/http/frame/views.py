@@ -273,7 +273,7 @@ def asset_entry(call: HttpCall, asset: Asset, job_id: str | None) -> AssetEntry:
 
 
 def _given(job: Snapshot) -> Any:
-    """As its submission had them: what it left out is the workflow's to fill in."""
+    """Show the params as its submission had them: what it left out is the workflow's to fill in."""
     if not job.omitted or not isinstance(job.params, dict):
         return job.params
     return {name: value for name, value in job.params.items() if name not in job.omitted}

@@ -69,7 +69,7 @@ class Admission:
         self._let_in()
 
     def wait(self, waiter: Waiter) -> None:
-        """To be let in or turned away, now or later."""
+        """Let this one in or turn it away, now or later."""
         if not self._patience_s:
             waiter.turn_away(0.0)
             return
@@ -80,7 +80,7 @@ class Admission:
         self._line[waiter] = now
 
     def forget(self, waiter: Waiter) -> None:
-        """It waits no more."""
+        """Forget one that waits no more."""
         self._line.pop(waiter, None)
 
     def __len__(self) -> int:

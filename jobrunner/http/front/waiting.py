@@ -87,8 +87,9 @@ class Front(web.RequestHandler):
         self._place = NO_PLACE
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Each read is of as much memory as it may bring; as much as asyncio asks for is fetched
-        from the system and given back every time, at several times the price of the read."""
+        """Bound the memory of each read by what it may bring; as much as asyncio asks for is
+        fetched from the system and given back every time, at several times the price of the
+        read."""
         frugal: Any = transport
         if hasattr(frugal, "max_size"):
             frugal.max_size = READ_MAX
@@ -130,13 +131,13 @@ class Front(web.RequestHandler):
         self._place = TAKEN
 
     def leave(self) -> None:
-        """Whatever is still done for this request is in nobody's way."""
+        """Give the place back: whatever is still done for this request is in nobody's way."""
         if self._place != NO_PLACE:
             self._place = NO_PLACE
             self._desk.admission.leave()
 
     def go_in(self) -> None:
-        """It is this one's turn."""
+        """Go in: it is this one's turn."""
         data, self._held = self._held, b""
         self._enter(data)
 
@@ -147,7 +148,7 @@ class Front(web.RequestHandler):
             self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
 
     def _is_idle(self) -> bool:
-        """Nothing is under way, nor waits for the server underneath."""
+        """Say whether nothing is under way, or waits for the server underneath."""
         waiter = self._waiter
         waits = self._request_count == 0 if waiter is None else not waiter.done()
         return waits and not self._messages and not self.writing_paused
@@ -185,7 +186,7 @@ class Front(web.RequestHandler):
         return len(data) < size <= HELD_MAX and self._pieces < PIECES_MAX
 
     def _enter(self, data: bytes) -> None:
-        """With a place that is its own until it leaves."""
+        """Go in with a place that is its own until it leaves."""
         self._owed, self._place = len(data), PROMISED
         self.pass_on(data)
         if not self._messages:
@@ -193,7 +194,7 @@ class Front(web.RequestHandler):
             self.leave()
 
     def pass_on(self, data: bytes) -> None:
-        """To the server underneath."""
+        """Hand bytes to the server underneath."""
         if data and self._owed is not None:
             self._owed = self._owed - len(data) if len(data) <= self._owed else None
         super().data_received(data)
@@ -210,7 +211,7 @@ class Front(web.RequestHandler):
 
 
 class Turn:
-    """Of a submission that came the ordinary way."""
+    """The wait of a submission that came the ordinary way."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission

@@ -48,7 +48,7 @@ class Elsewhere(Protocol):
 
 
 class _Nowhere:
-    """Where no cluster is set: nothing runs there."""
+    """Stands for the cluster where none is set: nothing runs there."""
 
     free = 0
 

@@ -13,7 +13,7 @@ class AwayStage(Stage, frozen=True):
 
     @property
     def plain_name(self) -> str:
-        """Its name where it runs."""
+        """Name the stage as it is called where it runs."""
         return self.name.removesuffix(AWAY)
 
 

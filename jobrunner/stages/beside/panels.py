@@ -60,8 +60,8 @@ def unfit_panel(panel: Panel) -> str:
 
 
 def files_of(panel: Panel) -> Mapping[str, bytes]:
-    """Its files, by name, as they were when it was taken in: an upgrade beneath a service that
-    runs would else be half of another panel, or none."""
+    """Read a panel's files, by name, when it is taken in: after an upgrade beneath a running
+    service they would be half of another panel, or none."""
     return _taken[panel]
 
 

@@ -42,7 +42,7 @@ LINES_MAX = 1_000
 
 
 def perform(heard: int, out: int) -> None:
-    """One attempt: everything that happens in it becomes its last frame."""
+    """Run one attempt: everything that happens in it becomes its last frame."""
     pipe = Pipe(heard, out)
     task = pipe.hear()
     assert isinstance(task, Task), "a stage is told its task first"
@@ -82,7 +82,7 @@ def _found(where: str) -> Any:
 
 
 def _at_once(doing: Coroutine[Any, Any, T]) -> T:
-    """For coroutines that never wait: what blocks here, blocks only this process."""
+    """Run a coroutine that never waits: what blocks here, blocks only this process."""
     try:
         doing.send(None)
     except StopIteration as end:

@@ -90,7 +90,7 @@ def _files(root: str) -> Files:
 
 
 def _seen(path: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Nothing for one that is gone."""
+    """Read what identifies a file; nothing for one that is gone."""
     try:
         found = os.stat(path)
     except OSError:

@@ -56,7 +56,8 @@ def _lowered(number: int) -> int:
 
 
 def _watch(stage: int, life: int, woken: int, asked: list[int], most: int) -> int:
-    """Until the stage is over, by itself or by force; its exit code, or 128 and its signal."""
+    """Wait until the stage is over, by itself or by force. Return its exit code, or 128 and its
+    signal."""
     patience: float | None = None
     while True:
         over = _reap(stage)
@@ -93,8 +94,8 @@ def _reap(stage: int) -> int | None:
 
 
 def _end_all() -> None:
-    """Everything below this process, until there is nothing. What was only just started by what is
-    being ended is found in the next round."""
+    """End everything below this process, until there is nothing. What was only just started by what
+    is being ended is found in the next round."""
     for _ in range(ROUNDS):
         for pid in descendants():
             _send(pid, signal.SIGKILL)
@@ -188,7 +189,7 @@ def _limit(limits: dict[str, int]) -> None:
 
 
 def _control(option: int, value: int) -> None:
-    """Where the system has no such thing (it is Linux's), the rest has to do."""
+    """Ask the system for what only Linux has; elsewhere the other means have to do."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 

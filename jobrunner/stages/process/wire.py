@@ -17,8 +17,8 @@ HEAD = 4
 
 
 class Task(Struct, frozen=True, tag=True):
-    """To the stage, once. ``run`` and ``params`` are where its function and its struct are found:
-    ``module:name``."""
+    """Sent to the stage, once. ``run`` and ``params`` are where its function and its struct are
+    found: ``module:name``."""
 
     run: str
     params: str
@@ -26,7 +26,7 @@ class Task(Struct, frozen=True, tag=True):
 
 
 class Acknowledged(Struct, frozen=True, tag=True):
-    """To the stage: what it wanted kept is on disk; or it may begin."""
+    """Sent to the stage: what it wanted kept is on disk; or it may begin."""
 
 
 class ProgressSaid(Struct, frozen=True, tag=True):

@@ -89,7 +89,7 @@ def _changed(door: HttpDoor) -> dict[str, float]:
 
 
 async def _rates(door: HttpDoor, now: int) -> tuple[RateReading, ...]:
-    """Without a rate nobody is asked."""
+    """Describe the rates; without any, nobody is asked."""
     world = door.facade.world
     if not (rates := world.rates.now()):
         return ()

@@ -233,5 +233,5 @@ def _endpoint(row: EndpointRow) -> EndpointEntry:
 
 
 def bare(url: str) -> str:
-    """Without its query, in which receivers like to have a secret."""
+    """Remove the query of a URL, in which receivers like to have a secret."""
     return url.partition("?")[0]

@@ -158,7 +158,7 @@ def _end(call: HttpCall, order: TokenOrder) -> int | None:
 
 
 async def _open_account(call: HttpCall, body: TokenOrder) -> None:
-    """Only a new user starts with credits; another token of the same name changes no balance."""
+    """Give a new user the first credits; another token of the same name changes no balance."""
     door = call.door
     first = door.settings.initial_credits if body.credits is None else body.credits
     opening = Grant(body.name, first, "initial", call.actor.name, door.clock.now(), once=True)

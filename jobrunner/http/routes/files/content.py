@@ -201,7 +201,7 @@ async def _pour(
 async def _blocks(
     call: HttpCall, path: str, far: FarPlace | None, first: int, last: int
 ) -> AsyncGenerator[bytes]:
-    """From where the file is in the moment when it is opened: it may have been moved since.
+    """Read from where the file is in the moment when it is opened: it may have been moved since.
 
     Raises: Refused ASSET_GONE, FilesUnreachable"""
     place = inside(call.door.assets, path)

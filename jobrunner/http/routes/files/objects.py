@@ -35,7 +35,7 @@ async def redirected(call: HttpCall, place: FarPlace) -> HttpReply | None:
 
 
 async def far_blocks(place: FarPlace, first: int, last: int) -> AsyncGenerator[bytes]:
-    """From one byte to another, both included.
+    """Read from one byte to another, both included.
 
     Raises: FilesUnreachable, Refused ASSET_GONE, EOFError for what is not the file"""
     bucket, far = place

@@ -285,8 +285,8 @@ async def _still_wanted(
 
 
 async def _finished(call: HttpCall, order: AnnouncedFile) -> AnnouncedFile:
-    """All bytes are here: they become an asset, once. What is refused now will not be taken later
-    either, so it goes, unless the reason is one that passes."""
+    """Make the whole file an asset, once. What is refused now will not be taken later either, so it
+    goes, unless the reason is one that passes."""
     arrivals = call.door.arrivals
     known = await call.door.reader.asset(order.id)
     try:

@@ -42,7 +42,7 @@ class Checksum:
 
 
 def spoken(handler: Handler) -> Handler:
-    """In this protocol every answer names its version, refusals included."""
+    """Name the version of the protocol, as every answer in it must, refusals included."""
 
     @wraps(handler)
     async def answered(call: HttpCall) -> HttpReply:

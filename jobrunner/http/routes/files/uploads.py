@@ -196,7 +196,7 @@ async def finish_sent(
 
 
 def sent_limit(call: HttpCall, definition: Definition) -> int:
-    """As large as the largest file that the workflow takes from people, where it says so."""
+    """Allow as much as the largest file that the workflow takes from people, where it says so."""
     most = call.door.settings.max_upload
     sizes = [upload.max_bytes or most for upload in definition.workflow.uploads]
     return min(max(sizes, default=most), most)

@@ -305,7 +305,7 @@ def _one(call: HttpCall, job: BatchJob, key: str) -> Sent:
 async def _shown(
     call: HttpCall, batch: Batch, answers: Sequence[ItemAnswer] | None = None
 ) -> BatchView:
-    """As it stands by now; ``batch`` may be older."""
+    """Show a batch as it stands by now; ``batch`` may be older."""
     reader = call.door.reader
     now = await reader.batch(batch.id) or batch
     counts = await reader.batch_counts(batch.id)

@@ -221,7 +221,7 @@ def _transition(workflow: str, user_id: str, hops: Iterable[HistoryRow]) -> tupl
 
 
 def _state(call: HttpCall, job: Snapshot, payloads: frozenset[str]) -> tuple[str, bytes]:
-    """Under way, without what may be large."""
+    """Show a job as it is; while it is under way, without what may be large."""
     if job.ended:
         return "settled", encode(job_view(call, job, payloads))
     return "progress", encode(job_view(call, job, BRIEF))
@@ -235,7 +235,7 @@ def _event(event: tuple[str, bytes], number: int | None) -> bytes:
 
 
 def _opening(call: HttpCall, seen: int) -> bytes:
-    """Where a client resumes that loses the connection before anything was told."""
+    """Name where a client resumes that loses the connection before anything was told."""
     retry_ms = RETRY_MS + int(call.door.ids.jitter() * RETRY_MS)
     return b"retry: %d\nid: %d\n\n" % (retry_ms, seen)
 

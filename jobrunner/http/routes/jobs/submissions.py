@@ -142,8 +142,8 @@ create_job_here = replace(create_job, path="/jobs/", name="createJobHere", liste
 
 
 def _wait_asked(call: HttpCall) -> tuple[float, bool]:
-    """For how long the answer may be held, and whether that was only preferred. A preference that
-    cannot be read is none, and one for longer than anybody may wait is cut down (RFC 7240)."""
+    """Return how long to hold the answer, and whether that was only preferred. A preference that
+    cannot be read is ignored, and one that is too long is cut down (RFC 7240)."""
     query: SubmissionQuery = call.query
     preferred = WAIT.search(call.headers.get("Prefer", ""))
     if query.wait is not None or preferred is None:
@@ -197,7 +197,7 @@ def submission(
 
 
 def traceparent_of(call: HttpCall) -> str | None:
-    """Where the caller's trace goes on. What is none is no reason to refuse anybody."""
+    """Return where the caller's trace goes on; ignore what cannot be read."""
     said = call.headers.get(HEADER)
     return said if parent_in(said) else None
 

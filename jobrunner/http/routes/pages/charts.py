@@ -91,7 +91,7 @@ def _shows(call: HttpCall, row: ChartRow) -> bool:
 
 
 def _by_outcome(call: HttpCall, rows: Iterable[ChartRow]) -> Iterator[ChartRow]:
-    """In these rows ends are counted by the status in which jobs rest."""
+    """Count ends by their outcome; the rows have them by the status in which jobs rest."""
     for row in rows:
         definition = call.door.facade.definitions.current(row.workflow)
         ended: dict[str, int] = {}

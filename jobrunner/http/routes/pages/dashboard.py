@@ -37,7 +37,7 @@ SMALLEST = 9
 
 
 class PagePart(NamedTuple):
-    """As it is, and packed for whoever takes it so."""
+    """A part of the page as it is, and packed for whoever takes it so."""
 
     data: bytes
     packed: bytes

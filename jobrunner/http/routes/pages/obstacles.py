@@ -122,7 +122,7 @@ def _schedules(call: HttpCall) -> Iterator[ScheduleTrouble]:
 
 
 async def _rates(call: HttpCall) -> AsyncIterator[RateTrouble]:
-    """Where there is no rate, nobody is asked."""
+    """List the rates without a turn; where there is no rate, nobody is asked."""
     world, now = call.door.facade.world, call.door.clock.now()
     spent = [rate for rate in world.rates.now() if rate.room_at > now]
     in_line = await call.door.reader.in_line_by() if spent else {}
@@ -135,7 +135,7 @@ async def _rates(call: HttpCall) -> AsyncIterator[RateTrouble]:
 
 
 async def _older(call: HttpCall) -> AsyncIterator[OlderJobs]:
-    """Where all declarations are of today, nobody is asked."""
+    """List the older declarations of jobs; where all are of today, nobody is asked."""
     registry, census = call.door.facade.definitions, call.door.facade.census
     older = not all(registry.is_of_today(one) for one in registry.declared())
     places = await census.under_way() if older else ()

@@ -342,7 +342,7 @@ def _work(call: HttpCall, gauges: Gauges) -> WorkView:
 
 
 def _cluster(call: HttpCall) -> dict[str, tuple[int, int]]:
-    """Of the workers of the cluster, how many are free for nobody, and how many there are."""
+    """Count the workers of the cluster, and those that are free."""
     seats = call.door.facade.world.surroundings.elsewhere.seats()
     there = sum(seats.values())
     return {"cluster": (there - seats["free"], there)} if seats else {}

@@ -77,7 +77,7 @@ def page_of(panel: Panel) -> str:
 
 @lru_cache(maxsize=64)
 def _parts(panel: Panel) -> MappingProxyType[str, PagePart]:
-    """Its own files, and those that the service has for all panels."""
+    """List the panel's own files, and those that the service has for all panels."""
     own = {name: _guarded(name, data) for name, data in files_of(panel).items()}
     found = own | {name: _ours(name) for name in OURS}
     return MappingProxyType({name: part_of(found[name], KINDS[suffix(name)]) for name in found})

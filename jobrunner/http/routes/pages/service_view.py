@@ -84,6 +84,6 @@ def _trouble(one: PluginTrouble) -> PluginTroubleView:
 
 
 def limit_now(call: HttpCall, key: str) -> float:
-    """As it was changed at run time, else as the settings say."""
+    """Return a limit as it was changed at run time, else as the settings say."""
     said = call.door.settings.told.get(key, 0)
     return call.door.facade.limits.told().get(key, said)

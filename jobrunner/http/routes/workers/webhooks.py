@@ -76,8 +76,8 @@ async def hear_webhook(call: HttpCall) -> HttpReply:
 
 
 def _verified(call: HttpCall, source: Source) -> str:
-    """Its id. What is not signed is charged to the address that it came from, so what is signed is
-    still heard from there.
+    """Verify a webhook and return its id. What is not signed is charged to the address that it came
+    from, so what is signed is still heard from there.
 
     Raises: Refused UNAUTHORIZED, RATE_LIMITED."""
     try:
