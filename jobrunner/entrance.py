@@ -1,6 +1,5 @@
-"""The door of the service, fitted with everything that a request may meet: who may come in, how
-many, how large, and which rooms answer. The door itself is ``http``; here the settings become its
-own.
+"""Fits the door of the service (``http``) with its settings: who may come in, how many, how large,
+and which rooms answer.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The first words of a service: where it answers and, to whoever starts it first, how to get in.
+"""The first words of a service: where it answers and, on its first start, how to get in.
 
 Said in one write. The log often goes to the same place, by a thread of its own; and where Python
 keeps no buffer, as in most containers, each ``print`` is two writes, between which a line of the

@@ -1,4 +1,4 @@
-"""Loads what is installed: the plugins, as they run under the settings of whoever loads them."""
+"""Loads the installed plugins under the settings of this process."""
 
 import os
 import site

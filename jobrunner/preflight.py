@@ -1,6 +1,6 @@
 """Finds what the settings name and this machine lacks: secrets that no variable holds, sources that
-no plugin brings, folders that cannot be written. A start says the same, each at its own time; this
-tells all of it at once, before a start."""
+no plugin brings, folders that cannot be written. A start would find each at its own time; this
+reports all of it at once, before a start."""
 
 import importlib.util
 import os

@@ -1,6 +1,6 @@
-"""The copy from which another machine can take over, fitted with settings: opened before the store,
-since a service that was taken over from may not even touch its file, and closed after it, since the
-last thing that is written is copied, too.
+"""Fits the copy from which another machine can take over with its settings. It is opened before the
+store, since a service that was taken over from may not even touch its file, and closed after it,
+since the last write is copied, too.
 """
 
 import os

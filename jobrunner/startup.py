@@ -1,6 +1,6 @@
 """Does once at each start what comes between the opening of the store and the first job that moves:
-says what is there and what was refused, keeps declarations, and makes the first admin. When all is
-there, it puts memory in order.
+says what is there and what was refused, keeps declarations, makes the first admin, and puts memory
+in order.
 """
 
 import gc

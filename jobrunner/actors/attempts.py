@@ -1,4 +1,4 @@
-"""Runs the stages of attempts in-process: a task each, known by job and serial number.
+"""Runs the stages of attempts in this process: a task each, known by job and serial number.
 
 The only caller of the stage host. What a stage did is told to the job as a message; a stage whose
 attempt was left is cancelled, and whatever it still says is late by its serial number.

@@ -1,4 +1,4 @@
-"""The end of the actors: nothing new begins, stages get their time, the last words are kept."""
+"""Ends the actors: nothing new begins, stages get their time, and their last words are kept."""
 
 import anyio
 

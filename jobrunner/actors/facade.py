@@ -1,5 +1,4 @@
-"""The questions that callers may ask of this room: HTTP, the application and the simulator come in
-here.
+"""The door of this room: what HTTP, the application and the simulator may ask of it.
 
 The single features stand here under their names; what is about every job is a method.
 """

@@ -1,4 +1,5 @@
-"""Recovers at a start from the end of the process before it: one message per attempt that died.
+"""Recovers at a start from the death of the process before: one message per attempt that was
+running.
 
 Jobs that wait for a timer, a slot, a callback or a person are not even read: their rows are their
 state. Only attempts that ran here died with the process.

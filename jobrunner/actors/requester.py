@@ -1,4 +1,4 @@
-"""The requester of what is being done: the request that asks for it, and its address.
+"""The request that a task works for, with its id and address.
 
 Both travel with the task that serves the request. A letter takes them along to the job's actor,
 whatever is written meanwhile is marked with the address, and a task that the engine starts for

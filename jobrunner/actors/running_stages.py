@@ -1,4 +1,4 @@
-"""Names the stages that run here, to tell why the service is slow or does not stop.
+"""Names the stages that run here, to say why the service is slow or does not stop.
 
 A stage in the loop is trusted, and can break two things for everybody: it may block the loop, and
 it may go on though it was told to stop. Which of them blocks cannot be known from inside; those

@@ -1,4 +1,4 @@
-"""Attempts that may have killed the service: they start one at a time, and nothing beside them.
+"""Attempts that may have killed the service: each starts alone, with nothing beside it.
 
 After the service died soon after a start, the attempts that were open then are suspects. Each is
 cleared by its end, or by a minute of life.

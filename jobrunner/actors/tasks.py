@@ -1,4 +1,4 @@
-"""Tasks of which none can end the others, nor the service.
+"""Tasks that cannot end each other, nor the service.
 
 In a plain group of tasks the first error that nobody foresaw cancels all of them: a disk that did
 not answer for a second would stop everything, and nobody would have said why. Here such an error

@@ -1,4 +1,4 @@
-"""The model checker: whether a declared lifecycle can be meant, before a single job walks it.
+"""The model checker: whether a declared lifecycle makes sense, before a single job walks it.
 
 The rules of this room: it is as pure as the core, and it reads declarations only. ``checking`` asks
 every other module here for its faults, in the order in which a reader would understand them. A

@@ -1,4 +1,4 @@
-"""``check``: what is wrong with a workflow, found when it is loaded and not when a job gets there.
+"""``check`` finds what is wrong with a workflow when it is loaded, not when a job gets there.
 
 Each fault comes with a counter-example: the steps of one job, as its history would tell them, and
 where it stands then. The rules look at declared data only. A guard may refuse whatever it likes,

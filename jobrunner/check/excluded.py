@@ -1,5 +1,5 @@
 """Counter-examples that the edges of a declaration exclude: each edge is left out in turn, and the
-checker shows the job that would suffer. So a proof that found nothing can be looked at."""
+checker shows the job that would suffer. So a proof that found nothing can be inspected."""
 
 from collections.abc import Iterator
 

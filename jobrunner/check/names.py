@@ -1,6 +1,6 @@
 """Checks that everything that a declaration names is there: states, pairs, types, functions,
-structs, codes, routes. Found here, a slip of the pen is told as one; later rules would tell its
-echoes.
+structs, codes, routes. A misspelt name is reported here as one; later rules would only see its
+consequences.
 """
 
 from collections import Counter

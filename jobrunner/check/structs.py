@@ -1,4 +1,4 @@
-"""Structs that would end the process.
+"""Finds structs that would crash the process.
 
 msgspec 0.22 builds a wrong type table for a field whose union holds text with a ``pattern`` next to
 a list, a set, a variadic tuple or a dict: the garbage collector then reads memory that is not its

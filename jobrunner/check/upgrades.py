@@ -1,5 +1,5 @@
-"""Checks of what a declaration says about older ones: which state, function or
-struct was called otherwise."""
+"""Checks what a declaration says about older ones: the old names of its states, functions and
+structs."""
 
 from collections.abc import Iterator
 

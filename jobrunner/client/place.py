@@ -1,4 +1,4 @@
-"""The service's address, as one who asks needs it."""
+"""The address of the service, as its clients need it."""
 
 from collections.abc import Mapping
 from urllib.parse import urlsplit

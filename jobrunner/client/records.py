@@ -1,5 +1,5 @@
-"""The service's answers, typed. Members that are not listed here are passed over, so a client goes
-on with a service that has learned more; words that may grow are text."""
+"""The answers of the service, typed. Unknown members are ignored, so a client works with a newer
+service; words that may grow are text."""
 
 from datetime import datetime
 from typing import Any

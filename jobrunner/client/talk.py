@@ -1,5 +1,5 @@
-"""A conversation with the service, whoever carries it: what is sent, what comes back, and when the
-same is sent again.
+"""A conversation with the service, whichever client carries it: what is sent, what comes back, and
+when the same is sent again.
 
 A conversation is a generator. It yields what it wants of the world (a request, a rest, the time, a
 key, a piece of a file) and is given it; it returns its result. It neither opens a connection nor

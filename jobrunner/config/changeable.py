@@ -1,5 +1,5 @@
-"""Where the limits come from that can be changed at run time: the environment, the file, or
-nowhere, which is a default of ours or of a plugin."""
+"""Where each limit that can be changed at run time comes from: the environment, the file, or a
+default."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""Settings that are allowed each by itself but make no sense together, or in no form at all."""
+"""Settings that make no sense together, though each by itself is allowed."""
 
 import ipaddress
 import os

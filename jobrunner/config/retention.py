@@ -1,4 +1,4 @@
-"""How long what is over is kept, by the operator's settings and the names in declarations."""
+"""How long things are kept, by the operator's settings and the names in declarations."""
 
 from collections.abc import Iterable
 

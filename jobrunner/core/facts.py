@@ -1,4 +1,4 @@
-"""The world as it is known when a decision is made: read before it, and handed to it.
+"""Facts: what is known of the world when a decision is made, read before it and handed to it.
 
 A fact that may have changed by the time of the commit is asserted there by the decision.
 """

@@ -1,5 +1,5 @@
-"""Files of a service on another machine, for as long as a stage works with them here: under a
-folder of this process, which whoever comes after a crash removes."""
+"""Files of a service on another machine, for as long as a stage works with them here, in a folder
+of this process; the next process removes what a crash left."""
 
 import fcntl
 import hashlib

@@ -1,4 +1,4 @@
-"""A file under a second name, for a job that gets along what another one had made.
+"""Second names of files, for a job that takes over what another one made.
 
 The two names are rows' own: removing one leaves the other whole. Where the disk cannot give a file
 two names it is copied. Nothing here is ever written in place, so neither can change the other.

@@ -1,5 +1,5 @@
-"""Finds out whether a file that came from elsewhere is whole, by the rules of its own format: what
-a cut transfer or a program that died in the middle leaves behind begins like the whole thing.
+"""Finds out whether a file from elsewhere is whole, by the rules of its own format: what a broken
+transfer or a dead program leaves behind begins like the whole thing.
 
 Each format is walked from part to part, without unpacking anything and without reading what the
 walk does not need. A format that is not known here is not judged.

@@ -1,4 +1,4 @@
-"""The one subscriber: it hears every event, and lets each go as one line.
+"""The one subscriber: it hears every event, and writes each as one line.
 
 Lines are kept for a moment and handed over together, since several belong to each submission: at
 the next tick of the loop's timer, at 64 KiB, at an error, and on ``flush``. Where no loop runs,

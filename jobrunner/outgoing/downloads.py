@@ -1,4 +1,4 @@
-"""The guarded downloader: a URL that somebody else chose becomes a file of ours, or nothing.
+"""The guarded downloader: makes a file of a URL that somebody else chose, or nothing.
 
 The body is capped while it streams, in bytes and in time; it is never unpacked; its type is told
 from its first bytes before any of it is written. A file appears under its name when it is whole.

@@ -1,5 +1,5 @@
-"""Lines that leave through a thread of their own: whoever hands them over waits for no disk, and
-for no reader who does not read."""
+"""Lines that leave through a thread of their own: their writer waits neither for a disk nor for a
+slow reader."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""A program that is started, asked to stop, and started again; and one that is asked something."""
+"""Starts a program, asks it to stop, and starts it again; or runs one for its answer."""
 
 import subprocess
 from collections.abc import Sequence

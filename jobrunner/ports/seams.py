@@ -1,4 +1,4 @@
-"""The promise of each seam, whatever stands behind it."""
+"""The seams as protocols: each says what is promised, whatever stands behind it."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

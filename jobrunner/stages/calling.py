@@ -1,4 +1,4 @@
-"""Explains a call that could not be made: what was called, what it takes, what was likely meant.
+"""Explains a call that could not be made: what was called, what it takes, what was probably meant.
 
 Python says only which word is wrong. The line and the columns of the call lead to its name, and
 that leads to the class or the function, as the module that called it knows it.

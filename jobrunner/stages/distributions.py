@@ -1,5 +1,5 @@
-"""Which distributions bring something: their names, versions, places and entry points, as far as
-they can be read. Nothing of theirs is imported here.
+"""Finds the distributions that bring plugins: their names, versions, places and entry points, as
+far as they can be read. Nothing of theirs is imported here.
 
 One that an installer left half done, or whose list of entry points is garbled, is told with its
 fault and takes nobody else with it. Of two that carry one name python sees the first on its path;

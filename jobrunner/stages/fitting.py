@@ -1,5 +1,5 @@
-"""Says what is wrong with what a plugin brings: a stage that cannot run here whatever it does, a
-value of another type, a declaration that does not pass the check."""
+"""Says what is wrong with what a plugin brings: a stage that cannot run here, a value of another
+type, a declaration that does not pass the check."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""The two sides of a stage that runs: everything that it is told, in a struct that can be sent to
+"""The two sides of a running stage: everything that it is told, in a struct that can be sent to
 another process or machine, and the host that hears what it says."""
 
 from collections.abc import Callable

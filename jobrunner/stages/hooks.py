@@ -1,4 +1,5 @@
-"""Hooks: what a plugin does around all stages, as for a record of its own or a rule for everybody.
+"""Hooks: code of a plugin that is called around all stages, for a record of its own or a rule for
+everybody.
 
 They are fenced like stages. One that raises or takes too long costs no job anything, unless it
 declares that it may refuse: then an attempt that it could not look at does not begin.

@@ -1,5 +1,5 @@
-"""Imports what entry points lead to. A plugin that cannot be imported is told with the line of its
-own that could not be run, and the likely cure: the words of an exception rarely name either.
+"""Imports plugins. One that cannot be imported is reported with its own line that failed and the
+likely cure: the words of an exception rarely name either.
 """
 
 import linecache

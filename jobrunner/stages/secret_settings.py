@@ -1,5 +1,5 @@
-"""Which values of a workflow's settings are secrets: what the variables hold that they name, what
-is called a secret outright, and what stands before the host of an address."""
+"""Finds the secrets among a workflow's settings: values of variables that they name, what is called
+a secret, and the credentials in an address."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Makes a method of a reader of each question that is a function over a connection."""
+"""Turns each question, a function over a connection, into a method of a reader."""
 
 import sqlite3
 from collections.abc import Callable, Coroutine

@@ -1,4 +1,5 @@
-"""A unit into rows. Pure: what is in the file does not matter here, only what is to be written.
+"""Compiles a unit into rows. Pure: what is in the file does not matter here, only what is to be
+written.
 
 A decision about a job says where the job stood and where it stands; columns, locks, timers,
 payload and the marks on artifacts follow from comparing the two. Everything else in it is a row

@@ -1,5 +1,5 @@
-"""The contents of the file and what takes the room: asked on a handle of its own, table by table,
-so that no question keeps the log from being begun anew for long."""
+"""Describes the file and what takes its room, on a handle of its own and table by table, so that no
+question keeps the log from being begun anew for long."""
 
 import os
 import sqlite3

@@ -1,6 +1,6 @@
-"""A quota that is used up. SQLite knows a full disk when it meets one; of a user's or a group's
+"""Finds out whether a disk quota is used up. SQLite recognises a full disk; of a user's or group's
 quota it only says that writing failed, which might mean anything. So a little is written beside the
-file: the system then says why it takes nothing."""
+file: the system then says why it refuses."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""``db check``: what must be true of the whole file, asked of the file.
+"""``db check``: asks the file whether everything holds that must be true of it.
 
 Each rule is a sentence and a select that finds where it does not hold; the sentence is filled in
 with what was found. The constraints of the schema make most of this impossible to break through

@@ -1,5 +1,5 @@
-"""How things stand in the file, in one read that stays cheap: every question has an index that
-holds what lives and nothing else, or a table that counts as it goes."""
+"""Reads how things stand, in one cheap read: every question has an index that holds only what
+lives, or a table that counts as it goes."""
 
 import sqlite3
 from typing import Any

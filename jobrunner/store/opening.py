@@ -1,4 +1,4 @@
-"""From a path to two handles that are known to be set as they should be.
+"""Opens a path as two handles that are known to be set as they should be.
 
 The order matters, so it stands here once:
 

@@ -1,4 +1,4 @@
-"""Counts taken while work goes on. Telling costs a look into a dictionary and an addition: the
+"""Counts taken while work goes on. One costs a look into a dictionary and an addition: the
 library's own metrics take a lock for each bucket, and here there is one thread."""
 
 from bisect import bisect_left

@@ -1,4 +1,5 @@
-"""Takes work as long as there is room for it, and gives back what is left when told to stop."""
+"""Takes work as long as there is room for it, and gives back what is left when it is told to
+stop."""
 
 import asyncio
 from collections import Counter

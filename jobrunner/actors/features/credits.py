@@ -1,4 +1,4 @@
-"""Credits that an operator gives to an account, once per key."""
+"""Grants of credits by an operator, each once per key."""
 
 from jobrunner.actors.commits import ours
 from jobrunner.actors.requester import asked

@@ -1,5 +1,5 @@
-"""Changes for the pages that show them: told at most twice a second, whatever happens, and made
-into words once for all who look at the same jobs.
+"""Changes for the pages that show them: told at most twice a second, and rendered once for all who
+look at the same jobs.
 
 A page is not told of each change but of how its jobs are now. Between two tellings the latest of
 each job is kept, and only of so many jobs: a page that shows others is told that there were more,

@@ -1,4 +1,4 @@
-"""Faults of plugins while the service runs: the last one of each part, for whoever looks after it.
+"""The last fault of each part of each plugin, for operators.
 
 Whatever failed is announced to the log in the room where it happened; what is announced as the
 fault of a plugin is noted here on its way, so nobody tells it twice. A part is named by what is

@@ -1,5 +1,5 @@
 """Followers of jobs while they change. A follower is woken, not told: it reads from the table what
-it missed. So it costs a flag and, for reports of progress, the latest of each of a few jobs."""
+it missed. So it costs a flag and, for reports of progress, the latest report of a few jobs."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""The census is taken when somebody asks, and again only after a hundred times as long as it took:
-whoever asks sooner gets the last one. So it costs at most a hundredth of a processor, with ten jobs
-that rest or with a million."""
+"""Takes the census when somebody asks, and again only after a hundred times as long as it took;
+until then everybody gets the last one. So it costs at most a hundredth of a processor, with ten
+jobs that rest or with a million."""
 
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar

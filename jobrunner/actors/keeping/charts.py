@@ -1,4 +1,4 @@
-"""Writes the charts: every ten seconds, if anything happened, what was counted since the last time.
+"""Writes the charts: every ten seconds, if anything happened, the counts since the last time.
 
 Work is counted in memory by whoever measures it, so no commit of a job has a statement more. What a
 crash loses is what was not written yet, ten seconds at the most; a stop writes it.

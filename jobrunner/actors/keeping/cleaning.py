@@ -1,4 +1,4 @@
-"""Files that no row speaks of: what attempts left behind that never came to their end."""
+"""Removes files that no row names: leftovers of attempts that never came to their end."""
 
 import os
 from functools import partial

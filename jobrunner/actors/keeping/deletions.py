@@ -1,4 +1,4 @@
-"""Deletes jobs that have ended, and files that are no job's. First the rows, then the files."""
+"""Deletes jobs that have ended, and files that belong to no job: first the rows, then the files."""
 
 from jobrunner.actors.commits import ours
 from jobrunner.actors.features.families.lineage import still_open

@@ -1,5 +1,5 @@
-"""Drills: whether a backup could be put back, found out by reading it from end to end. One is done
-at a time, beside the work and in a thread of its own, and nothing is written."""
+"""Drills: reads a backup from end to end to find out whether it could be restored. One at a time,
+beside the work and in a thread of its own; nothing is written."""
 
 from collections.abc import Iterator
 from functools import partial

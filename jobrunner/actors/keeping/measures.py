@@ -1,4 +1,4 @@
-"""The meaning of a commit to whoever measures: a job came to its end, a wait is over."""
+"""Tells the meter what a commit means: a job came to its end, a wait is over."""
 
 from jobrunner.actors.shared import World
 from jobrunner.core.features.tracing import waits_over

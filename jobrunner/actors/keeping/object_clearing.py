@@ -1,5 +1,5 @@
-"""Clears what files in the store of objects leave behind: copies on the disk whose time is over,
-and objects that no row names any more, or that never came to a row.
+"""Clears what files in object storage leave behind: copies on the disk whose time is over, and
+objects that no row names any more, or that never got a row.
 """
 
 import re

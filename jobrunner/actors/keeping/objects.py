@@ -1,4 +1,4 @@
-"""Files wherever they lie: on the disk first, then in the store of objects.
+"""Finds files wherever they lie: on the disk first, then in object storage.
 
 A stage never works on the copy in its place, which may be cleared away under it: it has a second
 name in its own scratch folder, or what was fetched there.

@@ -1,4 +1,4 @@
-"""Lets go what is old enough: ended jobs, and what is kept beside them.
+"""Removes what is old enough: ended jobs, and what is kept beside them.
 
 One task looks at what is due and takes it away in small steps, each a unit among those of everybody
 else. Between two steps it rests for a multiple of the time that the last one took, and while others

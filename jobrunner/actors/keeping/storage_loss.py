@@ -1,4 +1,4 @@
-"""The loss of the store: nobody knows any more what is on disk.
+"""The loss of the store: nobody knows any more what is on disk, so the service ends.
 
 A commit may end without an answer. Then neither yes nor no is true, and only a new start can read
 what happened: the service stops taking work, drains at once and ends.

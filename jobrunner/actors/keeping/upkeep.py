@@ -1,5 +1,5 @@
-"""Looks after the store's file beside the work: its log is kept small, and room that nothing uses
-any more goes back to the disk, a few pages at a time.
+"""Looks after the store's file beside the work: keeps its log small, and gives unused room back to
+the disk, a few pages at a time.
 
 Some room is left: what is deleted today is filled tomorrow, and a file that shrinks and grows by
 turns costs more than one that stays as it is.

@@ -1,4 +1,4 @@
-"""The store's file, used while the service is down, in the name of the ``operator``."""
+"""The store's file, used while the service is down, under the name ``operator``."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

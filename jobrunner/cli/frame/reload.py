@@ -1,5 +1,5 @@
-"""``serve --reload``: the author's loop. The service is started anew whenever a file of a plugin
-has changed and everything loads; while something does not, it goes on as it was, and says so.
+"""``serve --reload``: restarts the service whenever a file of a plugin has changed and everything
+loads; while something does not, the old one goes on, and says so.
 
 Files are looked at by their times, now and then: a few folders of sources cost nothing to speak of.
 """

@@ -1,4 +1,4 @@
-"""Turns: of a job that does not end by itself just now, who has to do something."""
+"""Says whose turn a job is: who must act for it to move."""
 
 from typing import Any
 

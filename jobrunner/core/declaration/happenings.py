@@ -1,4 +1,5 @@
-"""The events of notifications: what each is called, in which words it is offered, and when it is.
+"""The events of notifications: the name of each, the words in which it is offered, and when it
+happens.
 
 Whatever may be subscribed to is said here and nowhere else: bodies of requests, the settings, the
 OpenAPI document and the help of the command line are made from it, and docs/notifications.md is

@@ -1,4 +1,4 @@
-"""The workflows whose jobs a stage may submit, as the declaration of its own one names them."""
+"""The workflows whose jobs a stage may submit, as its own workflow declares them."""
 
 from typing import Literal
 

@@ -1,5 +1,5 @@
-"""A stored declaration as a workflow of today: what is not known any more is ignored, and what was
-renamed is found by the name that it had."""
+"""Reads a stored declaration as a workflow of today: what is not known any more is ignored, and
+what was renamed is found by its old name."""
 
 from collections.abc import Mapping
 from types import NoneType

@@ -1,4 +1,4 @@
-"""The rule by which a workflow says of which of its jobs one alone is open."""
+"""How a workflow declares that only one of its jobs with a key is open."""
 
 from typing import Literal
 

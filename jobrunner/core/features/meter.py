@@ -1,5 +1,5 @@
-"""The seam through which the engine is observed: what happened is told to a ``Meter``, once, in the
-room where it happened.
+"""The seam through which the engine is observed: each room tells a ``Meter`` once what happened
+there.
 
 By itself a meter hears nothing, and that is the form everybody starts with; ``app`` puts a real
 one in its place. Who counts or traces fills in what he wants to hear, so no room knows what is made

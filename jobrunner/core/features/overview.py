@@ -1,4 +1,4 @@
-"""The state of everything at a glance: what the first page of the dashboard asks for."""
+"""How everything stands at a glance: what the first page of the dashboard asks for."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""Backups and restorations, as the file remembers them and as others are told of them."""
+"""Backups and restores, as the file remembers them and as callers see them."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""How long what is over is kept, and what goes then.
+"""How long things are kept after their end, and what is removed then.
 
 A job goes when it has ended and nobody changed it for as long as its status is kept, or when more
 jobs of its workflow have ended since than are kept. With it goes all that hangs on it; its

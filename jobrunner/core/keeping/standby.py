@@ -1,4 +1,4 @@
-"""The copy that another machine can take over from: who holds it, and its parts.
+"""The copy from which another machine can take over: who holds it, and its parts.
 
 A line is what one life of one holder has copied: a base, which is the whole file at one moment, and
 changes, which are numbered without a gap. Another life begins another line, since nobody knows what

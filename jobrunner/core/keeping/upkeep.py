@@ -1,4 +1,4 @@
-"""The store's file as an operator sees it: what takes the room, and what could be had back."""
+"""The store's file as an operator sees it: what takes room, and what could be given back."""
 
 from typing import Protocol
 

@@ -1,5 +1,5 @@
-"""Pages of other origins, as far as the operator lists them: what a browser must be told so that it
-lets their scripts speak to us and read what we say.
+"""Pages of other origins that the operator allows: what their browsers must be told so that scripts
+may call us and read the answers.
 
 A listed origin is told by its name, never by a wildcard, and never together with leave to send
 cookies: ours are for the dashboard alone, and a token is put into its header by the script that

@@ -1,4 +1,4 @@
-"""How much the door takes: from one caller, and in all. What is too much is refused at once.
+"""How much the door takes, from one caller and in all. What is too much is refused at once.
 
 429 says "you", 503 says "we"; both say when to come again, a little different to everybody, so
 that those who were refused together do not return together. Every table here is bounded.

@@ -1,4 +1,4 @@
-"""Large answers are packed for who takes them so (gzip), away from the loop.
+"""Compresses large answers (gzip), for clients that accept it, away from the loop.
 
 Never packed: an answer with an ETag, which names its bytes; a stream, which is told piece by piece;
 a file, which is what its digest says; and whatever answers more than a question. While as many are

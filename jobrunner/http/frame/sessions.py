@@ -1,4 +1,4 @@
-"""The cookie of a session, and the proof that a page of ours sends it.
+"""The cookie of a session, and the proof that a page of ours sent it.
 
 A browser adds a cookie by itself, whoever makes it ask. So with a cookie nothing is changed unless
 the request carries a header of ours: another site's page cannot add it without asking first, and

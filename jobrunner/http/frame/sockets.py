@@ -1,4 +1,4 @@
-"""Listening: so many connections and no more, and every refusal in the same shape, also of what
+"""Listening: so many connections and no more, and every refusal in the same shape, even of what
 never became a request."""
 
 import asyncio

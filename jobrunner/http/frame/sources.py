@@ -1,5 +1,5 @@
-"""The sources of webhooks that this service hears, with the secrets of each, and what is logged of
-those that it does not.
+"""The sources of webhooks that this service takes, with the secrets of each; and the log of
+webhooks from all others.
 
 Secrets come from the environment, by the names that stand in the settings, and from companions,
 which sign with secrets of their own. None is ever logged, and neither is what was sent.

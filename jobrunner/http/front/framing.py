@@ -1,4 +1,4 @@
-"""Where a request ends, told from its first bytes, when it is as plain as can be.
+"""Where a request ends, told from its first bytes if it is of the plainest form.
 
 This is no parser: it knows one way in which requests are written, the way of nearly all clients,
 and of everything else it says that it does not know. So what it does say is beyond doubt: no folded

@@ -1,6 +1,6 @@
-"""The very front: a submission whose turn has not come waits here, as the bytes that it came in,
-and is turned away here, with an answer that lies ready. To the server underneath it was never a
-request: no task, no headers, no token.
+"""The very front: a submission waits here for its turn, as the bytes in which it came, or is turned
+away with a prepared answer. To the server underneath it is no request yet: no task, no headers, no
+token.
 
 Only whole and plainly written submissions are held back, one of a connection at a time, while
 nothing else of that connection is under way. Everything else goes the ordinary way at once and

@@ -1,4 +1,4 @@
-"""Doors that workflows declare as data: a submission or a command under a path of their own."""
+"""Routes that workflows declare as data: a submission or a command under a path of their own."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

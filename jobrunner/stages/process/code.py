@@ -1,4 +1,4 @@
-"""The code of stages in processes, as it was when the service was started.
+"""Finds out whether the code of stages in processes is still what it was when the service started.
 
 A process imports its code anew, from the disk. A plugin that is upgraded under a running service
 would work there with its new code, for jobs that the old code decides about. So the files that a

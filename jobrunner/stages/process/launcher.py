@@ -1,6 +1,6 @@
 """The first thing that runs in a stage's process: it limits it, watches it, and leaves nothing of
 it behind. It is started as a file, by an interpreter that knows no paths yet, so it imports the
-standard library only, and stays small: it lives as long as the stage does.
+standard library only, and stays small: it lives as long as the stage.
 
 The stage itself is a child of this process, in a session of its own. Whatever that starts is
 inherited by this process when its parent goes (it is a "subreaper"), however it may detach itself;

@@ -1,5 +1,5 @@
-"""The binding of each place of a declaration at the last start, and which jobs may have to be
-brought to another binding."""
+"""The binding of each place of a declaration at the last start, and the jobs that a changed binding
+may concern."""
 
 import sqlite3
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Charts in the file: a row for each bucket of time in which something happened, per workflow."""
+"""Charts in the file: a row per workflow for each bucket of time in which something happened."""
 
 import sqlite3
 from collections.abc import Iterator

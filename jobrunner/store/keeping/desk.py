@@ -1,4 +1,4 @@
-"""The questions and the rows of the care of the file, for the reader and the compiler of units."""
+"""The questions and the rows of this folder, for the reader and the compiler of units."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

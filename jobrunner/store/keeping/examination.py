@@ -1,4 +1,4 @@
-"""The file looked at from outside, beside a service or without one; nothing of it is changed.
+"""Examines the file from outside, beside a service or without one; changes nothing.
 
 A reader makes a log and its index where there are none and, read only, cannot remove them again. So
 a file that was closed in good order is opened as one that nobody changes; others have both.

@@ -1,4 +1,4 @@
-"""How the file is, asked of the file: beside the work, and through a handle of its own.
+"""Asks the file how it is, beside the work and through a handle of its own.
 
 The handles that work keep pages in memory, and may answer from there for a long time after the
 disk has lost them. A new handle has nothing in memory: what it cannot read, a new start could not

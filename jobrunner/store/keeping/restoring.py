@@ -1,4 +1,4 @@
-"""A backup put in the place of the file, whole or not at all.
+"""Puts a backup in the place of the file, whole or not at all.
 
 Everything is made ready beside its place first, flushed, under names that nobody opens. Then a plan
 of renamings is written down, and with that it is decided. Each renaming can be begun again, so

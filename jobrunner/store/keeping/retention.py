@@ -1,4 +1,5 @@
-"""Finds what is due to go, by indexes that begin with the oldest; and makes the rows that go.
+"""Finds what is due to be removed, by indexes that begin with the oldest, and makes the rows that
+remove it.
 
 Whatever hangs on a job goes with it by cascade. Its keys lead to the tombstone from then on,
 because they name the job by its public id, until the tombstone goes and takes them along.

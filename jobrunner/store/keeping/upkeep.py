@@ -1,4 +1,4 @@
-"""The file looks after itself: its log stays small, and unused room goes back to the disk.
+"""Keeps the file's log small, and gives unused room back to the disk.
 
 SQLite writes its log back by the 4 MiB, and begins it anew when nobody reads in it. Under readers
 that follow one upon another there may be no such moment; then the log is cut here, between two of

@@ -1,1 +1,1 @@
-"""Reasons of its own to wait in line: rates, keys, and limits that change meanwhile."""
+"""Reasons of its own to wait in line: rates, keys, and limits that operators change."""

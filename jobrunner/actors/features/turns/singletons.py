@@ -1,4 +1,4 @@
-"""Has jobs give way to a newer one of their key, each by the declaration of its own."""
+"""Lets jobs give way to a newer one of their key, each by its own declaration."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,6 @@
-"""Decisions on record, made again in the running service: by the declarations of their day, by
-another one that the service knows, or by one that somebody thinks of. Nothing comes of it but an
-answer: no job, no file and no declaration is touched.
+"""Decides recorded decisions again in the running service: by the declarations of their day, by
+another one that the service knows, or by one that is sent along. The only result is an answer: no
+job, file or declaration is touched.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""Copies what commits have changed, renews the token behind it, and tells the writer how it stands.
+"""Copies what commits have changed, renews the token behind it, and tells the writer how far it is.
 
 Each round runs on a thread of its own: a place that does not answer holds up no loop, only the next
 round, and in the end the lease.

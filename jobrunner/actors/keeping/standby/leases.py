@@ -1,4 +1,4 @@
-"""The lease of whoever serves: how long it still may, by the last renewal of the token."""
+"""The lease of the machine that serves: how long it still may, by the last renewal of the token."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The other machine: it brings its own copy forward, and takes over when it is told to."""
+"""The other machine: it follows the copy, and takes over when it is told to."""
 
 from collections.abc import Callable
 from typing import Literal

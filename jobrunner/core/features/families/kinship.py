@@ -1,4 +1,4 @@
-"""The meaning of a finished decision for the family of its job, worked out where there is one."""
+"""Works out what a finished decision means for the family of its job, where it has one."""
 
 from jobrunner.core.access import ended_as
 from jobrunner.core.declaration.workflow import Definition

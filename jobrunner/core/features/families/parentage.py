@@ -1,4 +1,4 @@
-"""The tie between a job and the one that submitted it, as both sides keep it: data and no more.
+"""The tie between a job and the one that submitted it, as both sides keep it: data only.
 
 It stands apart from what is decided about families because a snapshot and a message hold it.
 """

@@ -1,4 +1,4 @@
-"""Moments of schedules: what came of them; fired by hand, and made up for."""
+"""Moments of schedules: what became of them; fire one by hand, and make up for missed ones."""
 
 from msgspec import field
 

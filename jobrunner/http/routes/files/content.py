@@ -1,4 +1,4 @@
-"""Files going out: the whole of one, a range of it, or why not.
+"""Files going out: whole, a range of one, or a refusal.
 
 A file is never shown, only handed over: as an attachment, under a plain name, as a type from a
 short list, and to its owner alone. Its digest is its ETag, so a download that broke off goes on

@@ -1,4 +1,4 @@
-"""``GET /overview/charts``: how work went over an hour, a day or a week.
+"""``GET /overview/charts``: the work of an hour, a day or a week.
 
 They are made once for all who may see everything, and anew when there is something new to show. A
 user's own are not stored, for that would be a row for each user and each bucket of time: they are

@@ -1,5 +1,5 @@
-"""``GET /``: the dashboard. A page and its parts, all from here; whatever it shows and does, it
-asks for by the routes that everybody has, in the session of whoever looks.
+"""``GET /``: the dashboard. All its parts come from here; what it shows and does goes through the
+public routes, in the session of the person who looks.
 
 The address of the parts has a name that is made of what they are. So a browser keeps them for good,
 asks for none of them twice, and never mixes those of two versions.

@@ -1,6 +1,5 @@
-"""Whatever holds work back beside the jobs themselves: questions without an answer, pauses,
-schedules, rates, declarations of before. Each names the thing, so that whoever reads it knows where
-to go."""
+"""Obstacles to work beside the jobs themselves: unanswered questions, pauses, schedules, rates,
+older declarations. Each names the thing, so that its reader knows where to go."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Literal

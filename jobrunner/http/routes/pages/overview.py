@@ -1,5 +1,5 @@
-"""The state of everything at a glance, and what changes: what the dashboard asks for beyond the
-routes that everybody has.
+"""How everything stands at a glance, and what changes: what the dashboard asks for beyond the
+public routes.
 
 Whoever sees all jobs is told how the service is, too; a user is told of its own jobs.
 """

@@ -1,5 +1,5 @@
-"""Webhooks coming in: verified before anything else is looked at, and answered when what became of
-them is on the disk.
+"""Webhooks coming in: verified before anything else is looked at, and answered when their effect is
+on disk.
 
 Every verified one is answered with 200, whatever became of it: its source would only send it again
 if it were not. What is our fault (no room, a plugin that is not loaded) is a 5xx, so that it does.

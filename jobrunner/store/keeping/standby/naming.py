@@ -1,4 +1,4 @@
-"""Which files the rows of a file speak of, for those who copy them beside it."""
+"""Names the files that rows of the file speak of, for those who copy them."""
 
 import sqlite3
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A copy of the file brought forward by what commits have changed.
+"""Brings a copy of the file forward by what commits have changed.
 
 Pages are written where they belong, so a change may be written twice, and one that was cut off is
 written again. How far it has come is said beside it only when it is on the disk.
