@@ -1,13 +1,13 @@
 """jobrunner: durable jobs on one machine, in one process and one file.
 
-This is the plugin author's door. What is named here is what a workflow is declared with, and what
-a stage is written with; nothing else of the package is meant for plugins, and nothing here reaches
-the store.
+This module is for authors of plugins. It has all that a workflow is declared with and a stage is
+written with; a plugin imports this and ``jobrunner.testing``, and nothing else of the package.
+PLUGINS.md shows how.
 
-A stage is a function made one by ``@stage("name")``. It gets a ``Context`` (an ``async def``, which
-runs in the service) or a ``PlainContext`` (a plain function, which runs in a process of its own),
-returns ``Done``, ``Partial`` or ``AwaitCallback``, and raises ``RetryableFailure``,
-``PermanentFailure`` or ``Rejected``. Anything else that it raises is its bug, and permanent.
+``@stage("name")`` makes a function a stage. An ``async def`` runs in the service and gets a
+``Context``; a plain function runs in a process of its own and gets a ``PlainContext``. A stage
+returns ``Done``, ``Partial`` or ``AwaitCallback``, or raises ``RetryableFailure``,
+``PermanentFailure`` or ``Rejected``. Anything else that it raises is a bug: a permanent failure.
 """
 
 from jobrunner.core.declaration.artifacts import Listed, Shape

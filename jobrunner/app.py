@@ -1,8 +1,9 @@
-"""The only place that knows everybody: it binds the ports, opens the rooms in order, and closes
+"""The only module that knows every room: it binds the ports, opens the rooms in order, and closes
 them in the reverse order.
 
-Store, definitions, actors, door. On the way up each may refuse to start; on the way down the door
-closes last to new work, running stages get their time, and the writer closes last of all.
+``running`` is the whole service, from top to bottom in the order of its start: definitions, store,
+actors, door. Each may refuse to start. On the way down running stages get their time first, then
+the door closes, and the writer closes last of all.
 """
 
 import importlib.metadata
@@ -87,8 +88,11 @@ class LiveService(Struct, frozen=True):
 
 
 async def serve(config: Config, log: Subscriber) -> None:
-    """Run until a signal says stop, then drain. Raises what made it impossible to start, or
-    OutcomeUnknown when only a new start can tell what is on disk."""
+    """Run until a signal says stop, then drain.
+
+    Raises: whatever made it impossible to start; OutcomeUnknown when only a new start can tell what
+    is on disk.
+    """
     ports = system_ports()
     ending = Ending(log, ports.children, ports.clock, heard=partial(stopping, ports.minder))
     within_s = config.server.drain_seconds + LATE_S
@@ -114,7 +118,7 @@ async def serve(config: Config, log: Subscriber) -> None:
 async def running(
     config: Config, log: Log, ports: Ports | None = None, registry: Registry | None = None
 ) -> AsyncIterator[LiveService]:
-    """The whole service, answering on its address; leaving drains it."""
+    """Run the whole service, answering on its address; drain it on the way out."""
     from jobrunner.http.frame.server import open_sites
     from jobrunner.http.routes.table import table_of
 
@@ -148,8 +152,8 @@ async def running(
                 crew = Crew(ports.clock, log, facade.loss.give_up)
                 for watch in (health.watch, health.look, door.arrivals.watch):
                     crew.keep(partial(watch, log))
-                for serve in (door.keyring.watch, facade.upkeep.run, backups.run):
-                    crew.keep(serve)
+                for task in (door.keyring.watch, facade.upkeep.run, backups.run):
+                    crew.keep(task)
                 crew.start_soon(keep_telling, ports.minder, ports.clock, store)
                 log("service.ready", url=url, epoch=store.epoch)
                 try:
@@ -171,8 +175,8 @@ async def working(
     around: Surroundings | None = None,
     meter: Meter = SILENT,
 ) -> AsyncIterator[tuple[Facade, str | None]]:
-    """The rooms behind the door: jobs move, and nobody listens yet. With the first token, if it
-    was made just now."""
+    """Open the rooms behind the door: jobs move, and nobody listens yet. Yield also the first
+    token, if it was made just now."""
     introduce(config, store, definitions, ports.files, log, version())
     await tell_of_restoration(store, ports.clock, log)
     await remember(store, definitions, ports.clock, log)
@@ -196,7 +200,10 @@ async def working(
 
 
 def _surroundings(config: Config, ports: Ports) -> Surroundings:
-    """Raises: Misconfigured, where the store of objects cannot be spoken to."""
+    """Make what all stages share, with the store of objects, which only a service reaches.
+
+    Raises: Misconfigured, where that store cannot be spoken to.
+    """
     around = surroundings(config, ports)
     around.bucket = bucket_of(config, os.environ)
     if around.bucket is not None:
@@ -227,7 +234,7 @@ def _backups(config: Config, store: Store, world: World, ports: Ports) -> Backup
 
 @asynccontextmanager
 async def open_offline(config: Config) -> AsyncIterator[Store]:
-    """The store alone, for commands while the service is down."""
+    """Open the store alone, for commands while the service is down."""
     waits = partial(print, file=sys.stderr)
     async with _opened(config, system_ports(), command="a command", on_wait=waits) as store:
         yield store
@@ -253,7 +260,8 @@ def _cluster(
 
 @asynccontextmanager
 async def _observed(config: Config, ports: Ports) -> AsyncIterator[Any]:
-    """The last traces leave when all else is closed; nobody waits long for who takes them."""
+    """Collect figures and traces. The last traces leave when all else is closed, and nobody waits
+    long for their receiver."""
     from jobrunner.telemetry import open_telemetry
 
     telemetry = open_telemetry(version(), config.telemetry.otlp_endpoint, os.environ)

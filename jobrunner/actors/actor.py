@@ -1,9 +1,9 @@
 """The actor of one job: receive, decide, commit, answer, perform.
 
-It is no task: whoever brings a letter has it dealt with in its own task, one letter at a time. It
-keeps the snapshot that was committed last; after any surprise it forgets it and reads again,
-because the row is the truth. A caller that is cancelled while its letter is being written only
-loses the answer: what follows from a commit is done by the commit.
+An actor is no task: each letter is dealt with in the task that brought it, one letter at a time.
+The actor keeps the snapshot that was committed last; after any surprise it forgets that and reads
+again, because the row is the truth. A caller that is cancelled meanwhile only loses its answer: the
+commit itself sees to what follows from it.
 """
 
 from collections.abc import Callable
@@ -51,9 +51,9 @@ FROM_INSIDE = (Start, Ended, Fired, Recovered, SetAside, Advance, Supersede, Reb
 
 
 class JobActor:
-    """``weight`` is roughly how many bytes its snapshot holds, 0 without one, and ``weighed`` how
-    many of them the supervisor has counted. ``lend`` names the stages that may begin in the slot
-    that the job has."""
+    """The only writer of one job. ``weight`` is about the size of its snapshot in bytes, 0 without
+    one, and ``weighed`` the part of it that the supervisor has counted. ``lend`` names the stages
+    that may begin in the slot that the job has."""
 
     def __init__(self, job_id: str, world: World, consequences: Consequences, lend: Lend) -> None:
         self.job_id = job_id

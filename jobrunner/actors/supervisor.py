@@ -1,10 +1,9 @@
-"""Owns the actors of jobs: makes one for the first letter, keeps those that were heard of lately,
-replaces the snapshot of one that a bug befell.
+"""Owns the actors of jobs: makes one for the first letter, and keeps those that were used lately.
 
-An actor at rest is nothing but the snapshot that was committed last, so a job that is told
-something again need not be read again. They are kept up to so many bytes, those that were asked
-last. A job whose actor crashes three times within a minute is marked stuck, so that one bad job
-costs nobody else anything.
+An actor at rest is nothing but the snapshot that was committed last. Keeping it saves reading the
+job again. Actors are kept up to ``kept_bytes``; those that were not used for longest go first. A
+job whose actor crashes three times within a minute is marked stuck, so one bad job costs no other
+anything.
 """
 
 from collections import OrderedDict, deque
@@ -82,8 +81,8 @@ class Supervisor:
         return await self._send(job_id, message, inside=True)
 
     async def deliver(self, job_id: str, message: Message) -> bool:
-        """Tell an outcome or a recovery, again and again while the disk is full. If handling an
-        outcome crashes the actor, the job is stuck; the attempt still counts as ended."""
+        """Tell an outcome or a recovery, again and again while the disk is full. An outcome
+        that always crashes the actor makes the job stuck; its attempt then ends as interrupted."""
         deaths = 0
         while deaths < DEATHS_MAX:
             try:
@@ -164,8 +163,8 @@ class Supervisor:
             self._weigh(actor)
 
     def _weigh(self, actor: JobActor) -> None:
-        """Count what it holds now; where that is too much in all, let go of those that nobody has
-        asked for longest."""
+        """Count the bytes that it holds now; where all hold too many, let those idle ones go that
+        were not used for longest."""
         self._weight += actor.weight - actor.weighed
         actor.weighed = actor.weight
         if not actor.weight and not actor.mailbox.open:

@@ -1,8 +1,11 @@
 """The plugin host: what a stage is, where stages and workflows come from, how one attempt is run.
 
-The rules of this room: nothing here knows the store or the actors; a stage gets a context and gives
-back an outcome, and whatever else happens in it (an exception, a wrong answer, silence, its death)
-becomes an outcome too, in ``outcomes`` and nowhere else. The fate of a job is never decided here.
+The rules of this room:
+
+1. Nothing here knows the store or the actors.
+2. A stage gets a context and gives back an outcome. Whatever else happens in it (an exception, a
+   wrong answer, silence, its death) becomes an outcome too, in ``outcomes`` and nowhere else.
+3. The fate of a job is never decided here.
 
 The idea: a plugin is a stranger's distribution. It is found by its entry points, refused by name
 with a reason when it does not fit, and it can cost one attempt, never the service. A stage runs in

@@ -73,7 +73,8 @@ def write_batch(
     batch: Sequence[Work],
     commit: Callable[[sqlite3.Connection], None] = commit,
 ) -> list[Verdict]:
-    """A verdict for each unit, in their order. ``commit`` says the last word, and may time it."""
+    """Write a batch and return a verdict for each unit, in their order. ``commit`` says the last
+    word, and may time it."""
     try:
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.Error as error:
@@ -95,7 +96,8 @@ def _write(connection: sqlite3.Connection, epoch: int, batch: Sequence[Work]) ->
 
 
 def sets(batch: Sequence[Work]) -> list[list[Work]]:
-    """Cut so that writing a set at once has the same result as writing its units in turn."""
+    """Cut a batch into sets. Writing a set at once has the same result as writing its units in
+    turn."""
     found: list[list[Work]] = []
     touched: set[str] = set()
     counted: set[tuple[str, str]] = set()
@@ -158,7 +160,7 @@ def by_statement(rows: list[Row]) -> dict[Statement, list[tuple[Any, ...]]]:
 
 
 def _summed(changes: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Many jobs move between few statuses: one row for each status."""
+    """Sum the changes, to one row for each status: many jobs move between few of them."""
     sums: dict[tuple[str, str], list[int]] = {}
     for workflow, status, jobs, in_line in changes:
         total = sums.setdefault((workflow, status), [0, 0])

@@ -54,8 +54,8 @@ class StoreWriter:
     async def commit(
         self, unit: Unit, then: Callable[[Snapshot], None] | None = None
     ) -> Written | Clash:
-        """Returns when the unit is on the disk, or refused. ``then`` is given the job as it was
-        stored before anybody is answered, also when the caller has gone meanwhile.
+        """Write a unit; return when it is on the disk, or refused. ``then`` is given the job as it
+        was stored, before anybody is answered and even if the caller has gone meanwhile.
 
         Raises: StorageFull, OutcomeUnknown
         """
@@ -68,7 +68,7 @@ class StoreWriter:
         return len(self._rounds)
 
     async def mark_alive(self, now: int) -> None:
-        """A sign of life, in the file: proves that writing works.
+        """Write a sign of life into the file, which proves that writing works.
 
         Raises: StorageFull, OutcomeUnknown
         """
@@ -85,7 +85,7 @@ class StoreWriter:
         return await self._hop(function, *arguments)
 
     async def farewell(self, now: int) -> None:
-        """Says goodbye in the file; where it cannot, the next life takes this one for a death."""
+        """Say goodbye in the file; where that fails, the next life takes this one for a crash."""
         with suppress(StorageError):
             await self._write(Work([ENDED.row(now=now, epoch=self._epoch)], alone=True))
 
@@ -119,8 +119,7 @@ class StoreWriter:
         return found
 
     def _commit(self, connection: sqlite3.Connection) -> None:
-        """Runs on the writer's thread, of which there is one. What a new start would not find is
-        not written."""
+        """Commit, on the writer's one thread. What a new start would not find is not written."""
         began = self._clock.monotonic()
         commit(connection)
         self._commit_s = self._clock.monotonic() - began

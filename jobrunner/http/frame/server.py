@@ -1,7 +1,8 @@
-"""From the table to a running server: what is true for every request stands here, once.
+"""Makes a running server of the table of routes. What holds for every request is done here, once.
 
-The order for each: correlation id, what no honest client sends, route, token, role, query, body,
-handler. Errors of every kind end in the same place and leave in the same shape.
+Each request goes through the same steps: correlation id, refusal of what no honest client sends,
+route, token, role, query, body, handler. Errors of every kind end in ``_frame`` and leave in the
+same shape.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -57,7 +58,7 @@ class Places(Struct, frozen=True):
 
 
 def make_app(door: HttpDoor, table: Table, *, operators: bool = True) -> web.Application:
-    """The application, with every route of the table, or those that are not for operators."""
+    """Make the application, with every route of the table, or only those not for operators."""
     app = web.Application(middlewares=[_frame(door)], client_max_size=door.settings.max_body)
     app.on_response_prepare.append(_signing(door))
     submissions = dict[bytes, tuple[str, str]]()
@@ -132,7 +133,7 @@ def _signing(door: HttpDoor) -> Signed:
 
 
 def _frame(door: HttpDoor) -> Any:
-    """Around every request, also those that match no route."""
+    """Make the middleware around every request, including those that match no route."""
     refusals, packing = Refusals(door), Packing(door.settings.gzip)
     trust = door.settings.trusted_proxies, door.settings.trusts_socket
 
@@ -265,8 +266,8 @@ def _front(request: web.Request) -> Front:
 
 
 async def _actor(door: HttpDoor, endpoint: Endpoint, request: web.Request, address: str) -> Actor:
-    """Who guesses is charged for it, by address; who brings a good token never is, whoever else
-    guesses behind the same address.
+    """Find out who calls. A wrong token is charged to its address; a good one never is, whoever
+    else guesses tokens behind the same address.
 
     Raises: Refused UNAUTHORIZED, FORBIDDEN, RATE_LIMITED."""
     if endpoint.roles is None or (endpoint.local and is_local(request.remote, request.headers)):
@@ -331,14 +332,14 @@ def _refusal_of(door: HttpDoor, error: Exception) -> Refused | None:
 
 
 def _note_full(door: HttpDoor, error: Exception) -> None:
-    """Now and then, not for each of the many who are refused while it lasts."""
+    """Log a full disk now and then, not for each of the many that are refused while it lasts."""
     full = type(error) is StorageFull or getattr(error, "code", "") == "STORAGE_FULL"
     if full and (times := door.limits.full_seen()):
         door.log("storage.full", level="error", times=times, detail=str(error))
 
 
 def _surprise(door: HttpDoor, request: web.Request, error: Exception) -> Refused:
-    """A bug: told to the log, and to nobody else."""
+    """Tell a bug to the log, and to nobody else."""
     door.log(
         "http.fault",
         level="error",

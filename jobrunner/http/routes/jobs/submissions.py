@@ -1,4 +1,4 @@
-"""Jobs coming in: checked, keyed, priced and taken, or found again."""
+"""``POST /jobs``: a submission is checked and becomes a job, or finds the one of its key."""
 
 import re
 from typing import Annotated, Any, ClassVar
@@ -152,8 +152,8 @@ def _wait_asked(call: HttpCall) -> tuple[float, bool]:
 
 
 async def ended(call: HttpCall, answer: Answer, wait_s: float) -> Answer:
-    """The same answer with the job as it ended, or as it stands when the time is up. Whoever waits
-    gives up the place of a submission."""
+    """Return the answer with the job as it ended, or as it stands when the time is up. A caller
+    that waits gives up the place of its submission."""
     if not wait_s or answer.job.ended:
         return answer
     call.leave()
@@ -161,7 +161,10 @@ async def ended(call: HttpCall, answer: Answer, wait_s: float) -> Answer:
 
 
 def _refuse_url(call: HttpCall, body: Submission) -> None:
-    """Raises: Refused, for a URL that nobody may be told at."""
+    """Refuse a URL to which no notification may go.
+
+    Raises: Refused
+    """
     if body.notify_url is not None and (
         reason := call.door.facade.deliveries.misfit_url(body.notify_url)
     ):
@@ -179,7 +182,7 @@ def submission(
     key: str | None,
     **wishes: Any,
 ) -> Submit:
-    """The message that a submission becomes, through whichever door it came."""
+    """Make the message that a submission becomes, by whichever route it came."""
     name = definition.workflow.name
     return Submit(
         actor=call.actor,
@@ -209,7 +212,10 @@ def reply_submitted(call: HttpCall, answer: Answer) -> HttpReply:
 
 
 def workflow_named(call: HttpCall, name: str) -> Definition:
-    """Raises: Refused UNKNOWN_WORKFLOW; WORKFLOW_UNAVAILABLE for one that was refused at start."""
+    """Find a loaded workflow.
+
+    Raises: Refused UNKNOWN_WORKFLOW; WORKFLOW_UNAVAILABLE for one that was refused at start.
+    """
     definitions = call.door.facade.definitions
     definition: Definition | None = definitions.current(name)
     if definition is not None:
@@ -221,7 +227,7 @@ def workflow_named(call: HttpCall, name: str) -> Definition:
 
 
 def job_type_named(definition: Definition, name: str | None) -> str:
-    """The first declared one when the caller names none.
+    """Find the job type; the first declared one when the caller names none.
 
     Raises: Refused UNKNOWN_JOB_TYPE.
     """
@@ -235,7 +241,10 @@ def job_type_named(definition: Definition, name: str | None) -> str:
 
 
 def singleton_of(definition: Definition, wish: SingletonOrder | None) -> Singleton | None:
-    """Raises: Refused, where the workflow says itself of which of its jobs there is one."""
+    """Turn the caller's wish into a singleton.
+
+    Raises: Refused, where the workflow declares its own.
+    """
     if wish is None:
         return None
     if definition.workflow.singleton is not None:
@@ -246,7 +255,10 @@ def singleton_of(definition: Definition, wish: SingletonOrder | None) -> Singlet
 
 
 def _params(body: Submission) -> bytes:
-    """Raises: Refused when both spellings are there and differ."""
+    """Take the params, under either spelling.
+
+    Raises: Refused, when both are there and differ.
+    """
     given, alias = body.params, body.parameters
     if given is UNSET or alias is UNSET:
         chosen = alias if given is UNSET else given
