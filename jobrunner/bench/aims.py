@@ -44,8 +44,8 @@ class Aim(NamedTuple):
 
 
 def aims(rows: Iterable[Ran], refusal_share: float) -> list[Aim]:
-    """Of those that something was measured for. ``refusal_share``: a refusal's cost, in per cent of
-    a job's."""
+    """List the aims that something was measured for. ``refusal_share``: a refusal's cost, in per
+    cent of a job's."""
     all_rows = list(rows)
     found = [*_calm(all_rows), *_goodput(all_rows), *_apart(all_rows), *_delays(all_rows)]
     what = f"a refusal costs at most {REFUSAL_SHARE:.0f} % of a job"

@@ -47,7 +47,7 @@ async def built(folder: Path) -> Path:
 async def crowd(
     program: Path, url: str, token: str, rate: float, seconds: float, connections: int, body: bytes
 ) -> Crowd:
-    """So many requests a second for so long, over so many connections."""
+    """Send so many requests a second for so long, over so many connections."""
     words = [urlsplit(url).port, rate, seconds, connections, body.decode()]
     ran = await anyio.run_process(
         [str(program), *map(str, words)], env={**os.environ, "JOBRUNNER_TOKEN": token}, stderr=None

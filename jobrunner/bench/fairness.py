@@ -62,7 +62,8 @@ def _flood(server: Service, requests: Sequence[bytes], seconds: float) -> Iterat
 def _delays(
     server: Service, asked: bytes, seconds: float, first: int = 0, rest_s: float = 0
 ) -> Values:
-    """Of one client. What it asks for is numbered from ``first`` on: a known key finds its job."""
+    """Measure the delays of one client. Its requests are numbered from ``first`` on: a known key
+    finds its job."""
     found = one_client(server.url, asked, seconds, first, rest_s)
     return {"p50_ms": found.p50_ms, "p99_ms": found.p99_ms, "per_s": found.per_s}
 

@@ -71,7 +71,7 @@ def _measured(plan: Wanted, who: str, server: Service, number: int) -> Iterator[
 
 
 def _listed(server: Service, who: str) -> Iterator[Sample]:
-    """Each list as an admin sees it, and as the owner of half of all jobs does."""
+    """Ask for each list as an admin does, and as the owner of half of all jobs does."""
     newest = msgspec.json.decode(server.ask("GET", "/jobs?limit=1")[1])["jobs"][0]
     shown = {"history": f"/jobs/{newest['id']}/history", "figures": "/metrics"}
     for name, path in (LISTS | shown).items():

@@ -74,8 +74,8 @@ class Watch:
         return time.perf_counter() - self._began
 
     def costs(self, units: float, asking_s: float = 0) -> Values:
-        """Of each unit, in ms of CPU. ``asking_s`` is the CPU of the clients; ``others`` is how
-        many cores somebody else had taken."""
+        """Return the CPU of one unit in ms. ``asking_s`` is the CPU of the clients; ``others`` is
+        how many cores somebody else had taken."""
         used, seconds = self._server.used().since(self._used), self.seconds
         others_s = machine_busy_s() - self._machine_s - used.all_s - asking_s
         each = 1000 / max(units, 1)

@@ -99,7 +99,7 @@ class Row(Struct, frozen=True):
 async def overload(
     seconds: float, connections: tuple[int, ...] = CONNECTIONS, loads: tuple[float, ...] = TIMES
 ) -> list[Row]:
-    """Each row is said when it is known. Raises: NoCompiler."""
+    """Measure, and print each row when it is known. Raises: NoCompiler."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="jobrunner-overload-") as folder:
         program = await built(Path(folder))
@@ -155,7 +155,7 @@ def _event(name: str, status: str) -> bytes:
 
 
 async def _reports(at: Address, jobs: list[str], seconds: float) -> Measured:
-    """Of each job somebody says again and again where it is, and rests in between."""
+    """Report on each job again and again, with rests in between."""
     event = _event(f"event-{MARK.decode()}", WAY[-1])
     paths = [f"/internal/jobs/{job_id}/status" for job_id in jobs]
     requests = [request("POST", path, at.token, event) for path in paths]

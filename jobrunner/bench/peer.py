@@ -122,7 +122,7 @@ class Restate(Server):
 
 
 def peer(plan: Wanted, work: str) -> Iterator[Sample]:
-    """Its rows beside ours, where it has some."""
+    """Measure the peer on this work, where it has such a work."""
     if work == "W3":
         with _restate(plan) as server:
             yield _rung(server)

@@ -61,7 +61,8 @@ class Medians(Struct, frozen=True):
 
 
 def lines_of(samples: Iterable[Sample]) -> list[Medians]:
-    """In the order in which they came first."""
+    """Join the rounds of each work, server and number of clients, in the order in which they came
+    first."""
     every: dict[tuple[str, str, int], list[Values]] = {}
     for one in samples:
         every.setdefault((one.work, one.who, one.clients), []).append(one.values)

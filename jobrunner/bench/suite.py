@@ -88,7 +88,8 @@ class Result(Struct, frozen=True):
 def measure(
     plan: Wanted, works: Iterable[str], *, beside_peer: bool, tell: Callable[[Sample], None]
 ) -> Result:
-    """Each sample is told as soon as it is known. An interrupt ends it before its time.
+    """Measure everything, and tell each sample as soon as it is known. An interrupt ends it before
+    its time.
 
     Raises: Misconfigured."""
     if beside_peer:
@@ -131,7 +132,8 @@ def nearest(folder: Path) -> Path:
 
 
 def profiler() -> str:
-    """Where the shell finds it, or beside the python that runs this. Raises: Misconfigured."""
+    """Find the profiler: where the shell finds it, or beside the python that runs this. Raises:
+    Misconfigured."""
     program = shutil.which("py-spy") or shutil.which("py-spy", path=Path(sys.executable).parent)
     if program is None:
         raise Misconfigured("a flame graph needs py-spy: pip install py-spy")

@@ -65,7 +65,7 @@ def _misfit(value: Any, kind: Any) -> str:
 
 
 def _allowed(kind: Any) -> str:
-    """In its author's words, if there are any."""
+    """Say what is allowed, in its author's words if there are any."""
     info: Any = inspect.type_info(kind)
     words = ""
     while isinstance(info, inspect.Metadata):

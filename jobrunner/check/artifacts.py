@@ -13,7 +13,7 @@ AN_ADDRESS = "/assets/1/content"
 
 
 def unlistable(chart: Chart) -> Iterator[Fault]:
-    """Everything that is wrong with what the workflow says of its artifacts and results."""
+    """List everything that is wrong with what the workflow says of its artifacts and results."""
     for listed in chart.workflow.artifacts:
         for problem in (*_problems(chart, listed), *_shapes(listed.shapes)):
             yield _fault(f"artifact {listed.name}", problem)

@@ -75,7 +75,8 @@ def _once(faults: Iterable[Fault]) -> tuple[Fault, ...]:
 
 
 def _walked(chart: Chart, way: Way) -> Iterator[Fault]:
-    """Every hop is a declared edge, may be taken by whoever takes it, and is barred by no guard."""
+    """Say what is wrong with a way: a hop that is not declared, may not be taken by whoever takes
+    it, or is barred by a guard."""
     if way.cause == "retry" and way.path == (way.source,):
         return
     for number, (source, target) in enumerate(way.hops):

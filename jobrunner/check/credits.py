@@ -47,7 +47,7 @@ class Step(Struct, frozen=True):
 
 
 def unsettled(chart: Chart) -> Iterator[Fault]:
-    """Every move of money that cannot be, and every hold left open; each by its shortest path."""
+    """List every impossible move of money and every hold left open, each by its shortest path."""
     return _searched(chart, {})
 
 

@@ -18,7 +18,7 @@ WHILE_NOBODY_IS_WAITED_FOR = frozenset({"done", "divert"})
 
 
 def stranded(chart: Chart) -> Iterator[Fault]:
-    """All three questions."""
+    """Ask all three questions."""
     yield from _unreached(chart)
     yield from _trapped(chart)
     for state in chart.workflow.states:

@@ -16,7 +16,7 @@ FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
 def misshapen(chart: Chart) -> Iterator[Fault]:
-    """Everything that follows from one state, edge or command alone."""
+    """List everything that is wrong with one state, edge or command alone."""
     yield from _initial(chart)
     for state in chart.workflow.states:
         for problem in _problems(state):
@@ -156,7 +156,7 @@ def _on_demand(chart: Chart) -> Iterator[Fault]:
 
 
 def _otherwise(workflow: Workflow) -> Iterator[Fault]:
-    """Only an edge can be exchanged for another path."""
+    """Refuse another path where there is no edge that it could replace."""
     places = [("birth", workflow.birth.guards)]
     places += [(f"command {command.name}", command.guards) for command in workflow.commands]
     for where, guards in places:

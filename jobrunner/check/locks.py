@@ -14,7 +14,7 @@ from jobrunner.core.steps import rests
 
 
 def mislocked(chart: Chart) -> Iterator[Fault]:
-    """Every lock, and every state that should have one."""
+    """Look at every lock, and every state that should have one."""
     for lock in chart.workflow.locks:
         for name in lock.guarded:
             yield from _guarded(chart, lock, chart.states[name])

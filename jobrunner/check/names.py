@@ -201,7 +201,7 @@ def _job_types(definition: Definition) -> Iterator[Fault]:
 
 
 def _of_job_types(workflow: Workflow) -> Iterator[tuple[str, Iterable[str]]]:
-    """All that is declared by job type."""
+    """List all that is declared by job type."""
     for state in workflow.states:
         yield f"state {state.name}: stage", state.stage
         yield f"state {state.name}: onward", state.onward

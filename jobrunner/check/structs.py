@@ -27,7 +27,8 @@ def perilous(definition: Definition) -> Iterator[Fault]:
 
 
 def perilous_fields(kind: type[Struct]) -> list[str]:
-    """Its own fields only; a struct inside it is reached by its own name, or not at all."""
+    """List a struct's own fields that are perilous; a struct inside it is reached by its own name,
+    or not at all."""
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType), f"{kind} is no struct"
     return [field.name for field in info.fields if mixes(field.type)]

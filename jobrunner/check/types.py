@@ -96,13 +96,13 @@ class Slip(Struct, frozen=True):
 
 
 def illformed(definition: Definition) -> Iterator[Fault]:
-    """Every value in a declaration that is of a wrong type, or can mean nothing."""
+    """List every value in a declaration that is of a wrong type, or can mean nothing."""
     for slip in (*slips(definition.workflow, Workflow, ""), *_brought(definition)):
         yield Fault("value", str(slip), (slip.where, f"here: {slip.value}"))
 
 
 def slips(value: Any, kind: Any, where: str) -> Iterator[Slip]:
-    """Everything in a value that is not as its type says; ``where`` is what it is called."""
+    """List everything in a value that is not as its type says; ``where`` is what it is called."""
     origin = get_origin(kind)
     if kind is Any:
         yield from _data(value, where, DEPTH_MAX)

@@ -69,7 +69,7 @@ class Chart:
 
     @cached_property
     def ways(self) -> dict[str, list[Way]]:
-        """By the state they begin in."""
+        """Group the ways by the state in which they begin."""
         found: dict[str, list[Way]] = {name: [] for name in self.states}
         for way in all_ways(self):
             found[way.source].append(way)
@@ -121,7 +121,7 @@ class Chart:
 
 
 def all_ways(chart: Chart) -> Iterator[Way]:
-    """Those with a reason first, bare edges last."""
+    """List all ways: those with a reason first, bare edges last."""
     for state in chart.workflow.states:
         yield from _of_a_state(chart, state)
     yield from _of_commands(chart.workflow)

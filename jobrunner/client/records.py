@@ -92,7 +92,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> bool:
-        """It is at rest, and nothing more happens by itself."""
+        """Say whether it is at rest, and nothing more happens by itself."""
         return self.ended_as is not None
 
     @property

@@ -54,7 +54,7 @@ class WireAnswer(Struct, frozen=True):
 
 
 class Rest(Struct, frozen=True):
-    """Nothing for so long, or a little longer."""
+    """Wait for so long, or a little longer."""
 
     seconds: float
 
@@ -133,8 +133,8 @@ def _asked(request: WireRequest, limits: RetryLimits) -> Talk[WireAnswer]:
 
 
 def may_be_repeated(request: WireRequest, error: JobrunnerError) -> bool:
-    """Whatever was refused before anything was done may; what was perhaps done, only where that
-    makes no difference."""
+    """Say whether the same may be sent again: always when it was refused before anything was done;
+    when it was perhaps done, only where that makes no difference."""
     if isinstance(error, Unanswered) or getattr(error, "code", "") == UNKNOWN:
         return request.repeatable
     return isinstance(error, Unreachable) or getattr(error, "code", "") in PASSES

@@ -26,7 +26,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class SchedulerLost(Exception):
-    """It does not answer."""
+    """The scheduler does not answer."""
 
 
 class Present(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Present(Struct, frozen=True):
 
 
 class DaskConnection:
-    """To one scheduler, once: who has lost it makes another one."""
+    """A connection to one scheduler. It is not repaired: whoever has lost it makes another one."""
 
     def __init__(self, settings: ClusterSection) -> None:
         self._settings = settings

@@ -52,7 +52,7 @@ class Cluster:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """As long as this lasts, stages may run there."""
+        """Open the cluster: as long as this lasts, stages may run there."""
         async with anyio.create_task_group() as group:
             self._group = group
             group.start_soon(self._keep)
@@ -114,8 +114,9 @@ class Cluster:
     async def _judged(
         self, seat: Seat, lost: AwayLost, connection: DaskConnection | None
     ) -> AwayLost:
-        """Nobody is blamed for a scheduler that is gone, or was since the stage began: it takes its
-        workers with it, some after a while."""
+        """Judge how an attempt was lost. Nobody is blamed for a scheduler that is gone, or was since
+        the stage began: it takes its workers with it, some after a while."""
+
         if lost.unfit:
             self._blame(seat, lost.unfit)
         if lost.code != "WORKER_LOST":
@@ -137,7 +138,7 @@ class Cluster:
         self._group.start_soon(self._clear, seat, key, self._settings.patience)
 
     async def _clear(self, seat: Seat, key: str, patience_s: float) -> None:
-        """Until nothing runs in this seat any more: a while by itself, then by force."""
+        """Wait until nothing runs in this seat any more: a while by itself, then by force."""
         seat.left()
         clock = self._ports.clock
         until, is_told = clock.monotonic() + patience_s, False
@@ -231,7 +232,7 @@ class Cluster:
             self._meeting.discard(one.address)
 
     async def _meet(self, connection: DaskConnection, one: Present) -> None:
-        """It has a seat when it is known whether something runs there."""
+        """Give a worker its seat when it is known whether something runs there."""
         seat = Seat(one.address, one.name, one.labels)
         found = await connection.skills(one.address)
         if isinstance(found, str):

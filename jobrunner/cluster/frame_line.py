@@ -50,7 +50,7 @@ class FrameLine:
                 return frame
 
     async def heard(self) -> AsyncIterator[Any]:
-        """Every frame until the line is lost. Raises: LineLost."""
+        """Yield every frame until the line is lost. Raises: LineLost."""
         while True:
             yield await self.hear()
 

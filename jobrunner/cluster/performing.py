@@ -72,7 +72,7 @@ def _skills() -> Skills:
 
 @cache
 def _loaded() -> tuple[Any, Registry]:
-    """By the config.toml of this machine: which plugins, and what there is of what they take."""
+    """Load plugins by the config.toml of this machine, and what they need of it."""
     config = for_elsewhere(load_settings())
     return config, load_definitions(config, at_home=True)
 

@@ -27,7 +27,7 @@ class Arrow(Struct, frozen=True):
 
 
 def moves_of(workflow: Workflow) -> list[Arrow]:
-    """Every declared pair, those of a kind together if they are many."""
+    """List every declared pair, those of a kind together if they are many."""
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for source, edges in Definition(workflow).table.items():
         for target, edge in edges.items():

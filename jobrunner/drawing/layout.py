@@ -143,7 +143,7 @@ def _rows(boxes: Iterable[Cell], chains: list[Chain]) -> list[list[Cell]]:
 
 
 def _order(rows: list[list[Cell]]) -> None:
-    """Each cell moves to the middle of its neighbours, down and up; the best state is kept."""
+    """Move each cell to the middle of its neighbours, down and up; the best state is kept."""
     _number(rows)
     best, fewest = [list(row) for row in rows], _crossings(rows)
     for sweep in range(SWEEPS):
@@ -206,8 +206,8 @@ def _straighten(rows: list[list[Cell]]) -> None:
 
 
 def _settle(row: list[Cell], wishes: list[float]) -> None:
-    """As near to the wishes as order and room allow: neighbours that would overlap share the mean
-    of what they want."""
+    """Place cells as near to their wishes as order and room allow: neighbours that would overlap
+    share the mean of what they want."""
     offsets = [0.0]
     for left, right in pairwise(row):
         offsets.append(offsets[-1] + (left.size.width + right.size.width) / 2 + GAP)
@@ -240,7 +240,7 @@ def _stack(rows: list[list[Cell]]) -> Size:
 
 
 def _route(chain: Chain) -> tuple[Point, ...]:
-    """From the source's edge to the target's, through every place in between."""
+    """Lead a line from the source's edge to the target's, through every place in between."""
     first, *middle, last = chain.cells
     top = (_port(first, first.below, chain.cells[1]), first.y + first.size.height / 2)
     bottom = (_port(last, last.above, chain.cells[-2]), last.y - last.size.height / 2)

@@ -75,5 +75,5 @@ def _block(name: str, text: str) -> list[str]:
 
 
 def _harmless(text: str) -> str:
-    """Nothing in it moves a cursor, rings a bell or turns the text around."""
+    """Escape whatever moves a cursor, rings a bell or turns the text around."""
     return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in text)

@@ -82,7 +82,7 @@ class _Stream:
             self._stream.flush()
 
     def settle(self, limit_s: float) -> None:
-        """It was written when it was put."""
+        """Do nothing: it was written when it was put."""
 
     def left(self) -> bytes:
         return b""

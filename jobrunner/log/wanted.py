@@ -41,7 +41,8 @@ def open_log(wanted: WantedLog, environ: Mapping[str, str]) -> Log:
 
 
 def form_of(name: str, environ: Mapping[str, str], *, at_hand: bool) -> Form:
-    """For people where they look on, for programs elsewhere, unless one form is asked for."""
+    """Choose the form: for people on a terminal, for programs elsewhere, unless one is asked
+    for."""
     if name == "json" or (name == "auto" and not at_hand):
         return AsJson()
     dull = "NO_COLOR" in environ or environ.get("TERM", "dumb") == "dumb" or os.name == "nt"

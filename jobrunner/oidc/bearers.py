@@ -89,8 +89,8 @@ class Bearers:
         ).validate(claims)
 
     def _actor(self, claims: Mapping[str, Any]) -> Actor:
-        """Its mark is its name: the tokens of one follow each other quickly, and what one of them
-        has claimed is the next one's."""
+        """Make the actor. Its mark is its name: its tokens follow each other quickly, and what one
+        of them has claimed is the next one's."""
         value = _found(claims, self._trust.user_claim)
         if not isinstance(value, str) or not 0 < len(value) <= NAME_MAX:
             raise _unauthorized(f"the token has no claim {self._trust.user_claim!r} that is a name")

@@ -167,5 +167,5 @@ def _key(about: Mapping[str, Any]) -> Key | None:
 
 
 def _signs(about: Mapping[str, Any], key: Key, algorithm: str) -> bool:
-    """It is of the kind, and for this algorithm where it says for which."""
+    """Say whether this key is of the kind, and for this algorithm where it names one."""
     return isinstance(key, KINDS[algorithm[:2]]) and about.get("alg", algorithm) == algorithm

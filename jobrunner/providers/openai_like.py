@@ -104,7 +104,7 @@ def transcription(
 
 
 def transcript_in(answer: ProviderAnswer) -> list[Spoken]:
-    """In pieces with their times; one piece without when the provider gives none.
+    """Read a transcript in pieces with their times; one piece without when the provider gives none.
 
     Raises: RetryableFailure, PermanentFailure."""
     found = _read(answer, _Transcript)

@@ -71,7 +71,7 @@ def prediction_in(answer: ProviderAnswer) -> Prediction:
 
 
 def addresses_in(prediction: Prediction) -> list[str]:
-    """Where its files are.
+    """Read where the files of a prediction are.
 
     Raises: Rejected (SAFE_BLOCK), PermanentFailure: what has failed there has been paid for."""
     if prediction.status != "succeeded":

@@ -104,7 +104,7 @@ class Figures(Meter):
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
     def collect(self) -> Iterator[Metric]:
-        """As the registry asks for it."""
+        """Collect figures as the registry asks for them."""
         yield InfoMetricFamily("jobrunner_build", "What runs here", {"version": self._version})
         yield from _standing(self._readings)
         yield from _resting(self._readings)

@@ -93,7 +93,8 @@ class Traces(Meter):
         *,
         failed: bool = False,
     ) -> None:
-        """It begins at a wall time and lasts as the other clock says: the wall may have jumped."""
+        """End a span. It begins at a wall time and lasts as the other clock says: the wall may have
+        jumped."""
         start = span.began_at * NS_PER_MS
         ended = ReadableSpan(
             name=name,

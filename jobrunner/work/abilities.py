@@ -90,7 +90,7 @@ def _loaded(registry: Registry, workflow: str) -> Definition:
 
 
 def _bound(definition: Definition) -> list[Run]:
-    """Every place of the declaration at which a stage of a plugin stands."""
+    """List every place of the declaration at which a stage of a plugin stands."""
     places = [
         (state.name, job_type, state.on_demand or definition.stage_of(state.name, job_type))
         for state in definition.workflow.states

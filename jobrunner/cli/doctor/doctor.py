@@ -68,7 +68,7 @@ async def _admitted(listing: Listing) -> Patient:
 
 
 def _settings(listing: Listing) -> tuple[Config, tuple[str, ...]]:
-    """With the defaults, where they have faults."""
+    """Read the settings, or the defaults where they have faults."""
     try:
         return listing.load(), ()
     except Misconfigured as error:

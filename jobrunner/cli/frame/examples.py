@@ -8,6 +8,6 @@ Examples = dict[Callable[..., Any], str]
 
 
 def examples(*lines: str) -> str:
-    """As Markdown that keeps the lines apart."""
+    """Write examples as Markdown that keeps the lines apart."""
     shown = "  \n".join(f"`{line}`" for line in lines)
     return f"{BEGINNING}\n\n{shown}"

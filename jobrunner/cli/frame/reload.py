@@ -26,7 +26,7 @@ Stamps = dict[str, tuple[int, int]]
 
 
 async def serve_anew(config: Config, words: Sequence[str]) -> int:
-    """Until a signal says stop. ``words`` are those of the command line."""
+    """Serve and restart until a signal says stop. ``words`` are those of the command line."""
     program = (sys.executable, "-m", "jobrunner")
     loop = ReloadLoop(config, RestartedProgram((*program, "serve", *words)),
                       (*program, "plugin", "list", "-o", "json", *words))  # fmt: skip
@@ -105,7 +105,7 @@ class ReloadLoop:
             self._said_s = anyio.current_time()
 
     async def _faults(self) -> set[str]:
-        """As the service would find them now."""
+        """List the faults that the service would find now."""
         told = msgspec.json.decode(await output_of(self._asking) or b"[]")
         return {f"{one['name']}: {fault}" for one in told for fault in one["faults"]}
 

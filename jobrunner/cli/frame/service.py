@@ -88,8 +88,8 @@ def _is_address(url: str) -> bool:
 
 
 def url_of(config: Config) -> str:
-    """Where this machine reaches a service with these settings; where operators do, if they have
-    a listener of their own, which has all routes."""
+    """Return where this machine reaches a service with these settings: the operators' listener
+    where there is one, since it has all routes."""
     at = config.server
     host, port = (at.admin_host, at.admin_port) if at.admin_host else (at.host, at.port)
     host = LOOPBACK_OF.get(host, host)

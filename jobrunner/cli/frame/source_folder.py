@@ -54,7 +54,7 @@ class _Finder(DistributionFinder):
         self._distribution = distribution
 
     def find_spec(self, *asked: Any) -> None:
-        """Its modules are found on the path."""
+        """Leave modules to the path, where they are found."""
 
     def find_distributions(
         self, context: DistributionFinder.Context | None = None
@@ -64,7 +64,7 @@ class _Finder(DistributionFinder):
 
 
 def shown_as_installed(folder: Path) -> SourceFolder:
-    """From here on, for this process.
+    """Show a folder as installed from here on, for this process.
 
     Raises: Misconfigured"""
     distribution = SourceFolder(folder)

@@ -117,7 +117,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _length(text: str) -> int:
-    """In cells: some letters take two."""
+    """Measure a text in cells: some letters take two."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

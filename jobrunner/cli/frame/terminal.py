@@ -18,7 +18,7 @@ def width() -> int | None:
 
 
 def has_colours() -> bool:
-    """On a terminal, unless NO_COLOR is set or it says that it has none."""
+    """Say whether to use colours: on a terminal, unless NO_COLOR is set or it has none."""
     refused = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return sys.stdout.isatty() and not refused
 

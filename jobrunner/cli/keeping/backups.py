@@ -121,7 +121,7 @@ def _far(made: "Manifest") -> dict[str, Any]:
 
 
 async def _made(asking: Asking, store: "Store", folder: str) -> dict[str, Any]:
-    """On the file itself, and remembered in it."""
+    """Make a backup of the file itself, and note it there."""
     from jobrunner.actors.keeping.backups import back_up, backed_up, is_known
     from jobrunner.app import backup_source
     from jobrunner.core.units import AuditRecord, Note

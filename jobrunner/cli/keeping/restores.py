@@ -149,7 +149,7 @@ def _restored(archive: "StoredBackups", name: str, places: RestorePlaces) -> Non
 def _make_ready(
     archive: "StoredBackups", manifest: "Manifest", places: RestorePlaces, now: int
 ) -> None:
-    """Everything at its place but for its name, and on the disk.
+    """Put everything at its place but for its name, and on the disk.
 
     Raises: StorageError, OSError
     """

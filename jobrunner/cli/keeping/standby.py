@@ -73,7 +73,7 @@ def standby(
 
 
 async def _follow(wanted: StandbyOrder) -> None:
-    """Until a signal says stop, or somebody takes over."""
+    """Follow until a signal says stop, or somebody takes over."""
     from jobrunner.ports import SystemSignals
     from jobrunner.store.opening import lock_process
 

@@ -139,7 +139,7 @@ def _complain(event: str, level: str = "info", **fields: Any) -> None:
 
 
 def _added(found: Any, more: Any) -> Any:
-    """Two answers as one."""
+    """Add two answers."""
     jobs = {(one["workflow"], one["status"]): one["jobs"] for one in found["jobs"]}
     for one in more["jobs"]:
         place = one["workflow"], one["status"]

@@ -13,7 +13,7 @@ HOLD_S = 30
 
 
 class PlaceRecord(Struct, frozen=True, kw_only=True):
-    """So many jobs that have not ended stand in this state."""
+    """How many jobs that have not ended stand in this state."""
 
     status: str
     job_type: str

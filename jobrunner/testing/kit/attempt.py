@@ -323,7 +323,7 @@ class _Late(BaseException):
 
 
 def at_once(doing: Coroutine[Any, Any, Any]) -> Any:
-    """For a host that never has to wait."""
+    """Run a coroutine of a host that never has to wait."""
     try:
         while doing.send(None) is None:
             pass

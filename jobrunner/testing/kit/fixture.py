@@ -49,6 +49,6 @@ def whatever_happens(request: pytest.FixtureRequest) -> "Callable[..., Proof]":
 
 
 def _test(request: pytest.FixtureRequest) -> str:
-    """This test, as one names it where pytest was started."""
+    """Name this test as one names it where pytest was started."""
     path = os.path.relpath(request.path, request.config.invocation_params.dir)
     return shlex.quote("::".join([path, *request.node.nodeid.split("::")[1:]]))

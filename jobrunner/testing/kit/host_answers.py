@@ -109,7 +109,7 @@ class HostAnswers:
         return Fetched(path, len(reply.body), digest, kind, reply.url)
 
     def path(self, name: str) -> str:
-        """Its own for every download."""
+        """Make a path of its own for every download."""
         folder = os.path.join(self.given.scratch, f"download-{self._downloads}")
         os.makedirs(folder)
         return os.path.join(folder, name)

@@ -16,7 +16,7 @@ PAGE = b"<!doctype html>\n<html><head><title>Sorry</title></head><body>Sorry</bo
 
 
 class Hang(Struct, frozen=True):
-    """No answer, until the caller gives up or the provider stops."""
+    """Give no answer, until the caller gives up or the provider stops."""
 
     done: bool = False
 
@@ -44,7 +44,7 @@ class Page(Struct, frozen=True):
 
 
 class Redirected(Struct, frozen=True):
-    """On to somewhere else; by default to where no caller should let itself be led."""
+    """Redirect elsewhere; by default to where no caller should let itself be led."""
 
     to: str = INSIDE
     status: int = 302

@@ -42,7 +42,7 @@ def echo(asked: dict[str, Any]) -> str:
 
 
 def hear(sound: bytes) -> Segments:
-    """Two sentences, whatever was said."""
+    """Answer with two sentences, whatever was said."""
     return [(0.0, 1.5, "This is the first sentence."), (1.5, 3.0, "And this is the second.")]
 
 

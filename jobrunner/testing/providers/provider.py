@@ -151,7 +151,7 @@ class Provider(ABC):
         self.forget()
 
     async def restart(self) -> None:
-        """On the same port, without its memory; scripts and the record of calls stay."""
+        """Restart on the same port, without its memory; scripts and the record of calls stay."""
         await self.stop()
         await self.start()
 
@@ -167,7 +167,7 @@ class Provider(ABC):
 
     @abstractmethod
     def refusal(self, call: RecordedCall, fault: Refusal) -> WholeAnswer:
-        """Its policy says no."""
+        """Refuse, as a policy does."""
 
     async def before(self, call: RecordedCall) -> None:
         """The work is done, and nobody was told."""

@@ -60,7 +60,7 @@ class Calls:
         self.stir()
 
     def stir(self) -> None:
-        """Something is different: whoever waits looks again."""
+        """Wake whoever waits: something is different."""
         self._news.set()
         self._news = anyio.Event()
 
@@ -72,7 +72,7 @@ class Calls:
         return [call for call in self._every if call.route == route]
 
     def keys(self, route: str) -> list[str]:
-        """Each key once, in the order in which they came."""
+        """List each key once, in the order in which they came."""
         return list(dict.fromkeys(call.key for call in self.of(route)))
 
     def twice(self, route: str) -> dict[bytes, list[str]]:

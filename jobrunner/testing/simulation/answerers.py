@@ -52,7 +52,7 @@ class Answerers:
         return self._draw.choice(ANYTHING) if kind is None else plausible(kind, self._draw)
 
     def _heard(self, found: PendingAnswer, said: str, replayed: bool) -> None:
-        """Of two different answers to one question, only one can have been taken."""
+        """Note an answer: of two different ones to one question, only one can have been taken."""
         known = self._taken.setdefault(found.posed.digest, said)
         if known != said:
             about = f"job {found.job_id}: {found.name}"

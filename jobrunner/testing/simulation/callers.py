@@ -78,7 +78,7 @@ class Callers:
         self.awaited: list[tuple[str, str]] = []
 
     async def play(self, steps: int, clients: int = 3) -> None:
-        """So many things done, by several at once."""
+        """Do so many things, by several callers at once."""
         async with anyio.create_task_group() as group:
             for number in range(clients):
                 group.start_soon(self._client, steps // clients + (number < steps % clients))
@@ -255,7 +255,7 @@ class Callers:
         self._witness.jobs.pop(job.id, None)
 
     async def _restart(self) -> None:
-        """Somebody sees to the machine: the service is stopped, or the clock is set."""
+        """Stop the service, or set the clock, as somebody who sees to the machine would."""
         faults = self._process.fate.faults
         if faults.jumps and self._draw.random() < 0.5:
             self._process.clock.ahead_ms += self._draw.choice((-3_600_000, -1000, 1000, 7_200_000))

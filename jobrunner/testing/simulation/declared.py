@@ -49,7 +49,7 @@ def stages_of(definition: Definition) -> dict[str, list[State]]:
 
 
 def artifact_names(definition: Definition) -> tuple[str, ...]:
-    """Every artifact that the declaration speaks of."""
+    """List every artifact that the declaration names."""
     workflow = definition.workflow
     names = [name for state in workflow.states for name in (state.checkpoint, state.produces)]
     names += [editable.name for editable in workflow.editables]
@@ -107,12 +107,12 @@ def declared(definition: Definition, source: str | None, target: str) -> bool:
 
 
 def pairs(definition: Definition) -> list[tuple[str, str]]:
-    """Every declared edge, wildcards expanded."""
+    """List every declared edge, wildcards expanded."""
     return [(source, to) for source, targets in definition.table.items() for to in targets]
 
 
 def ahead(definition: Definition, status: str) -> list[str]:
-    """Where a job may go from here."""
+    """List where a job may go from here."""
     return definition.targets(status)
 
 

@@ -88,7 +88,7 @@ class EffectPage:
         self._history.names.setdefault(name, (where, self._artifacts))
 
     def sends(self, asked: Exchange, within: str) -> Effect | None:
-        """None for what changes nothing."""
+        """Begin an effect; None for a request that changes nothing."""
         called = f"{asked.method} {asked.url}"
         if asked.method.upper() not in MAKING or any(fnmatch(called, p) for p in self._harmless):
             return None
@@ -100,13 +100,13 @@ class EffectPage:
         return effect
 
     def lost(self, effect: Effect | None) -> None:
-        """Nobody knows whether it happened."""
+        """Note that nobody knows whether it happened."""
         if effect is not None:
             effect.unsure = True
             self._history.unsure.append(effect)
 
     def refused(self, effect: Effect | None) -> None:
-        """It did not happen."""
+        """Note that it did not happen."""
         if effect is not None:
             effect.settled = True
 

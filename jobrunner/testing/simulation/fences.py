@@ -96,7 +96,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 @contextmanager
 def fenced(loop: SimLoop) -> Iterator[None]:
-    """For as long as a simulation runs."""
+    """Put up the fences for as long as a simulation runs."""
     if not _watching:
         _watching.append(True)
         sys.addaudithook(_audit)

@@ -118,7 +118,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return asyncio.ensure_future(self.later(lambda: func(*arguments)), loop=self)
 
     def end_life(self, life: object) -> None:
-        """Of this life, nothing more will happen. Its tasks are kept where they stand: what is
+        """End this life: nothing more happens in it. Its tasks are kept where they stand: what is
         collected as garbage has a last word, at a moment that no seed decides."""
         self._kept += asyncio.all_tasks(self)
         for handle in (*self._ready, *self._scheduled):  # type: ignore[attr-defined]
@@ -177,7 +177,8 @@ for _name in (
 
 
 class _Nothing:
-    """Where other loops ask the system for news. An idle wait of t seconds passes t seconds."""
+    """Stands where other loops ask the system for news. An idle wait of t seconds passes t
+    seconds."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop

@@ -32,7 +32,7 @@ def as_decided(outcome: str, result: Any, artifacts: Any, awaits: str) -> str:
 
 
 def _is_now(value: Any) -> bool:
-    """In seconds or milliseconds since 1970."""
+    """Say whether this is the present time, in seconds or milliseconds since 1970."""
     if not isinstance(value, int) or isinstance(value, bool):
         return False
     now = time.time()

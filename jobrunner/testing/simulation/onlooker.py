@@ -43,7 +43,7 @@ class WatchingScene(Scene, Protocol):
     folder: str
 
     def fault(self, text: str) -> None:
-        """Something does not hold: the simulation ends."""
+        """End the simulation: something does not hold."""
         ...
 
     def strikes(self, share: float) -> bool:
@@ -51,7 +51,7 @@ class WatchingScene(Scene, Protocol):
         ...
 
     def meddle(self, job_id: str) -> None:
-        """Somebody may stop this job soon."""
+        """Perhaps stop this job soon."""
         ...
 
     def parks(self, job_id: str, key: str, source: str) -> None: ...
@@ -191,7 +191,7 @@ class OnePass:
         self.work.fault(f"has a bug: it raises {said}", self.work.here(fault.__traceback__))
 
     def _acts(self, ended: object) -> str:
-        """All that it did, as a digest; where files lie is another place each time."""
+        """Digest all that it did; where files lie is another place each time."""
         if isinstance(ended, Ended):
             made = ended.report
             ended = as_decided(ended.outcome, made.result, made.artifacts, ended.awaits)

@@ -35,7 +35,7 @@ class Pass:
         return named(self.stage)
 
     def fault(self, text: str, where: str = "") -> None:
-        """Something that a stage may not do was seen: told with its job, its name and its line."""
+        """Report something that a stage may not do, with its job, its name and its line."""
         place = f" at {where}" if where and where not in str(self) else ""
         self._fault(f"job {self.job_id}: {self} {text}{place}")
 
@@ -80,7 +80,7 @@ def code_of(run: Any) -> CodeType | None:
 
 
 def shown(path: str) -> str:
-    """As one would type it from here."""
+    """Show a path as one would type it from here."""
     beside = os.path.relpath(path)
     return path if beside.startswith(os.pardir) else beside
 

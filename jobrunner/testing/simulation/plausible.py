@@ -25,7 +25,7 @@ class Implausible(AssertionError):
 
 
 def plausible(struct: type[Struct], draw: random.Random) -> dict[str, Any]:
-    """As it would be stored: decoded by the struct, defaults filled in."""
+    """Make a value as it would be stored: decoded by the struct, defaults filled in."""
     declared = inspect.type_info(struct)
     why = ""
     for _ in range(TRIES):
@@ -59,7 +59,7 @@ def _fields(kind: inspect.StructType, draw: random.Random, depth: int) -> dict[s
 
 
 def _one_of(union: inspect.UnionType, draw: random.Random, depth: int) -> Any:
-    """Something rather than nothing, but for what would go on for ever."""
+    """Choose something rather than nothing, but for what would go on for ever."""
     something = [kind for kind in union.types if not isinstance(kind, inspect.NoneType)]
     if union.includes_none and (depth > DEEP or not something or draw.random() < 0.1):
         return None

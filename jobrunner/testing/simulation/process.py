@@ -83,7 +83,7 @@ class Process:
         self._closing = False
 
     async def run(self) -> None:
-        """Until it is closed: a life, a while of nothing, the next one."""
+        """Live until it is closed: a life, a while of nothing, the next one."""
         while not self._closing and self.fault is None:
             self._lives += 1
             life = self._life = Life(self._lives)

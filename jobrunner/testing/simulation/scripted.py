@@ -116,7 +116,7 @@ async def _is_deaf(scene: Scene, ctx: Context[Any]) -> Done:
 
 
 async def _remembers(scene: Scene, ctx: Context[Any]) -> Done:
-    """Two things that are worked out once an attempt."""
+    """Work out two things once an attempt."""
 
     async def work() -> int:
         await anyio.sleep(scene.draw.choice(TAKES_S))
@@ -128,7 +128,7 @@ async def _remembers(scene: Scene, ctx: Context[Any]) -> Done:
 
 
 async def _waits(scene: Scene, ctx: Context[Any]) -> Done:
-    """For a callback under a name that this attempt has of its own."""
+    """Wait for a callback under a name that this attempt has of its own."""
     key = f"call-{ctx.run_id}-{ctx.attempt}"
     scene.expects(ctx.job_id, key)
     await ctx.await_callback(key, scene.draw.choice((0.0, 30.0)))

@@ -55,7 +55,7 @@ class Senders:
         self.calm = False
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Send until it is cancelled."""
         async with anyio.create_task_group() as group:
             if self._granted.assets:
                 group.start_soon(self._shelve)
@@ -159,7 +159,7 @@ class Senders:
                         await self._upload(job, uploads[name], content)
 
     def _first(self, job: Snapshot) -> bool:
-        """Each job, as it stands, is sent a file once; sometimes twice."""
+        """Send each job a file once, as it stands; sometimes twice."""
         mark = (job.id, job.version)
         known = mark in self._sent
         self._sent.add(mark)
@@ -189,7 +189,7 @@ class Senders:
         return answer is not None
 
     async def _ask(self, ask: Callable[[Facade], Awaitable[Any]]) -> Any:
-        """None when nobody answered."""
+        """Ask the service; None when nobody answered."""
         try:
             return await self._process.call(ask)
         except (Gone, StorageError):

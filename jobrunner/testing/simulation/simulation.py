@@ -323,7 +323,7 @@ class Simulation:
                 await self._process.call(lambda one: one.upgrades.order(name, ROOT, None, dry))  # noqa: B023
 
     async def _come_to_rest(self) -> None:
-        """Nothing goes wrong any more, and everybody does what is theirs to do."""
+        """Let everybody do what is theirs to do; nothing goes wrong any more."""
         self._note("the faults stop")
         self._fate.calm()
         self.calm = self._senders.calm = True

@@ -51,7 +51,8 @@ class Narrative:
         self.faults = tuple(map(self._told, faults))
 
     def about(self) -> tuple[str, Sequence[str]]:
-        """Of whom the faults tell, and how it began and ended with them and with the service."""
+        """Tell of those whom the faults concern, and how it began and ended with them and with the
+        service."""
         wanted = set(NUMBERED.findall(" ".join(self.faults)))
         if not wanted:
             return "", _ends(self.lines)

@@ -48,7 +48,7 @@ class SimOutlets(Outlets):
         return _judged(asked, reply)
 
     def exchange_at_once(self, asked: Exchange) -> Reply:
-        """For a plain function, whose whole pass is one moment."""
+        """Exchange for a plain function, whose whole pass is one moment."""
         self._maybe_lost("did not come through", asked.url)
         reply = self._outside.copy().run(_driven, self._answering, asked)
         assert isinstance(reply, Reply), f"http= answered {reply!r}, which is no Reply"
@@ -63,7 +63,7 @@ class SimOutlets(Outlets):
         return fetched(asked, path, self.exchange_at_once(_getting(asked)))
 
     async def _answered(self, asked: Exchange) -> Reply:
-        """By somebody who lives on when the service dies."""
+        """Let somebody answer who lives on when the service dies."""
         answer: asyncio.Future[Reply] = self._loop.create_future()
         task = self._loop.create_task(
             self._ask(asked), name="provider", context=self._outside.copy()

@@ -45,7 +45,7 @@ class Witness:
             self.faults.append(text)
 
     def show(self, job: Snapshot) -> None:
-        """Somebody was shown this job."""
+        """Note that somebody was shown this job."""
         self.shown.setdefault(job.id, set()).add(Seen(job.version, job.status))
         known = self.jobs.get(job.id)
         if known is None or (known.version, known.beat) <= (job.version, job.beat):
@@ -56,7 +56,7 @@ class Witness:
         return sum(any(one.status == status for one in seen) for seen in self.shown.values())
 
     def submitted(self, user_id: str, key: str | None, body: str, job: Snapshot) -> None:
-        """Somebody was told that this is the job of their submission."""
+        """Note that somebody was told that this is the job of their submission."""
         if key is not None:
             self.keyed.setdefault(SubmissionKey(user_id, key, body), {})[job.id] = None
         if job.idempotency_key is not None:

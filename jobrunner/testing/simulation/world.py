@@ -70,7 +70,7 @@ class Fate:
         self._draw()
 
     def calm(self) -> None:
-        """From here on, all is well."""
+        """Let all be well from here on."""
         self.faults, self._crashes, self._restarts = CALM, 0, 0
 
     def point(self) -> bool:
@@ -287,7 +287,8 @@ def ports(loop: SimLoop, clock: SimClock, ids: SimIds, writer: SimHop, reader: S
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """In memory where there is such a disk: what a power cut does is not tried here."""
+    """Make a folder, in memory where there is such a disk: what a power cut does is not tried
+    here."""
     memory = "/dev/shm"  # noqa: S108 - the folder made there is our own
     where = memory if os.access(memory, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="jobrunner-sim-", dir=where) as name:
