@@ -69,7 +69,8 @@ class AttemptHost:
         await self._supervisor.deliver(self._job_id, Checkpoint(self._serial, made))
 
     async def ask(self, question: Question) -> Answer:
-        """A stage that waits for its answer is as alive as its host."""
+        """Ask for something beyond the job; a stage that waits for its answer is as alive as its
+        host."""
         assert self.reach is not None, "a stage asks when it has its brief"
         self._asking += 1
         self.live()
@@ -109,7 +110,7 @@ class AttemptHost:
         return for_attempt(Ended(0, ""), self._serial, self._lines.all()).log
 
     def close(self, ended: Ended) -> Ended:
-        """The outcome, with everything that was not told yet."""
+        """Return the outcome, with everything that was not told yet."""
         self._over = True
         if self._pulse is not None:
             self._pulse.cancel()

@@ -51,7 +51,7 @@ class RunningAttempt:
         self._task: asyncio.Task[object] | None = None
 
     async def ended(self, work: Coroutine[Any, Any, Ended]) -> Ended:
-        """How it ended, also when it was called off, which may be before it has begun."""
+        """Return how it ended, also when it was called off, which may be before it has begun."""
         ended = Ended(self.attempt.serial, "interrupted")
         self._task = asyncio.current_task()
         if self._called_off:
@@ -76,9 +76,9 @@ class RunningAttempt:
 
 
 class RunningAttempts:
-    """The dispatcher is told of each stage that begins, and of each job whose stage has really
-    ended: its slot is free then. Each runs as a task of ``stages``; what is done beside it, of
-    ``crew``."""
+    """Runs attempts, each as a task of ``stages``; what is done beside them are tasks of ``crew``.
+    Tells the dispatcher of each stage that begins, and of each job whose stage has really ended:
+    its slot is free then."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class RunningAttempts:
             self._crew.start_soon(self._listened, job_id, serial)
 
     def abandon(self, job: Snapshot, attempt: Attempt) -> None:
-        """The job is over and this attempt was not done: its stage is told, if it wants to know."""
+        """Tell a stage, if it wants to know, that its job is over and this attempt was not done."""
         stage = self._world.registry.stage(attempt.runs or attempt.stage)
         if stage is not None and stage.abandon is not None and attempt.started_at is not None:
             self._crew.start_soon(self._abandoned, job, attempt, stage)
@@ -145,7 +145,7 @@ class RunningAttempts:
                     group.start_soon(self._supervisor.deliver, job_id, ended)
 
     async def _listened(self, job_id: str, serial: int) -> None:
-        """A stage that was told to stop, and a while later goes on, is named."""
+        """Log a stage that was told to stop, and a while later goes on."""
         await self._world.clock.sleep(GRACE_S)
         self._name_the_deaf(job_id, serial)
 
@@ -185,8 +185,8 @@ class RunningAttempts:
             self._dispatcher.ended(run.job.id)
 
     async def _keep_lines(self, run: RunningAttempt) -> None:
-        """An attempt that was left ended before its stage did: what that wrote, to the last line,
-        is kept with it all the same. Nothing but the lines is lost if that fails."""
+        """Store the last lines of a stage whose attempt ended before the stage did. Nothing but the
+        lines is lost if that fails."""
         if run.left and (lines := run.host.lines):
             with suppress(JobrunnerError):
                 clean = self._world.surroundings.redaction
@@ -194,7 +194,8 @@ class RunningAttempts:
                 await self._world.commit(LogLines(run.job.id, run.attempt.serial, kept))
 
     async def _tried(self, run: RunningAttempt) -> Ended:
-        """A fault around the stage costs what one in it does: this attempt, and nothing else."""
+        """Run it; a fault around the stage costs what one in it does: this attempt, and nothing
+        else."""
         try:
             ended = await self._run(run)
         except StorageError as fault:
@@ -254,8 +255,8 @@ class RunningAttempts:
         self._world.announce("stage.abandoned", job, level, **about)
 
     def _crashed(self, job: Snapshot, attempt: Attempt, failure: Failure) -> None:
-        """A stage raised what nobody foresaw: that is its author's to see, with the place. What the
-        exception says stays with the attempt: it may be somebody's words."""
+        """Log with its place what a stage raised and nobody foresaw: its author has to see it. What
+        the exception says stays with the attempt, as it may be somebody's words."""
         about = {"state": attempt.state, "stage": attempt.stage, "attempt": attempt.number}
         why = {"code": failure.code, "error": failure.message, "traceback": places(failure.detail)}
         self._world.announce("stage.crashed", job, "error", **about, **why)

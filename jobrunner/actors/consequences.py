@@ -108,12 +108,13 @@ class Consequences:
 
 
 def _stands_in_line(job: Snapshot) -> bool:
-    """A job that is stuck or paused keeps its place in line and is not called."""
+    """Say whether the job can be called: one that is stuck or paused keeps its place in line and is
+    not."""
     return job.line_at is not None and job.stuck is None and job.paused is None
 
 
 def _abandoned(decision: Decision) -> Attempt | None:
-    """The attempt that was open when its job came to an end, and was not done."""
+    """Return the attempt that was open when its job ended, and was not done."""
     before, after = decision.before, decision.after
     if before is None or before.attempt is None or not after.ended:
         return None

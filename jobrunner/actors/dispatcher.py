@@ -95,12 +95,12 @@ class Dispatcher:
         return self._slots.lend(job.id, self._world.registry.stages_of(definition))
 
     def began(self, job_id: str, stage: Stage | None) -> None:
-        """A stage begins in the slot of this job."""
+        """Note that a stage begins in the slot of this job."""
         if self._slots.begin(job_id, stage):
             self._nudge.set()
 
     def ended(self, job_id: str) -> None:
-        """A slot came free."""
+        """Look at the line again: a slot came free."""
         self._slots.give_back(job_id)
         self._world.turns.slot_free(job_id)
         self._suspects.ended(job_id)
@@ -174,8 +174,8 @@ class Dispatcher:
     async def _told(
         self, strangers: set[str], crowded: set[str], most: int, ready: tuple[str, ...]
     ) -> list[Waiting]:
-        """The table's word on those whose line is not known: as many as may run, and of more users
-        if there are more who wait."""
+        """Ask the table for those whose line is not known: as many as may run, and of more users if
+        there are more who wait."""
         passed, found = crowded | set(self._line.acquaintances()), list[Waiting]()
         for _ in range(ROUNDS_MAX):
             if strangers <= passed:

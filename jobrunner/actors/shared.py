@@ -106,8 +106,8 @@ class World:
         self._log(event, level=level, **about | fields)
 
     def faulted(self, fault: PluginFault, job: Snapshot | None = None, **about: Any) -> Refused:
-        """A function of a plugin failed: told to the log in full, and as a refusal to whoever has
-        asked. One that is only missing was told at the start."""
+        """Tell the log in full that a function of a plugin failed, and make a refusal for whoever
+        has asked. One that is only missing was told at the start."""
         if not fault.missing:
             fields = {
                 "workflow": fault.workflow,
@@ -122,5 +122,5 @@ class World:
         return fault.refusal()
 
     def say(self, event: str, level: str = "info", **fields: Any) -> None:
-        """A line that is about no job in particular."""
+        """Log a line that is about no job in particular."""
         self._log(event, level=level, **fields)

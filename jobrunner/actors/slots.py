@@ -105,8 +105,8 @@ class Slots:
         return frozenset(stage.name for stage in fit)
 
     def begin(self, job_id: str, stage: Stage | None) -> bool:
-        """The job begins this stage in the slot that it has. Say whether others may now begin what
-        they could not: a turn or a resource came free."""
+        """Begin this stage in the slot that the job has. Say whether others may now begin what they
+        could not: a turn or a resource came free."""
         free = self._rates.began(job_id, stage)
         promised = self._take_back(job_id) or free
         slot = self._held.get(job_id)

@@ -68,9 +68,9 @@ class Suspects:
 
 
 def suspected(died: Sequence[OpenAttempt], life: LastLife | None) -> list[OpenAttempt]:
-    """The attempts that may have killed the service, the youngest first: an attempt that does it
-    mostly does so when it begins. One that had run for a minute is innocent, unless nobody else is
-    left."""
+    """List the attempts that may have killed the service, the youngest first: an attempt that does
+    it mostly does so when it begins. One that had run for a minute is innocent, unless nobody else
+    is left."""
     if life is None or not _died_young(life):
         return []
     latest = life.seen_at - CLEARED_AFTER_S * 1000

@@ -40,7 +40,7 @@ class Timers:
         self._anew_at = 0.0
 
     def note(self, due_at: int) -> None:
-        """A timer was stored; if it is the earliest, the nap is too long."""
+        """Wake the service if this timer, just stored, is the earliest."""
         self._passed = min(self._passed, due_at - 1)
         self._noted = min(self._noted, due_at)
         if self._next is None or due_at < self._next:

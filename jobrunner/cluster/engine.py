@@ -114,7 +114,7 @@ class Cluster:
     async def _judged(
         self, seat: Seat, lost: AwayLost, connection: DaskConnection | None
     ) -> AwayLost:
-        """Judge how an attempt was lost. Nobody is blamed for a scheduler that is gone, or was since
+        """Judge how an attempt was lost. Nobody is blamed where the scheduler is gone, or was since
         the stage began: it takes its workers with it, some after a while."""
 
         if lost.unfit:

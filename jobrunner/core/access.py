@@ -11,13 +11,13 @@ INSIDERS = frozenset({"admin", "reader", "workflow", "engine", "timer", "stage"}
 
 
 def unknown(job_id: str) -> Refused:
-    """A missing job and one that is none of the caller's business read the same."""
+    """Make the refusal for a missing job; one for somebody else's job reads the same."""
     return Refused("NOT_FOUND", f"there is no job {job_id}")
 
 
 def foreign(definition: Definition | None, job: Snapshot, actor: Actor) -> Refused | None:
-    """A stranger's job is not there, or, where the workflow says so, forbidden. So is one of a
-    workflow that the caller's token is not for."""
+    """Refuse strangers: to them the job is not there, or, where the workflow says so, forbidden. So
+    is one of a workflow that the caller's token is not for."""
     if actor.serves(job.workflow) and (actor.role in INSIDERS or actor.name == job.user_id):
         return None
     if definition is not None and definition.workflow.foreign == 403:

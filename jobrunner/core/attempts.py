@@ -20,7 +20,7 @@ CLAIM_LEASE_S = 60
 
 
 def open_attempt(draft: Draft, state: str, not_before: int = 0) -> Attempt:
-    """The next attempt, due now or after its backoff; in-process it gets in line."""
+    """Open the next attempt, due now or after its backoff; in-process it gets in line."""
     job = draft.job
     stage = draft.definition.stage_of(state, job.job_type) if state == job.status else ""
     stage = draft.definition.states[state].on_demand or stage or EXTERNAL
@@ -48,7 +48,7 @@ def open_attempt(draft: Draft, state: str, not_before: int = 0) -> Attempt:
 
 
 def rebind(draft: Draft, stage: str) -> None:
-    """The open attempt, on which nobody has begun, becomes what it were if it were opened now; its
+    """Make the open attempt, on which nobody has begun, as it would be if it were opened now; its
     backoff, if it has one, goes on."""
     attempt = amend(draft, stage=stage, status="due", holder="", started_at=None, epoch=0)
     draft.disarm("deadline")
@@ -62,7 +62,7 @@ def rebind(draft: Draft, stage: str) -> None:
 
 
 def lock_for(draft: Draft, scope: str, outside: bool) -> HeldLock:
-    """The right to work in this scope, for whoever the work is: the house, or somebody outside."""
+    """Make the lock on work in this scope, for this service or for somebody outside."""
     run_id, epoch = draft.job.run_id, draft.case.moment.epoch
     if not outside:
         return HeldLock(scope, run_id, "stage", epoch)
@@ -100,14 +100,15 @@ def hold(draft: Draft, holder: str, claimant: str = "") -> Attempt:
 
 
 def pulse(draft: Draft, attempt: Attempt) -> None:
-    """A sign of life from our own stage: its silence is counted afresh. A parked one keeps none."""
+    """Take a sign of life from our own stage: its silence is counted afresh. A parked one keeps
+    none."""
     silence_s = draft.definition.states[attempt.state].heartbeat_s
     if silence_s and attempt.status == "running":
         draft.arm("heartbeat", draft.now + int(silence_s * 1000))
 
 
 def renew(draft: Draft) -> None:
-    """A sign of life from outside: the claim and the locks of its run last longer."""
+    """Take a sign of life from outside: the claim and the locks of its run last longer."""
     if draft.job.timer("lease"):
         draft.arm("lease", draft.now + int(CLAIM_LEASE_S * 1000))
     until = draft.now + int(draft.definition.workflow.lease_s * 1000)
@@ -115,8 +116,8 @@ def renew(draft: Draft) -> None:
 
 
 def park(draft: Draft, awaits: str, await_s: float, source: str = "") -> None:
-    """The stage waits for a callback: no slot, no task, only a deadline; without one of its own or
-    the state's, the time limit of the work."""
+    """Park the attempt until a callback: no slot, no task, only a deadline; without one of its own
+    or the state's, the time limit of the work."""
     amend(draft, status="parked", awaits=awaits, source=source)
     draft.disarm("limit", "heartbeat")
     deadline, limit_s = draft.state.deadline, draft.state.limit_s
@@ -135,7 +136,7 @@ def resume(draft: Draft) -> None:
 
 
 def end(draft: Draft, outcome: str, failure: Failure | None = None) -> None:
-    """The open attempt is over; its clocks stop."""
+    """End the open attempt, and stop its clocks."""
     if draft.job.attempt is None:
         return
     amend(draft, status="ended", outcome=outcome, ended_at=draft.now, failure=failure)
@@ -146,7 +147,8 @@ def end(draft: Draft, outcome: str, failure: Failure | None = None) -> None:
 
 
 def quit_attempt(draft: Draft, cause: Cause, target: str = "") -> None:
-    """The state is being left under an attempt: a stage of ours that runs it must stop."""
+    """Quit the open attempt, since its state is being left: a stage of ours that runs it must
+    stop."""
     attempt = draft.job.attempt
     if attempt is None:
         return
@@ -166,7 +168,7 @@ def _word(draft: Draft, cause: Cause, target: str) -> str:
 
 
 def _at_work(draft: Draft, attempt: Attempt) -> bool:
-    """A stage of ours is on it, and is not the one who just said that it is over."""
+    """Say whether a stage of ours is on it, other than the one that just said that it is over."""
     over = isinstance(draft.case.message, Ended | Recovered)
     return attempt.holder == OUR_STAGE and attempt.status == "running" and not over
 
@@ -183,7 +185,7 @@ def attempt_of(job: Snapshot) -> Attempt:
 
 
 def amend(draft: Draft, **changes: Any) -> Attempt:
-    """The open attempt, changed."""
+    """Change the open attempt, and return it."""
     assert draft.job.attempt is not None
     attempt = replace(draft.job.attempt, **changes)
     draft.attempts[attempt.serial] = attempt
@@ -217,7 +219,7 @@ def _line_up(draft: Draft, attempt: Attempt) -> None:
 
 
 def _hand_over(draft: Draft, attempt: Attempt) -> None:
-    """The lock of the state is for those who are to work on this attempt."""
+    """Give the lock of the state to those who are to work on this attempt."""
     guarding = draft.definition.lock_guarding(attempt.state)
     held = draft.job.lock(guarding.scope) if guarding else None
     outside = attempt.stage == EXTERNAL

@@ -67,7 +67,7 @@ def derived_parts(definition: Definition, submit: Submit, now: int) -> list[Any]
 
 
 def keys_of(parts: list[Any] | None, submit: Submit, digest: Digest) -> tuple[KeyRow | None, ...]:
-    """The client's key and the derived one, as rows: canonical JSON leaves no two readings."""
+    """Make rows of the client's key and the derived one; canonical JSON leaves no two readings."""
     client = None
     if submit.key is not None:
         text = msgspec.json.encode(["schedule" if submit.schedule else "client", submit.key])

@@ -152,7 +152,8 @@ def _as(draft: Draft, declared: Command) -> Trigger:
 
 
 def _is_demanded(job: Snapshot, declared: Command) -> bool:
-    """The stage that it would start is at work, or about to be: one at a time."""
+    """Say whether the stage that it would start is at work already, or about to be: one at a
+    time."""
     demands = declared.on_demand and declared.walks.get(job.status) == ()
     return demands and job.attempt is not None
 

@@ -65,7 +65,7 @@ def _too_little(draft: Draft) -> Refused | None:
 
 
 def granted_otherwise(grant: Grant, before: LedgerRow) -> Refused | None:
-    """A key stands for what was given under it; anything else under it is a mistake."""
+    """Refuse a grant under a key that stands for another one."""
     if (before.amount, before.reason) == (grant.amount, grant.reason):
         return None
     return Refused(

@@ -94,8 +94,8 @@ def concluded(draft: Draft, message: Ended) -> Verdict:
 
 
 def recovered(case: Case[Recovered]) -> Verdict:
-    """The attempt died with the process. That spends no retry: it goes on in place, unless this
-    job alone was there whenever the service died."""
+    """Go on with an attempt that died with the process. That spends no retry, unless this job alone
+    was there whenever the service died."""
     job, message = case.job, case.message
     if not at_work(job):
         return NoOp("nothing_to_recover", job)
@@ -179,7 +179,7 @@ def rebound(case: Case[Rebound]) -> Verdict:
 
 
 def supersede(case: Case[Supersede]) -> Verdict:
-    """A newer submission took this job's key: it ends, and its hold is released first."""
+    """End a job whose key a newer submission took; its hold is released first."""
     definition, job = case.definition, case.job
     draft = Draft(case, ENGINE, "engine")
     superseded = Cause("engine", "superseded")
@@ -189,13 +189,14 @@ def supersede(case: Case[Supersede]) -> Verdict:
 
 
 def aside(draft: Draft, refused: Refused) -> Decision:
-    """The engine's own step was refused: no edge is invented, a person is asked. An attempt that
-    is over stays over: what it brought is kept, and another one waits for the release."""
+    """Make the job stuck, since the engine's own step was refused: no edge is invented, a person is
+    asked. An attempt that is over stays over: what it brought is kept, and another one waits for
+    the release."""
     return _make_stuck(_as_it_was(draft.case), f"{refused.code}: {refused.detail}")
 
 
 def beset(case: Case[Any], fault: PluginFault) -> Verdict:
-    """The engine's own step met a function that failed: the job is stuck. While one is only
+    """Make the job stuck, since a function failed in the engine's own step. While one is only
     missing the job stays where it is, and goes on when the plugin brings it again."""
     draft = _as_it_was(case)
     if not fault.missing:
@@ -259,7 +260,8 @@ def afresh(draft: Draft, outcome: str, failure: Failure | None) -> None:
 
 
 def bereft(draft: Draft, text: str, cause: Cause) -> Refused | None:
-    """The worker of the attempt was lost. The third in a row may be the stage's doing."""
+    """Interrupt the attempt, since its worker was lost. The third loss in a row may be the stage's
+    doing."""
     if draft.job.deaths + 1 >= DEATHS_MAX:
         return fail(draft, Failure("HEARTBEAT_LOST", text), cause)
     draft.set(deaths=draft.job.deaths + 1)
@@ -287,7 +289,7 @@ def _rejected(draft: Draft, message: Ended) -> Refused | None:
 
 
 def _finish(draft: Draft, target: str, outcome: str, why: Failure | None) -> Refused | None:
-    """The stage's word is taken if the guards agree, and all that it brings has the form that the
+    """Take the stage's word if the guards agree, and all that it brings has the form that the
     workflow wants; if not, the attempt failed for good."""
     if draft.unfit:
         return fail(draft, Failure("STAGE_CRASHED", unfit(draft), retryable=False), BY_STAGE)

@@ -6,7 +6,7 @@ from jobrunner.core.job import Failure
 
 
 def named(draft: Draft, failure: Failure) -> Failure:
-    """A failure knows the stage it happened in, in the words the workflow allows."""
+    """Name the stage in which a failure happened, in the words that the workflow allows."""
     allowed = draft.definition.workflow.failed_stages
     stage = failure.stage or draft.job.status
     if allowed and stage not in allowed:
@@ -22,14 +22,14 @@ def named(draft: Draft, failure: Failure) -> Failure:
 
 
 def unnamed(state: State) -> str:
-    """The code of a failure that leads here and was given none, whoever tells of it."""
+    """Make the code of a failure that leads here and was given none, whoever tells of it."""
     return {"partial": "PARTIAL", "rejected": "REJECTED", "expired": "EXPIRED"}.get(
         state.ends, "FAILED"
     )
 
 
 def _next_stage(draft: Draft, allowed: tuple[str, ...]) -> str:
-    """The stage that would have come next, for a job that fails at rest."""
+    """Name the stage that would have come next, for a job that fails at rest."""
     table, seen, ahead = draft.definition.table, {draft.job.status}, [draft.job.status]
     while ahead:
         status = ahead.pop(0)

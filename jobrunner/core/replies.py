@@ -82,7 +82,7 @@ def satisfied(draft: Draft) -> NoOp:
 
 
 def answered(draft: Draft, status: int = 200) -> Verdict:
-    """The decision, unless something in the report has a wrong form and no guard said so."""
+    """Return the decision, unless something in the report has a wrong form and no guard said so."""
     if draft.unfit:
         return misfit(draft)
     if draft.event is not None:

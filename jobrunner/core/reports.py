@@ -63,8 +63,8 @@ def _sifted(draft: Draft, report: Report) -> Report:
 def add_artifacts(
     draft: Draft, values: dict[str, Any], always: bool = False, files: tuple[Asset, ...] = ()
 ) -> None:
-    """A new value is a new version; the same value again is none, unless a person saved it. A value
-    that is the address of a file of the same report stands for that file."""
+    """Add a new value as a new version; the same value again adds none, unless a person saved it. A
+    value that is the address of a file of the same report stands for that file."""
     addresses = {asset.url: asset.id for asset in files}
     for name, value in values.items():
         current = draft.job.artifacts.get(name)
@@ -96,7 +96,8 @@ def _add_assets(draft: Draft, report: Report) -> None:
 
 
 def fitting(draft: Draft, report: Report) -> Report:
-    """The report without what has a wrong form; ``draft.unfit`` says what that was, and why."""
+    """Return the report without what has a wrong form; ``draft.unfit`` says what that was, and
+    why."""
     kept = dict(report.artifacts)
     for name, value in _news(draft, report).items():
         if why := _wrong(draft, name, value):
@@ -109,7 +110,7 @@ def fitting(draft: Draft, report: Report) -> Report:
 
 
 def misfit(draft: Draft) -> Refused:
-    """The refusal of everything that was taken out."""
+    """Refuse everything that was taken out."""
     errors = [{"path": f"$.{name}", "message": why} for name, why in draft.unfit.items()]
     return Refused("VALIDATION_ERROR", unfit(draft), errors=errors)
 
@@ -168,7 +169,7 @@ def _not_theirs(draft: Draft, listed: Listed | None) -> str:
 
 
 def shelved(asset: Asset, job: Snapshot, folder: str = "") -> Asset:
-    """The asset with its path, as the next file of ``job``."""
+    """Give the asset its path, as the next file of ``job``."""
     own = "/".join(part for part in (folder, job.user_id, job.id) if part)
     above, _, said = asset.storage_path.rpartition("/")
     if above == own and PLAIN.fullmatch(said):

@@ -84,7 +84,7 @@ def _complete(draft: Draft, message: Move) -> Refused | None:
 
 
 def _complete_report(definition: Definition, message: Move) -> Refused | None:
-    """A failure state wants to know why."""
+    """Demand the reason from whoever moves a job to a failure state."""
     state, report = definition.states[message.to], message.report
     missing = [field for field in state.fails if not getattr(report, field)]
     if missing:
@@ -142,7 +142,7 @@ def _repeated_event(job: Snapshot, event: Event, facts: Facts) -> NoOp | Refused
 
 
 def _repeat(draft: Draft, message: Move) -> replies.Verdict:
-    """The job stands there already: what that means is the state's own policy."""
+    """Answer a move to where the job stands already, by the state's own policy."""
     same, job = draft.state.same, draft.job
     if same == "refused":
         return illegal(draft, message.to)
@@ -185,7 +185,8 @@ def _allowed(draft: Draft, message: Move) -> Refused | None:
 
 
 def _contended(draft: Draft, message: Move) -> Refused | None:
-    """A report about older work or somebody else's, or about what this process does itself."""
+    """Refuse a report about older work or somebody else's, or about what this process does
+    itself."""
     by_callback = message.event is not None
     if refused := lost(draft.job, message.actor, message.report, by_callback=by_callback):
         return refused
@@ -204,7 +205,7 @@ def _move(draft: Draft, target: str, cause: Cause) -> Refused | None:
 
 
 def _held_by_mover(draft: Draft, message: Move) -> None:
-    """An orchestrator that moves a job into an outside stage is the one who works there."""
+    """Give the work to an orchestrator that moves a job into an outside stage."""
     attempt = draft.job.attempt
     if message.actor.role != "workflow" or attempt is None or attempt.status != "due":
         return

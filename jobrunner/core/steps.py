@@ -74,7 +74,7 @@ def say_again(draft: Draft, cause: Cause) -> Refused | None:
 
 
 def illegal(draft: Draft, target: str) -> Refused:
-    """An undeclared pair; both states are named, and what would have been possible."""
+    """Refuse an undeclared pair; name both states, and what would have been possible."""
     status, targets = draft.job.status, draft.definition.targets(draft.job.status)
     code = "TERMINAL_STATE" if draft.state.kind == "final" else "ILLEGAL_TRANSITION"
     return Refused(
@@ -165,7 +165,7 @@ def _blamed(draft: Draft, to: State, cause: Cause) -> Cause:
 
 
 def _known(draft: Draft) -> bool:
-    """The job comes from a failure already, whose reason it keeps."""
+    """Say whether the job comes from a failure, whose reason it keeps."""
     return _is_failure(draft.state) and draft.job.failure_code is not None
 
 
@@ -190,7 +190,7 @@ def _leave(draft: Draft, target: str, cause: Cause) -> None:
 
 
 def _open_run(draft: Draft, to: State) -> None:
-    """A run opens where work is to be done; it closes where a person is waited for, or nobody."""
+    """Open a run where work is to be done; close it where a person or nobody is awaited."""
     if draft.job.live or rests(to):
         return
     opener = draft.actor.badge if draft.opener == "callback" else ""
@@ -280,13 +280,13 @@ def _queue(draft: Draft) -> None:
 
 
 def calls_for_slot(draft: Draft) -> bool:
-    """A stage of ours works behind this queue, and the time for it has come."""
+    """Say whether a stage of ours works behind this queue, and the time for it has come."""
     job, behind = draft.job, draft.definition.onward_of(draft.job.status, draft.job.job_type)
     return bool(behind) and draft.definition.in_house(behind, job.job_type) and not postponed(draft)
 
 
 def postponed(draft: Draft) -> bool:
-    """A later start was asked for. Its timer tells: once it has fired the clock may be set back."""
+    """Say whether a later start was asked for. Once its timer has fired the clock may be set back."""
     timer = draft.job.timer("run_at")
     return timer is not None and timer.due_at > draft.now
 
@@ -301,7 +301,7 @@ def _work(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
 
 
 def _clock(draft: Draft, state: State) -> None:
-    """The deadline of a state in which nobody works, and the lapse of a run that may be dead."""
+    """Set the deadline of a state where nobody works, and the lapse of a run that may be dead."""
     if state.deadline is not None and state.deadline.after_s:
         due_at = draft.now + int(state.deadline.after_s * 1000)
         draft.arm("deadline", due_at)
@@ -310,7 +310,7 @@ def _clock(draft: Draft, state: State) -> None:
 
 
 def watch_lapse(draft: Draft, state: State) -> None:
-    """A run that rests here until somebody outside takes it on closes when nobody does."""
+    """Arm the clock that closes a run which rests here and nobody outside takes on."""
     lock = next((one for one in draft.definition.workflow.locks if state.name in one.held), None)
     lapses = lock is not None and lock.lapse_s and draft.job.live
     if lock is None or not lapses or _passes_on(draft, state):
@@ -335,7 +335,7 @@ def _end(draft: Draft, state: State) -> None:
 
 
 def _take_failure(draft: Draft, state: State, cause: Cause) -> None:
-    """A failure state carries why; so may one that only remarks on it."""
+    """Store why in a failure state; also in one that only remarks on it."""
     failure = cause.failure
     failing = _is_failure(state)
     if failure is not None and (failing or state.remarks):

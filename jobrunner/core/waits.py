@@ -56,7 +56,7 @@ def crashed(draft: Draft) -> Verdict:
 
 
 def answered(case: Case[Answered]) -> Verdict:
-    """The attempt that awaits this goes on; one that has not come so far finds it there."""
+    """Go on with the attempt that awaits this; one that has not come so far finds it there."""
     job, message = case.job, case.message
     if not message.actor.roles(job) & {"workflow", "admin"}:
         return forbidden("answers to a stage are for role workflow")
