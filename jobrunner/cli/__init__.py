@@ -55,45 +55,45 @@ app = App(
 for module, verb, help_text, line in (
     ("serve", "serve", "Run the service until told to stop.", "serve --config /etc/jobrunner.toml"),
     ("work", "work", "Run stages of a workflow for a service elsewhere.", "work --workflow hello"),
-    ("serve", "openapi", "Print what the running service offers.", "openapi"),
+    ("serve", "openapi", "Print the OpenAPI document of the running service.", "openapi"),
     ("bench", "bench", "Measure what this machine can do.", "bench --only W1 --json figures.json"),
-    ("doctor.doctor", "doctor", "Look at everything that a service needs here.", "doctor"),
+    ("doctor.doctor", "doctor", "Check everything that a service needs on this machine.", "doctor"),
     (
         "keeping.standby",
         "standby",
         "Follow a service elsewhere, and take over from it.",
         "standby /copy --take-over --serve",
     ),
-    ("version", "version", "Name everything that this program is made of.", "version"),
+    ("version", "version", "Print the versions of this program and its parts.", "version"),
     ("completion", "completion", "Print a script that completes commands.", "completion bash"),
 ):
     where, shown = f"jobrunner.cli.{module}:{verb}", _examples(f"jobrunner {line}")
     app.command(where, help=help_text, help_epilogue=shown)
 for noun, module, help_text in (
     ("job", "jobs", "Jobs of the running service."),
-    ("answer", "answers", "What stages wait to be told."),
-    ("artifact", "artifacts", "Named values that the stages of jobs and people made."),
-    ("asset", "assets", "Files that lie with the service."),
+    ("answer", "answers", "Questions of stages, and their answers."),
+    ("artifact", "artifacts", "Named values of jobs, in versions."),
+    ("asset", "assets", "Files that the service keeps."),
     ("audit", "admin.audit", "Who did what."),
-    ("batch", "batches", "Many jobs that were submitted together."),
-    ("bulk", "bulk", "Orders for many jobs that the service goes through by itself."),
+    ("batch", "batches", "Many jobs submitted together."),
+    ("bulk", "bulk", "Commands for many jobs, which the service works through."),
     ("schedule", "admin.schedules", "Jobs on a timetable."),
-    ("stage", "pauses", "What works on jobs, and what is held back."),
-    ("limit", "admin.limits", "What bounds the work of the running service."),
-    ("workflow", "workflows", "The declared lifecycles that are installed here."),
-    ("plugin", "plugins", "What distributions bring, and how to begin one."),
-    ("token", "admin.tokens", "Who may speak to the service."),
-    ("credit", "admin.credits", "Who has how many credits, and why."),
-    ("db", "keeping.database", "The file that holds everything."),
-    ("delivery", "admin.notifications", "Notifications, and what became of them."),
-    ("config", "config", "What the service would start with."),
+    ("stage", "pauses", "Stages, and pausing them."),
+    ("limit", "admin.limits", "Limits of the running service."),
+    ("workflow", "workflows", "The workflows that are installed here."),
+    ("plugin", "plugins", "Plugins: list, check, begin a new one."),
+    ("token", "admin.tokens", "Tokens: who may call the service."),
+    ("credit", "admin.credits", "Credits of users: balances, history, grants."),
+    ("db", "keeping.database", "The database: check, back up, restore."),
+    ("delivery", "admin.notifications", "Notifications, and how they were delivered."),
+    ("config", "config", "The settings: show and check them."),
 ):
     app.command(f"jobrunner.cli.{module}:app", name=noun, help=help_text)
 
 app.command(
     "jobrunner.cli.admin.notifications:notify",
     name="notify",
-    help="What notifications are signed with.",
+    help="The secrets that notifications are signed with.",
 )
 
 app.command(

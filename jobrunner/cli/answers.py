@@ -12,7 +12,7 @@ from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import RunningService, part, service
 from jobrunner.errors import Refused
 
-app = App(name="answer", help="What stages wait to be told, by people, scripts and systems.")
+app = App(name="answer", help="Questions of stages, and their answers.")
 
 COLUMNS = ("job_id", "workflow", "name", "text", "may_give", "asked_at", "expires_at")
 
@@ -30,7 +30,7 @@ async def list_(
     Parameters
     ----------
     limit
-        At most so many; up to 100.
+        How many at most, up to 100.
     """
     async with service(listing) as running:
         of_job = None if job_id is None else await whole(running, job_id)
@@ -58,9 +58,9 @@ async def give(
     Parameters
     ----------
     field
-        A field of the answer, as NAME=VALUE; again for more.
+        A field of the answer as NAME=VALUE; repeat for more.
     file
-        The answer as a JSON object; `-` for stdin. Each --field lies over it.
+        The answer as a JSON object; `-` for stdin. Each --field overrides it.
     """
     async with service(listing) as running:
         found = await whole(running, job_id)

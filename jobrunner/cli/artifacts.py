@@ -15,7 +15,7 @@ from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import part, service
 from jobrunner.errors import Refused
 
-app = App(name="artifact", help="Named values that the stages of jobs and people made.")
+app = App(name="artifact", help="Named values of jobs, in versions.")
 
 COLUMNS = ("name", "value")
 VERSIONS = ("name", "version", "created_at")
@@ -63,7 +63,7 @@ async def get(
     Parameters
     ----------
     version
-        An older one; else that of now.
+        An older version; else the current one.
     """
     async with service(listing) as running:
         path = f"/jobs/{part(await whole(running, job_id))}/artifacts/{part(name)}"
@@ -99,11 +99,11 @@ async def put(
     Parameters
     ----------
     value
-        JSON, or what is no JSON as text.
+        JSON; else it is taken as text.
     file
-        Instead, a file that holds JSON; `-` for stdin.
+        A file with JSON instead; `-` for stdin.
     base_version
-        The version that was edited: if it is no longer that of now, nothing is written.
+        The version that was edited; if there is a newer one, nothing is written.
     """
     if (value is None) == (file is None):
         raise CycloptsError(msg="give the artifact one of --value and --file")

@@ -15,7 +15,7 @@ from jobrunner.cli.frame.service import RunningService, part, service
 from jobrunner.cli.frame.transfers import fetched, sent
 from jobrunner.errors import Refused
 
-app = App(name="asset", help="Files that lie with the service.")
+app = App(name="asset", help="Files that the service keeps.")
 
 PATIENCE_S = 30
 COLUMNS = ("id", "job_id", "asset_type", "file_size", "storage_path", "created_at")
@@ -51,7 +51,7 @@ async def show(asset_id: str, /, *, listing: Listing = Listing()) -> None:
 
 @app.command(help_epilogue=examples("jobrunner asset put film.mp4 -o ids"))
 async def put(file: Path, /, *, listing: Listing = Listing()) -> None:
-    """Send a file before its job; what is printed is the asset, with `-o ids` its id."""
+    """Send a file before its job and print the asset; with `-o ids` its id."""
     async with service(listing) as running:
         asset_id = await sent(running, file)
         printing.record(await running.get(f"/assets/{part(asset_id)}"), listing)
@@ -71,7 +71,7 @@ async def get(asset_id: str, file: Path | None = None, /, *, listing: Listing = 
 
 @app.command(help_epilogue=examples("jobrunner asset delete 01a1f22d-61f8-737c-a752-e80009a9121f"))
 async def delete(asset_ids: Ids, /, *, listing: Listing = Listing()) -> None:
-    """Forget files that are no job's; `-` reads ids from stdin."""
+    """Delete files that belong to no job; `-` reads ids from stdin."""
     async with service(listing) as running:
         for one in spelled_out(asset_ids):
             await running.ask("DELETE", f"/assets/{part(one)}")
@@ -93,7 +93,7 @@ async def move(
     Parameters
     ----------
     to
-        Where they are to lie.
+        Where to move them.
     dry_run
         Only say how many files it would be.
     """

@@ -11,7 +11,7 @@ from jobrunner.cli.frame.options import Listing, text_of_file
 from jobrunner.cli.frame.paging import Limit, paged
 from jobrunner.cli.frame.service import RunningService, part, service
 
-app = App(name="batch", help="Many jobs that were submitted together.")
+app = App(name="batch", help="Many jobs submitted together.")
 
 AT_ONCE = 1_000
 COLUMNS = ("id", "key", "status", "left", "user_id", "created_at", "ended_at")
@@ -42,7 +42,7 @@ async def submit(
     key
         The same key again goes on with the same batch.
     notify_url
-        Where to tell, once, that all of them have ended.
+        The URL to notify once, when all of them have ended.
     open_
         Let more be added before it can end.
     """
@@ -76,7 +76,7 @@ async def list_(
 
 @app.command(help_epilogue=examples(f"jobrunner batch show {BATCH}"))
 async def show(batch_id: str, /, *, listing: Listing = Listing()) -> None:
-    """Print how far a batch is, and what was refused of it."""
+    """Print the progress of a batch, and what was refused of it."""
     async with service(listing) as running:
         printing.record(await running.get(f"/batches/{part(batch_id)}"), listing)
 
@@ -111,7 +111,7 @@ async def rerun(batch_id: str, /, *, key: str | None = None, listing: Listing = 
 
 @app.command(help_epilogue=examples(f"jobrunner batch delete {BATCH}"))
 async def delete(batch_id: str, /, *, listing: Listing = Listing()) -> None:
-    """Forget a batch that has ended; its jobs stay."""
+    """Delete a batch that has ended; its jobs stay."""
     async with service(listing) as running:
         await running.ask("DELETE", f"/batches/{part(batch_id)}")
 

@@ -22,13 +22,13 @@ class Sizes:
     """How much is measured."""
 
     rounds: Count = 3
-    "How often each work is measured; medians are told."
+    "How often each work is measured; the medians are reported."
 
     seconds: Count = 4
-    "How long each is asked for."
+    "How long each is measured."
 
     clients: str = "1,32,256"
-    "How many ask at a time."
+    "How many clients ask at a time."
 
     batch: Count = 4_000
     "Jobs that are run at once in W2t."
@@ -70,7 +70,7 @@ def bench(
     only
         The names of works, like W1,W2; else all.
     disk
-        The disk of this folder is measured, else that of your database; nothing of it stays.
+        Measure the disk of this folder; else that of your database. Nothing stays there.
     plain
         Submissions have no key and no price.
     peer

@@ -16,7 +16,7 @@ Flag = Annotated[bool, Parameter(negative="")]
 LOOK_AGAIN_S = 0.5
 
 
-app = App(name="bulk", help="Orders for many jobs that the service goes through by itself.")
+app = App(name="bulk", help="Commands for many jobs, which the service works through.")
 
 
 @app.command(help_epilogue=examples("jobrunner bulk show 01a1f22d-61f8-737c-a752-e80009a9121f"))
@@ -27,12 +27,12 @@ async def show(
     limit: Annotated[int, Parameter(validator=positive)] = 100,
     listing: Listing = Listing(),
 ) -> int:
-    """Print how far an order is, and what failed and why.
+    """Print the progress of an order, and what failed and why.
 
     Parameters
     ----------
     limit
-        At most so many failures; up to 100.
+        How many failures at most, up to 100.
     """
     async with service(listing) as running:
         told = await running.get(f"/admin/bulk/{part(bulk_id)}", {"limit": limit})
@@ -42,7 +42,7 @@ async def show(
 
 @app.command(help_epilogue=examples("jobrunner bulk stop 01a1f22d-61f8-737c-a752-e80009a9121f"))
 async def stop(bulk_id: str, /, *, listing: Listing = Listing()) -> None:
-    """Begin nothing more of an order; what is done stays done."""
+    """Stop an order; what is done stays done."""
     async with service(listing) as running:
         told = await running.ask("DELETE", f"/admin/bulk/{part(bulk_id)}")
     printing.record(told, listing)
@@ -66,14 +66,14 @@ async def bulk(
     wait: Flag = False,
     listing: Listing = Listing(),
 ) -> int:
-    """Give one command to all jobs that are meant: cancel, retry, pause, resume, rerun, delete, …
+    """Give many jobs one command: cancel, retry, pause, resume, rerun, delete, …
 
     Parameters
     ----------
     ids
-        A job's id, again for more, or `-` for those that stdin lists; instead of a filter.
+        Ids of jobs instead of a filter; repeat for more, `-` reads them from stdin.
     field
-        A field of the command, as NAME=VALUE; again for more.
+        A field of the command as NAME=VALUE; repeat for more.
     dry_run
         Only say what would happen.
     wait

@@ -19,7 +19,7 @@ from jobrunner.cli.frame.service import RunningService, part, service
 from jobrunner.errors import Refused
 
 Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
-Reason = Annotated[str | None, Parameter(help="Why; it stands in the history.")]
+Reason = Annotated[str | None, Parameter(help="Why; it is kept in the history.")]
 Schema = Mapping[str, Any]
 
 COLUMNS = ("command", "fields")
@@ -49,9 +49,9 @@ async def tell(
     Parameters
     ----------
     field
-        A field of the command, as NAME=VALUE; again for more.
+        A field of the command as NAME=VALUE; repeat for more.
     file
-        The fields as a JSON object; `-` for stdin. Each --field lies over it.
+        The fields as a JSON object; `-` for stdin. Each --field overrides it.
     if_version
         Only if the job still has this version.
     """
@@ -118,7 +118,7 @@ async def move(
 
 
 async def delete(ids: Ids, /, *, listing: Listing = Listing()) -> None:
-    """Forget jobs that have ended, and their files; `-` reads ids from stdin."""
+    """Delete ended jobs and their files; `-` reads ids from stdin."""
     async with service(listing) as running:
         for one in spelled_out(ids):
             job_id = await whole(running, one)

@@ -14,7 +14,7 @@ from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.installed import installed
 from jobrunner.cli.frame.options import Shown, Where
 
-app = App(name="config", help="What the service would start with.")
+app = App(name="config", help="The settings: show and check them.")
 
 
 @app.command(help_epilogue=examples("jobrunner config check --config /etc/jobrunner.toml"))
@@ -38,7 +38,7 @@ def check(*, shown: Shown = Shown()) -> int:
 
 @app.command(help_epilogue=examples("jobrunner config show --format json"))
 def show(*, format: Literal["toml", "json"] = "toml", where: Where = Where()) -> None:
-    """Print every setting as it stands, with file, environment and defaults put together.
+    """Print every setting in force: from file, environment and defaults.
 
     Sizes are in bytes, durations in seconds. As TOML it can be used as a config file.
     """

@@ -24,7 +24,7 @@ app.command(of_job, name="deliveries", help_epilogue=examples("jobrunner job del
 
 Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
 
-HAPPENINGS = f"Of what to tell there instead: {', '.join(NAMES)}; again for more."
+HAPPENINGS = f"Which events to tell instead: {', '.join(NAMES)}; repeat for more."
 
 COLUMNS = ("id", "workflow", "job_type", "status", "progress", "user_id", "created_at")
 FILES = ("id", "asset_type", "file_size", "storage_path", "created_at")
@@ -58,26 +58,26 @@ async def submit(
     quiet_s: float | None = None,
     listing: Listing = Listing(),
 ) -> None:
-    """Submit a job; what is printed is the job, with `-o ids` its id.
+    """Submit a job and print it; with `-o ids` its id.
 
     Parameters
     ----------
     params
         The parameters as a JSON object, `@FILE`, or `@-` for stdin.
     param
-        One of them, as NAME=VALUE; again for more.
+        A parameter as NAME=VALUE; repeat for more.
     key
         The idempotency key: the same key again is the same job.
     label
-        NAME=VALUE; again for more.
+        NAME=VALUE; repeat for more.
     notify_url
-        Where to tell that it has ended or settled.
+        The URL to notify when it has ended or settled.
     singleton
-        A key of which this job is to be the only one that is open.
+        A key of which this is the only open job.
     singleton_mode
-        Which one stays: the first, the last unless it has begun, or whichever replaces it.
+        Which job stays: the first, the last unless the first has begun, or the last (replace).
     quiet_s
-        It begins after so many seconds in which no other of that key came.
+        Begin after so many seconds without another job of that key.
     """
     given: dict[str, Any] = {"job_type": job_type, "idempotency_key": key, "run_at": run_at}
     given |= {"notify_url": notify_url, "notify_on": notify_on or None}
@@ -120,21 +120,21 @@ async def list_(
     Parameters
     ----------
     label
-        NAME=VALUE; again for more, which all have to fit.
+        NAME=VALUE; repeat for more; all must match.
     oldest
-        The oldest first.
+        Oldest first.
     paused
         Only those that are paused.
     schedule
-        Only those that this one made.
+        Only those that this schedule made.
     stuck
         Only those that are stuck; for admins.
     parent
-        Only those that a stage of this job has submitted.
+        Only those that a stage of this job submitted.
     text
-        Only those that say this in their parameters, result, labels or failure.
+        Only those with this text in parameters, result, labels or failure.
     param
-        NAME=VALUE, a parameter; again for more, which all have to fit.
+        A parameter as NAME=VALUE; repeat for more; all must match.
     """
     given = {"workflow": workflow, "status": status, "job_type": job_type, "user_id": user}
     given |= {"schedule": schedule, "text": text}
@@ -218,9 +218,9 @@ async def rerun(
     Parameters
     ----------
     from_
-        The state to begin again from; else where it failed, or behind what it had made.
+        The state to begin again from; else where it failed, or after its last file.
     param
-        A parameter to correct, as NAME=VALUE; again for more.
+        A parameter to correct, as NAME=VALUE; repeat for more.
     key
         The idempotency key: the same key again is the same job.
     """
@@ -241,12 +241,12 @@ async def upload(
     upload: Annotated[str, Parameter(name="--as")] = "",
     listing: Listing = Listing(),
 ) -> None:
-    """Send a file for a job; a connection that breaks costs what was on the line.
+    """Send a file for a job; a broken connection resumes where it stopped.
 
     Parameters
     ----------
     upload
-        Which of the files that the workflow takes this is; else the first.
+        Which file of the workflow this is; else the first.
     """
     from jobrunner.cli.frame.transfers import sent
 

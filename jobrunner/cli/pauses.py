@@ -10,7 +10,7 @@ from jobrunner.cli.frame.examples import Examples, examples
 from jobrunner.cli.frame.options import Ids, Listing
 from jobrunner.cli.frame.service import RunningService, part, service
 
-app = App(name="stage", help="What works on jobs in the running service, and what is held back.")
+app = App(name="stage", help="Stages in the running service, and pausing them.")
 
 COLUMNS = ("scope", "name", "used_by", "paused", "by", "at", "reason")
 

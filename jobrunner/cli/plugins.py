@@ -48,7 +48,7 @@ PANEL = {
 COLUMNS = ("name", "version", "api", "from", *KINDS, "faults")
 LOADED, OFF, REFUSED = "loaded", "off", "refused"
 
-app = App(name="plugin", help="What distributions bring, and how to begin one.")
+app = App(name="plugin", help="Plugins: list, check, begin a new one.")
 
 
 @app.command(name="list", help_epilogue=examples("jobrunner plugin list"))
@@ -70,7 +70,7 @@ def list_(*, shown: Shown = Shown()) -> None:
 
 @app.command(help_epilogue=examples("jobrunner plugin check night-train"))
 def check(folder: Path = Path(), /, *, shown: Shown = Shown()) -> int:
-    """Load the plugin in a source folder as the service would, and tell what it would refuse.
+    """Load the plugin in a source folder as the service would, and say what it would refuse.
 
     It need not be installed. Its entry points are read from pyproject.toml, everything that is
     installed is there beside it, and the settings of config.toml apply.

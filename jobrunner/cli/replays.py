@@ -62,7 +62,7 @@ async def replay(job: str, /, *, workflow: Path | None = None, listing: Listing 
     job
         A job whose decisions are on record, or a file of `job export`.
     workflow
-        A declaration as `workflow show` prints it, instead of those of their day.
+        Decide by this declaration (as `workflow show` prints it), not by the original ones.
     """
     found = _read(Path(job)) if Path(job).is_file() else await _asked(job, listing)
     told = _replayed(found, workflow, listing)

@@ -66,7 +66,7 @@ async def events(
     count: Count = None,
     listing: Listing = Listing(),
 ) -> None:
-    """Print what happens to a job until it has ended, or to all jobs for as long as one likes.
+    """Print the events of a job until it has ended, or of all jobs until interrupted.
 
     One line an event, with `-o json` one object a line, with `-o ids` only jobs that came to rest.
 
@@ -75,7 +75,7 @@ async def events(
     workflow
         Of all jobs, those of this one.
     status
-        Of all jobs, what led there; again for more.
+        Of all jobs, changes to this status; repeat for more.
     user
         Of all jobs, those of this user.
     """

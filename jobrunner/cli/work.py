@@ -41,14 +41,15 @@ async def work(
     workflow
         Whose jobs. The token is for it, of role workflow.
     stage
-        Runs only this one; may be given several times.
+        Run only this stage; repeat for more.
     slots
         How many stages run at a time; else as many as there are processors.
     folder
-        Where stages have their files while they run.
+        The folder for files of running stages.
     drain
-        How long stages may go on when it is told to stop; what is left is given back. When it is
+        How long stages may go on when it is told to stop; then work is given back. When it is
         told a second time, it ends at once.
+
     """
     from jobrunner.app import load_definitions
     from jobrunner.client import AsyncClient

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jobrunner.core.features.upgrades.forecasts import Forecast
     from jobrunner.stages import Registry
 
-app = App(name="workflow", help="The declared lifecycles that are installed here.")
+app = App(name="workflow", help="The workflows that are installed here.")
 
 
 @app.command(name="list", help_epilogue=examples("jobrunner workflow list"))
@@ -33,7 +33,7 @@ def list_(*, shown: Shown = Shown()) -> None:
 
 @app.command(help_epilogue=examples("jobrunner workflow show hello"))
 def show(name: str, /, *, where: Where = Where()) -> None:
-    """Print one declaration as JSON, the operator's settings applied."""
+    """Print a declaration as JSON, with the operator's settings applied."""
     printing.json(_definition(name, where).workflow)
 
 
@@ -83,7 +83,7 @@ def check(
 def graph(
     name: str, /, *, format: Literal["mermaid", "svg"] = "mermaid", where: Where = Where()
 ) -> None:
-    """Draw one lifecycle."""
+    """Draw a workflow."""
     workflow = _definition(name, where).workflow
     print(mermaid(workflow) if format == "mermaid" else svg(workflow))
 

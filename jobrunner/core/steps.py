@@ -286,7 +286,7 @@ def calls_for_slot(draft: Draft) -> bool:
 
 
 def postponed(draft: Draft) -> bool:
-    """Say whether a later start was asked for. Once its timer has fired the clock may be set back."""
+    """Say whether a later start was asked for. After its timer the clock may be set back."""
     timer = draft.job.timer("run_at")
     return timer is not None and timer.due_at > draft.now
 

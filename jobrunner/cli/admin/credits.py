@@ -21,7 +21,7 @@ from jobrunner.errors import Refused
 if TYPE_CHECKING:
     from jobrunner.store.store import Store
 
-app = App(name="credit", help="Who has how many credits, and why.")
+app = App(name="credit", help="Credits of users: balances, history, grants.")
 
 COLUMNS = ("created_at", "kind", "amount", "balance_after", "held_after", "job_id", "reason")
 
@@ -83,7 +83,7 @@ async def history(
     since: Since = None,
     listing: Listing = Listing(),
 ) -> None:
-    """List what happened to the credits of USER, newest first."""
+    """List the changes to USER's credits, newest first."""
     async with file_or_none(listing) as store:
         if store is not None:
             most, start = extent(limit, since)

@@ -10,7 +10,7 @@ from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.options import Listing
 from jobrunner.cli.frame.service import part, service
 
-app = App(name="limit", help="What bounds the work of the running service.")
+app = App(name="limit", help="Limits of the running service.")
 
 COLUMNS = ("key", "value", "configured", "origin", "by", "at", "reason")
 NO_LIMIT = "none"
@@ -18,7 +18,7 @@ NO_LIMIT = "none"
 
 @app.command(name="list", help_epilogue=examples("jobrunner limit list"))
 async def list_(*, listing: Listing = Listing()) -> None:
-    """List the limits that can be changed, as they stand, and where each comes from; for admins."""
+    """List the changeable limits, their values, and where each comes from; for admins."""
     async with service(listing) as running:
         found = (await running.get("/admin/limits"))["limits"]
     printing.rows(found, COLUMNS, listing, key="key")
@@ -34,7 +34,7 @@ async def list_(*, listing: Listing = Listing()) -> None:
 async def set_(
     key: str, value: str, /, *, reason: Reason = None, listing: Listing = Listing()
 ) -> None:
-    """Change a limit from now on, over restarts too.
+    """Change a limit from now on; it survives restarts.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ async def set_(
 
 @app.command(help_epilogue=examples("jobrunner limit reset limits.active_jobs"))
 async def reset(key: str, /, *, listing: Listing = Listing()) -> None:
-    """Let the settings say again what a limit is."""
+    """Reset a limit to the settings."""
     async with service(listing) as running:
         await running.ask("DELETE", f"/admin/limits/{part(key)}")
     print(f"{key} is as the settings say")

@@ -15,7 +15,7 @@ from jobrunner.ports import SystemFiles
 if TYPE_CHECKING:
     from jobrunner.actors.features.notifications.secrets import KeyFile
 
-app = App(name="delivery", help="Notifications of the running service, and what became of them.")
+app = App(name="delivery", help="Notifications, and how they were delivered.")
 notify = App(name="notify", help="The secrets that notifications are signed with.")
 
 COLUMNS = ("id", "type", "status", "created_at", "next_try_at", "tried", "url", "last")
@@ -46,9 +46,9 @@ async def list_(
     status
         Only those with this one.
     job
-        Only those about this job, by its id or the beginning of it.
+        Only those about this job; the beginning of its id is enough.
     endpoint
-        Only those to this one, by its number.
+        Only those to this endpoint, by its number.
     """
     from jobrunner.cli.frame.prefixes import whole
     from jobrunner.cli.frame.service import service
@@ -69,7 +69,7 @@ async def of_job(
     since: Since = None,
     listing: Listing = Listing(),
 ) -> None:
-    """List what the endpoint of a job was told, newest first.
+    """List the notifications about a job, newest first.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ async def of_job(
 async def redeliver(
     deliveries: Ids, /, *, job: str | None = None, listing: Listing = Listing()
 ) -> None:
-    """Tell it again, under the same id; `-` reads ids from stdin.
+    """Deliver again, under the same id; `-` reads ids from stdin.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ async def endpoints(
     Parameters
     ----------
     all
-        Also those that are well.
+        Also those without failures.
     """
     from jobrunner.cli.frame.service import service
 
@@ -134,7 +134,7 @@ async def endpoints(
 
 @app.command(help_epilogue=examples("jobrunner delivery enable 3"))
 async def enable(endpoint: int, /, *, listing: Listing = Listing()) -> None:
-    """Deliver to a disabled endpoint again, also what was held back."""
+    """Deliver to a disabled endpoint again, including what was held back."""
     from jobrunner.cli.frame.service import service
 
     async with service(listing) as running:
@@ -158,7 +158,7 @@ async def own(*, listing: Listing = Listing()) -> None:
     )
 )
 def secret(*, user: str | None = None, workflow: str | None = None, where: Where = Where()) -> None:
-    """Print what a receiver verifies with, the newest first.
+    """Print the secrets that a receiver verifies with, newest first.
 
     Parameters
     ----------

@@ -35,19 +35,19 @@ class Times:
     "When: every so often, like 10m."
 
     zone: str | None = None
-    "By whose clock, like Europe/Berlin; else UTC."
+    "The time zone of --cron, like Europe/Berlin; else UTC."
 
     overlap: Overlap | None = None
-    "What to do while the job before goes on."
+    "What to do while the previous job runs."
 
     catch_up: str | None = None
-    "For how long a time may be late, like 1h."
+    "How late a time may still fire, like 1h."
 
     catch_up_policy: CatchUp | None = None
-    "Of several late ones: the latest, or each."
+    "Of several late times, fire the latest or each."
 
     jitter: str | None = None
-    "Up to how much later each fires, like 30s."
+    "Delay each by up to this, like 30s."
 
     def said(self) -> dict[str, Any]:
         """As the service takes it, durations in seconds."""
@@ -73,12 +73,12 @@ async def show(
     next: Annotated[int, Parameter(validator=positive)] = 5,
     listing: Listing = Listing(),
 ) -> None:
-    """Print a schedule, its next times, and what came of the last ones.
+    """Print a schedule, its next times, and what became of the last ones.
 
     Parameters
     ----------
     next
-        How many of the next times; up to 100.
+        How many of the next times, up to 100.
     """
     async with service(listing) as running:
         found = await running.get(f"/admin/schedules/{part(name)}", {"next": next})
@@ -98,7 +98,7 @@ async def show(
 async def firings(
     name: str, /, *, limit: Limit = None, since: Since = None, listing: Listing = Listing()
 ) -> None:
-    """List what came of the times of a schedule, newest first; `-o ids` are those of its jobs."""
+    """List what became of the times of a schedule, newest first; `-o ids` are those of its jobs."""
     async with service(listing) as running:
         path = f"/admin/schedules/{part(name)}/firings"
         found = await paged(running, path, [], limit, since, at="at")
@@ -128,20 +128,20 @@ async def add(
     replace: Flag = False,
     listing: Listing = Listing(),
 ) -> None:
-    """Make a schedule, which begins now and is kept over a start of the service.
+    """Make a schedule, which begins now and survives restarts.
 
     Parameters
     ----------
     user
-        Whose jobs these are, and who pays for them.
+        Who owns and pays for the jobs.
     params
         The parameters as a JSON object, `@FILE`, or `@-` for stdin.
     param
-        One of them, as NAME=VALUE; again for more.
+        A parameter as NAME=VALUE; repeat for more.
     label
-        NAME=VALUE; again for more.
+        NAME=VALUE; repeat for more.
     replace
-        Put it in the place of one that has this name.
+        Replace the schedule of this name.
     """
     given = {"job_type": job_type, "notify_url": notify_url, **times.said()}
     body = {key: value for key, value in given.items() if value is not None}
@@ -157,7 +157,7 @@ async def add(
 
 @app.command(help_epilogue=examples("jobrunner schedule remove nightly"))
 async def remove(name: str, /, *, listing: Listing = Listing()) -> None:
-    """Forget a schedule that was made at run time; its jobs stay."""
+    """Delete a schedule that was made at run time; its jobs stay."""
     async with service(listing) as running:
         await running.ask("DELETE", f"/admin/schedules/{part(name)}")
 
@@ -170,7 +170,7 @@ async def pause(name: str, /, *, reason: Reason = None, listing: Listing = Listi
 
 @app.command(help_epilogue=examples("jobrunner schedule resume nightly"))
 async def resume(name: str, /, *, reason: Reason = None, listing: Listing = Listing()) -> None:
-    """Let a paused schedule go on from now; what came meanwhile is not made up for."""
+    """Let a paused schedule go on from now; missed times are not made up for."""
     await _tell(name, "resume", {} if reason is None else {"reason": reason}, listing)
 
 
@@ -190,7 +190,7 @@ async def trigger(
     key
         The idempotency key: the same key again is the same job.
     overlap
-        In place of the schedule's own, while its last job goes on.
+        What to do while its last job runs; else as the schedule says.
     """
     body = {"idempotency_key": key, "overlap": overlap}
     said = {name: value for name, value in body.items() if value is not None}
@@ -211,14 +211,14 @@ async def backfill(
     dry_run: Flag = False,
     listing: Listing = Listing(),
 ) -> int:
-    """Make the jobs of times that are over and made none; again, if it was cut off.
+    """Make the missing jobs of past times; run it again if it was cut off.
 
     Parameters
     ----------
     from_
-        The first of them: 7d ago, 2026-11-19, or 2026-11-19T08:30.
+        From when: 7d ago, 2026-11-19, or 2026-11-19T08:30.
     to
-        Up to there, in the same forms.
+        Until when, in the same forms.
     dry_run
         Only say which times there are.
     """

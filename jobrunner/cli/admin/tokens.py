@@ -21,7 +21,7 @@ from jobrunner.ports import digest
 if TYPE_CHECKING:
     from jobrunner.store.store import Store
 
-app = App(name="token", help="Who may speak to the service.")
+app = App(name="token", help="Tokens: who may call the service.")
 
 COLUMNS = ("id", "name", "role", "workflows", "created_at", "expires_at", "revoked_at")
 
@@ -52,11 +52,11 @@ async def create(
     Parameters
     ----------
     name
-        Becomes the user id of the jobs that are submitted with it.
+        The user id of the jobs that are submitted with it.
     credits
         What a new account starts with, instead of [credits] initial.
     expires
-        How long it is good for, like 90d or 12h; without it, until it is revoked.
+        How long it is valid, like 90d or 12h; else until it is revoked.
     workflow
         With --role workflow: is for this one's jobs only; may be given several times.
     """
@@ -83,14 +83,14 @@ async def create(
 async def rotate(
     which: str, /, *, grace: str = "1d", expires: str | None = None, asking: Asking = Asking()
 ) -> None:
-    """Make a token in the place of one (by its id) or of all of a NAME, and print it, this once.
+    """Replace a token (by its id), or all of a NAME, and print the new one, this once.
 
     Parameters
     ----------
     grace
-        How long the old ones are still good, like 12h.
+        How long the old ones stay valid, like 12h.
     expires
-        How long the new one is good for, like 90d; without it, until it is revoked.
+        How long the new one is valid, like 90d; else until it is revoked.
     """
     grace_s, lifetime_s = seconds(grace, "--grace") or 0, seconds(expires, "--expires")
     async with file_or_none(asking) as store:
@@ -108,7 +108,7 @@ async def rotate(
 
 @app.command(name="list", help_epilogue=examples("jobrunner token list"))
 async def list_(*, listing: Listing = Listing()) -> None:
-    """List the tokens; what they say is not stored and cannot be shown."""
+    """List the tokens; the secrets themselves are not stored and cannot be shown."""
     async with file_or_none(listing) as store:
         if store is not None:
             found = [_row(token) for token in await store.reader.tokens()]
@@ -122,7 +122,7 @@ async def list_(*, listing: Listing = Listing()) -> None:
 
 @app.command(help_epilogue=examples("jobrunner token revoke ann"))
 async def revoke(which: str, /, *, asking: Asking = Asking()) -> None:
-    """Refuse a token from now on: by its id, or all of a NAME."""
+    """Revoke a token by its id, or all of a NAME."""
     async with file_or_none(asking) as store:
         if store is not None:
             missing = f"no token has the id or name {which!r}; see `jobrunner token list`"

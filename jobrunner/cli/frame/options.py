@@ -25,7 +25,7 @@ class Where:
     """Every command knows its settings."""
 
     config: Path | None = None
-    "The config file; else config.toml of the working folder, else the defaults."
+    "The config file; else config.toml in the working folder, if there."
 
     def load(self) -> Config:
         return load(self.config, os.environ)
@@ -37,10 +37,10 @@ class Asking(Where):
     """Commands that may speak to the running service."""
 
     url: Annotated[str | None, Parameter(env_var="JOBRUNNER_URL")] = None
-    "Where the service listens; else as the config file says."
+    "The service's address; else that of the config file."
 
     token: Annotated[str | None, Parameter(env_var="JOBRUNNER_TOKEN")] = None
-    "Who is asking; else the token in admin.token beside the database."
+    "The token to use; else that in admin.token beside the database."
 
 
 @Parameter(name="*")
@@ -49,10 +49,10 @@ class Form:
     """Commands that print a thing, or rows of them."""
 
     output: Output = "table"
-    "A table for people, JSON with everything, or nothing but ids."
+    "A table for people, JSON with everything, or only ids."
 
     utc: Annotated[bool, Parameter(negative="")] = False
-    "Times of tables in UTC; else in this machine's time zone."
+    "Show times in UTC; else in this machine's time zone."
 
 
 @Parameter(name="*")

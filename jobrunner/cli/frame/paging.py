@@ -14,11 +14,11 @@ NO_LIMIT = 2**53
 
 Limit = Annotated[
     int | None,
-    Parameter(validator=positive, help=f"At most so many: {USUAL}, or with --since all of them."),
+    Parameter(validator=positive, help=f"How many at most: {USUAL}, or with --since all."),
 ]
 Since = Annotated[
     str | None,
-    Parameter(help="Only what was made since then: 2h ago, 3d ago, 2026-11-19, 2026-11-19T08:30."),
+    Parameter(help="Only those made since then: 2h ago, 3d ago, 2026-11-19, 2026-11-19T08:30."),
 ]
 
 

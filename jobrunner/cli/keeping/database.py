@@ -9,7 +9,7 @@ from jobrunner.cli.frame.options import Asking, Listing
 from jobrunner.cli.keeping.upkeep import compact, info, prune
 from jobrunner.errors import Misconfigured
 
-app = App(name="db", help="The file that holds everything.")
+app = App(name="db", help="The database: check, back up, restore.")
 for module, verb, help_text, lines in (
     (
         "keeping.backups",

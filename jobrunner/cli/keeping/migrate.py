@@ -18,9 +18,9 @@ def migrate(
     Parameters
     ----------
     dry_run
-        Take every step, say so, and take all of them back.
+        Take every step, then take all of them back.
     without_copy
-        Keep no copy of the file as it was: there is no way back then.
+        Keep no copy of the old file: then there is no way back.
     """
     from jobrunner.store.keeping.migrating import migrate_alone
 

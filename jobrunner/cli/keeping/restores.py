@@ -62,7 +62,7 @@ async def restore(
     at
         The name of the backup; else the newest.
     force
-        Also where something is: it is kept beside, under a name with ``.replaced-``.
+        Also over existing files, which are kept beside, under a name with ``.replaced-``.
     accept_loss
         Also where files in the store of objects are missing, or cannot be looked at.
     """

@@ -24,7 +24,7 @@ COUNTED = ("jobs", "files", "keys", "audit", "dead_letters", "firings", "batches
 
 
 async def info(*, listing: Listing = Listing()) -> None:
-    """Show what is in the file, what takes the room, and what retention would take."""
+    """Show what is in the file, what takes its room, and what retention would remove."""
     from jobrunner.cli.frame.service import service
 
     async with _file(listing) as store:
@@ -40,12 +40,12 @@ async def info(*, listing: Listing = Listing()) -> None:
 
 
 async def prune(*, dry_run: Flag = False, listing: Listing = Listing()) -> None:
-    """Let go now what is older than the settings say it is kept.
+    """Remove now what is older than the settings keep it.
 
     Parameters
     ----------
     dry_run
-        Only count what would go.
+        Only count what would be removed.
     """
     from jobrunner.cli.frame.service import service
 
@@ -65,7 +65,7 @@ async def prune(*, dry_run: Flag = False, listing: Listing = Listing()) -> None:
 
 
 async def compact(*, listing: Listing = Listing()) -> None:
-    """Give back to the disk the room in the file that nothing uses.
+    """Give unused room in the file back to the disk.
 
     With the service down the file is written anew without any gap, which takes as much room again
     for that time; the running service gives back the unused pages, a few at a time.
