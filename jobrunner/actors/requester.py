@@ -16,10 +16,7 @@ ADDRESS: ContextVar[str] = ContextVar("address", default="")
 
 def asked(unit: Unit) -> Unit:
     """Mark what is about to be written with the address from which it is asked for."""
-    return asked_from(ADDRESS.get(), unit)
-
-
-def asked_from(address: str, unit: Unit) -> Unit:
+    address = ADDRESS.get()
     return Addressed(unit, address) if address else unit
 
 

@@ -204,7 +204,7 @@ def _verb(request: web.Request) -> str:
 
 def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
     """Turn one entry of the table into a handler for aiohttp."""
-    decoder, handler = _decoder_of(endpoint), endpoint.handler
+    decoder, handler, weight = _decoder_of(endpoint), endpoint.handler, endpoint.weight
     assert handler is not None, f"{endpoint.path} decorates nothing"
 
     async def served(request: web.Request) -> web.StreamResponse:
@@ -215,17 +215,11 @@ def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
         actor = await _actor(door, endpoint, request, address)
         request[KNOWN] = actor is not NOBODY
         query = None if endpoint.query is None else _query(request, endpoint.query)
-        door.limits.admit(endpoint.weight)
-        if endpoint.takes_a_body:
-            check_coding(request)
-        raw, body = b"", None
-        if endpoint.body is not None:
-            most = endpoint.max_body
-            raw = await read(request, door.settings, plain=endpoint.plain, most=most)
-        if endpoint.body is not None and not endpoint.plain:
-            body = decode(raw if raw or not endpoint.empty else b"{}", decoder)
-        if endpoint.weight == "making":
-            await _front(request).come_in()
+        door.limits.admit(weight)
+        raw, body = await _body(door, endpoint, decoder, request)
+        front = _front(request)
+        if weight == "making":
+            await front.come_in()
         call = HttpCall(
             door,
             actor,
@@ -237,7 +231,7 @@ def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
             raw,
             Stream(request, door.settings, door.clock) if endpoint.streams else None,
             address,
-            leave=_front(request).leave,
+            leave=front.leave,
             gone=lambda: is_gone(request),
         )
         reply = await handler(call)
@@ -252,6 +246,20 @@ def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
         return _response(reply)
 
     return served
+
+
+async def _body(
+    door: HttpDoor, endpoint: Endpoint, decoder: msgspec.json.Decoder[Any], request: web.Request
+) -> tuple[bytes, Any]:
+    """Read the body that the endpoint takes, if any: its bytes, and their value."""
+    if endpoint.takes_a_body:
+        check_coding(request)
+    if endpoint.body is None:
+        return b"", None
+    raw = await read(request, door.settings, plain=endpoint.plain, most=endpoint.max_body)
+    if endpoint.plain:
+        return raw, None
+    return raw, decode(raw if raw or not endpoint.empty else b"{}", decoder)
 
 
 def _decoder_of(endpoint: Endpoint) -> msgspec.json.Decoder[Any]:
