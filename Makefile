@@ -1,6 +1,6 @@
-# All set-up happens by itself, in .venv: by uv where there is one, else by python3 -m venv and pip. What
-# serves has the program and the plugins, what tests has tools besides; each is installed once, and again
-# when its pyproject.toml changes. PYTHON chooses another python, PLUGINS fewer plugins to serve:
+# Every target installs what it needs into .venv, with uv if it is there, else with python3 -m venv and pip.
+# "serve" needs the program and the plugins, "test" also the test tools. Each is installed once, and again
+# when its pyproject.toml changes. PYTHON names another python, and PLUGINS fewer plugins to serve:
 # make serve PLUGINS="hello image_generation"
 
 PYTHON ?= python3
@@ -78,8 +78,8 @@ clean:
 
 # ---------------------------------------------------------------- set-up
 
-# One step: how far it is, and what the installer says. uv shows itself what it does. pip names the files
-# that it fetches, with their size; its other words are left out unless it fails.
+# One step: print the progress, and what the installer says. uv shows its own progress. Of pip's output only
+# the fetched files and their sizes are shown, unless it fails.
 ifneq ($(UV),)
 INSTALL = $(UV) pip install --python $(PY) $(2)
 else
