@@ -124,6 +124,9 @@ def test_a_stuck_job(browser: Browser, mill: Mill) -> None:
             operator.presses("release", exact=True)
             expect(operator.page.locator("main .title .badge")).to_have_text("done")
             assert operator.clicks == 3
+            operator.page.goto(f"{mill.service.url}/#/overview")
+            operator.page.locator(".attention").wait_for()
+            expect(operator.page.locator(".attention", has_text="through")).to_have_count(0)
 
 
 @pytest.mark.long
@@ -185,6 +188,20 @@ def test_a_webhook_that_was_lost(browser: Browser, mill: Mill) -> None:
             operator.page.wait_for_url(lambda url: "#/jobs/" in url and job_id not in url)
             expect(operator.page.locator("main .title .badge")).to_have_text("done")
             assert operator.clicks == 5
+
+
+def test_an_answer_that_cannot_be_read_is_not_sent(browser: Browser, mill: Mill) -> None:
+    with mill.broken("post"), looking(browser, mill.service.url, mill.service.token) as looker:
+        job_id, page = mill.submits("bellows", "lost"), looker.page
+        looker.open(f"review/{job_id}/lost", "textarea")
+        expect(page.locator("li.open pre")).to_contain_text('"name": "lost"')
+        page.get_by_label("Answer").fill("it is there")
+        page.get_by_role("button", name="Give this answer").click()
+        looker.sees("This is no JSON")
+        assert mill.status(job_id) == "working"
+        page.get_by_label("Answer").fill('"it is there"')
+        page.get_by_role("button", name="Give this answer").click()
+        expect(page.locator("li.open .stack .badge")).to_have_text("done")
 
 
 @pytest.mark.long

@@ -91,18 +91,21 @@ function Entry({ id, one, root, required, value, onChange }) {
   return html`<${AsJson} id=${id} value=${value} placeholder=${placeholder || "JSON"} onChange=${onChange} />`;
 }
 
-/** Any value, as JSON; nothing is handed on that cannot be read. */
+/** Any value, as JSON. While it cannot be read, what was read last would be handed on, so whatever
+ *  sends it must not be pressed: it is unfit. */
 export function AsJson({ id, value, placeholder, onChange, rows = 3 }) {
   const [text, change] = useState(value === undefined ? "" : JSON.stringify(value, null, 2));
   const [wrong, say] = useState("");
-  const hear = (event) => {
-    change(event.target.value);
+  const hear = ({ target }) => {
+    change(target.value);
+    let unread = "";
     try {
-      onChange(event.target.value.trim() ? JSON.parse(event.target.value) : undefined);
-      say("");
+      onChange(target.value.trim() ? JSON.parse(target.value) : undefined);
     } catch (fault) {
-      say(fault.message);
+      unread = `This is no JSON; a text stands in quotes. ${fault.message}`;
     }
+    say(unread);
+    target.setCustomValidity(unread);
   };
   return html`<textarea id=${id} rows=${rows} placeholder=${placeholder} spellcheck="false" aria-invalid=${wrong ? "true" : null} value=${text} onInput=${hear} />
     ${wrong && html`<small class="bad-text">${wrong}</small>`}`;

@@ -7,16 +7,21 @@ import { exactly, roughly } from "./words.js";
 const tickers = new Set();
 setInterval(() => { for (const tick of tickers) tick((turn) => turn + 1); }, 1000);
 
+/** Draws the caller anew each second, for as long as what it shows grows. */
+export function useTick(grows) {
+  const [, tick] = useState(0);
+  useEffect(() => {
+    if (!grows) return undefined;
+    tickers.add(tick);
+    return () => tickers.delete(tick);
+  }, [grows]);
+}
+
 /** Shows a moment: how long ago, or exactly; the other one is its title. */
 export function Time({ at }) {
   const [how] = useKept("times", "relative");
-  const [, tick] = useState(0);
   const isRelative = how === "relative";
-  useEffect(() => {
-    if (!isRelative) return undefined;
-    tickers.add(tick);
-    return () => tickers.delete(tick);
-  }, [isRelative]);
+  useTick(isRelative);
   if (!at) return html`<span class="faint">–</span>`;
   const ms = Date.parse(at);
   const exact = exactly(ms, how === "utc");
@@ -41,6 +46,12 @@ export function Fault({ fault }) {
   return html`<div class="notice bad" role="alert">
     <strong>${fault.code || "Something went wrong"}</strong> ${fault.message}
   </div>`;
+}
+
+/** Where there is no room for all of a row, the chosen one of it is seen. */
+export function inView(row) {
+  const at = document.querySelector(row), chosen = at?.querySelector("[aria-current], [aria-selected=true]");
+  if (chosen && at.scrollWidth > at.clientWidth) at.scrollLeft += chosen.getBoundingClientRect().left - at.getBoundingClientRect().left - at.clientWidth / 3;
 }
 
 export function Empty({ children }) {
@@ -70,7 +81,9 @@ export function Act({ onAct, children, kind = "", disabled, title, type = "butto
   const [state, change] = useState({ busy: false, fault: null });
   const there = useRef(true);
   useEffect(() => () => { there.current = false; }, []);
-  const act = async () => {
+  const act = async ({ currentTarget: button }) => {
+    const unfit = [...button.closest("form, dialog, #answer")?.querySelectorAll("textarea") || []].find((one) => one.validity.customError);
+    if (unfit) return void unfit.reportValidity();
     change({ busy: true, fault: null });
     let fault = null;
     try {

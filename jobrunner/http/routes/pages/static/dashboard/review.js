@@ -33,9 +33,14 @@ export function Review({ session, address }) {
   return html`<div class="title"><h1>For me</h1><span class=${live ? "live on" : "live"} role="status">${live ? "live" : "not live"}</span></div>
     <${Fault} fault=${fault} />
     ${told && !items.length && html`<${Empty}>Nothing waits for you.<//>`}
-    ${told && items.length > 0 && html`<p class="faint">${many(told.questions.length, "question")}; ${many(told.all - told.questions.length, "job")} that rest until somebody acts, the oldest of each state first.</p>`}
-    <ol class="review">${items.map((one) => html`<${Item} key=${one.key} one=${one} isOpen=${one.key === open} session=${session} onShow=${() => show(one.key)} onDone=${again} />`)}</ol>
+    ${told?.all > 0 && html`<p class="faint">${sizes(told)}, the oldest first.</p>`}
+    <ol class="review">${items.map((one) => html`<${Item} key=${one.key} one=${one} isOpen=${one.key === open} told=${told} session=${session} onShow=${() => show(one.key)} onDone=${again} />`)}</ol>
     ${told?.more && html`<div class="actions"><button disabled=${busy} onClick=${() => take(rows + ROWS)}>More of them</button><span class="faint">${count(keys.length)} of ${many(told.all, "thing")} are shown.</span></div>`}`;
+}
+
+function sizes({ questions, all }) {
+  const rest = all - questions.length;
+  return [questions.length && many(questions.length, "question"), rest && many(rest, "job that rests", "jobs that rest") + " until somebody acts"].filter(Boolean).join("; ");
 }
 
 /** Questions first, the one that expires next before all others; then jobs, the oldest first. */
@@ -46,13 +51,13 @@ function listed({ questions, jobs }) {
   return [...asked.map((question) => ({ key: `${question.job_id}/${question.name}`, question })), ...rests.map((job) => ({ key: job.id, job }))];
 }
 
-function Item({ one, isOpen, session, onShow, onDone }) {
+function Item({ one, isOpen, told, session, onShow, onDone }) {
   const id = one.key.split("/")[0];
   const at = useRef(null);
   useEffect(() => { if (isOpen) at.current?.scrollIntoView({ block: "nearest" }); }, [isOpen]);
   return html`<li ref=${at} class=${`card ${isOpen ? "open" : ""}`}>
     <button class="plain line" aria-expanded=${String(isOpen)} onClick=${onShow}><${Line} one=${one} id=${id} /></button>
-    ${isOpen && html`<${Detail} id=${id} question=${one.question} session=${session} onDone=${onDone} />`}</li>`;
+    ${isOpen && html`<${Detail} id=${id} at=${told} question=${one.question} session=${session} onDone=${onDone} />`}</li>`;
 }
 
 function Line({ one, id }) {
@@ -62,21 +67,23 @@ function Line({ one, id }) {
       <span class="faint">${one.job.user_id} <${Time} at=${one.job.updated_at} /></span>${one.job.stuck && html` <span class="bad-text">stuck: ${one.job.stuck.reason}</span>`}`;
   }
   const { question } = one;
-  return html`<span class="badge rest">asks</span> <strong>${question.text || question.name}</strong>
-    <span class="faint">${question.workflow} ${question.name}, <${Time} at=${question.asked_at} />${question.expires_at && html`, open until <${Time} at=${question.expires_at} />`}</span>`;
+  return html`<span class="badge rest">asks</span> <strong>${question.text || question.name}</strong> <span class="mono">${shortly(id)}</span>
+    <span class="faint">${question.workflow} ${question.text ? question.name : ""} <${Time} at=${question.asked_at} />${question.expires_at && html`, closes <${Time} at=${question.expires_at} />`}</span>`;
 }
 
-/** All that it takes to decide: the job, its panel, the question, the commands. */
-function Detail({ id, question, session, onDone }) {
+/** All that it takes to decide: the job and what it was given, its panel, the question, the commands.
+ *  `at` is what the list was told last: when that changes, so may have this. */
+function Detail({ id, at, question, session, onDone }) {
   const { told, fault, again } = useAsked(async () => {
     const job = await get(`jobs/${id}`);
     return { job, workflow: await get(`workflows/${job.workflow}`).catch(() => null) };
-  }, [id]);
+  }, [id, at]);
   const acted = () => { again(); onDone(); };
   if (!told) return html`<${Fault} fault=${fault} />`;
   const { job, workflow } = told;
   return html`<div class="stack">
-    <p><a href=${to(["jobs", id])}>The whole job</a> <${Badge} job=${job} /></p>
+    <p><a href=${to(["jobs", id])}>The whole job</a> <${Badge} job=${job} />${job.user_id !== session.name && html` <span class="faint">of ${job.user_id}</span>`}</p>
+    ${Object.keys(job.params || {}).length > 0 && html`<details open=${!workflow?.panel}><summary>What it was given</summary><${Json} value=${job.params} /></details>`}
     ${question && html`<${Answer} question=${question} onDone=${acted} />`}
     ${workflow?.panel && html`<${Panel} job=${job} workflow=${workflow} session=${session} onActed=${acted} />`}
     <${Commands} session=${session} job=${job} workflow=${workflow} onActed=${acted} /></div>`;
@@ -87,7 +94,8 @@ function Answer({ question, onDone }) {
   const [fault, fail] = useState(null);
   const give = () => post(`jobs/${question.job_id}/answers/${encodeURIComponent(question.name)}`, value === undefined ? null : tidy(value)).then(onDone, fail);
   return html`<form class="answer" onSubmit=${(event) => event.preventDefault()}>
-    ${question.asks ? html`<${Form} schema=${question.asks} value=${value} onChange=${change} />` : html`<label for="value">Answer</label><${AsJson} id="value" placeholder="JSON" onChange=${change} />`}
+    ${question.asks ? html`<${Form} schema=${question.asks} value=${value} onChange=${change} />` : html`<label for="value">Answer</label><${AsJson} id="value" placeholder='JSON: 12, "yes", {"key": "value"}' onChange=${change} />
+      <small class="faint">Its stage says nothing about the form of it. Empty is null. If whoever should answer still can, let them: nothing is taken back.</small>`}
     <p class="faint">${question.has_default ? "When nobody answers in time, this counts:" : question.expires_at ? "When nobody answers in time, the attempt fails." : "It is open for as long as the attempt."}</p>
     ${question.has_default && html`<${Json} value=${question.default} />`}
     <${Problem} fault=${fault} />
