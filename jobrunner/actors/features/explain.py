@@ -217,8 +217,9 @@ def _of_state(definition: Definition, job: Snapshot) -> str:
         return "the end of its backoff"
     if job.kind == "queued":
         return "an outside worker to claim it"
-    targets = ", ".join(definition.targets(job.status))
-    return f"a command or callback towards one of {targets}"
+    targets = definition.targets(job.status)
+    towards = f"one of {', '.join(targets)}" if len(targets) > 1 else "".join(targets)
+    return f"a command or callback towards {towards}"
 
 
 def _attempt(attempt: Attempt | None) -> dict[str, Any] | None:

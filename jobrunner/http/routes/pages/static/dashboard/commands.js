@@ -10,6 +10,15 @@ import { Problem } from "./submit.js";
 import { Upload } from "./uploads.js";
 
 const GRAVE = /cancel|delete|stop|reject|refund/;
+export const WHOSE = { user: "its owner", workflow: "programs with a token of role workflow", admin: "admins" };
+const WORDS = {
+  pause: "No further attempt begins until it is resumed; one that is under way goes on.",
+  resume: "It goes on from where it was paused.",
+  rerun: "A new job that does the same work, from any stage on.",
+  delete: "The job goes, with its history and its files. Money and audit stay.",
+  stop: "The attempt that is under way ends for good, as failed with STOPPED, and the job goes where its workflow leads what fails. \"rerun\" does the work again.",
+  release: "It goes on from where it stands. If what it is stuck at still fails, it is stuck again.",
+};
 
 export function Commands({ session, job, workflow, onActed }) {
   const [open, show] = useState(null);
@@ -27,7 +36,7 @@ export function Commands({ session, job, workflow, onActed }) {
     return undefined;
   };
   return html`<div class="actions">${all.map((one) => html`
-      <button disabled=${Boolean(one.why)} title=${one.why || one.words} class=${GRAVE.test(one.name) && !one.why ? "danger" : ""} onClick=${() => act(one)}>${one.name}</button>`)}
+      <button disabled=${Boolean(one.why)} title=${one.why || one.words} class=${one.why ? "" : GRAVE.test(one.name) ? "danger" : isWanted(one, job) ? "strong" : ""} onClick=${() => act(one)}>${one.name}</button>`)}
       <a class="button" href=${to(["new"], { like: job.id })}>start like this one</a></div>
     <details class="why"><summary>Why some are grey</summary><dl>${all.filter((one) => one.why).map((one) => html`<dt>${one.name}</dt><dd>${one.why}</dd>`)}</dl></details>
     <${Problem} fault=${fault} />
@@ -39,14 +48,17 @@ export function Commands({ session, job, workflow, onActed }) {
       : html`<${Command} job=${job} one=${open} onActed=${onActed} onClose=${() => show(null)} />`)}`;
 }
 
+/** What the job rests for; and what helps one that is stuck. */
+const isWanted = (one, job) => (job.stuck ? one.name === "release" : job.needs_person && one.own);
+
 function declared(job, workflow, session) {
   return (workflow?.commands || []).map((command) => {
     const allowed = job.allowed.commands.includes(command.name);
     const forMe = command.roles.includes(session.role) || (session.role === "admin" && job.user_id === session.name);
     const here = command.from.includes(job.status) || command.satisfied.includes(job.status);
-    const why = allowed ? "" : !here ? `not in ${job.status}; it is for ${command.from.join(", ")}` : !forMe ? `for ${command.roles.join(" or ")}` : "not now";
+    const why = allowed ? "" : !here ? `not in ${job.status}; it is for ${command.from.join(", ")}` : !forMe ? `for ${command.roles.map((role) => (role === "user" ? `${WHOSE.user}, ${job.user_id}` : WHOSE[role] || role)).join(" or ")}` : "not now";
     const schema = command.fields_schema && Object.keys(plain(command.fields_schema, command.fields_schema).properties || {}).length ? command.fields_schema : null;
-    return { name: command.name, why, schema, words: walks(command.path[job.status]) };
+    return { name: command.name, own: true, why, schema, words: walks(command.path[job.status]) };
   });
 }
 
@@ -60,11 +72,13 @@ function builtIn(job, session) {
     { name: "rerun", why: over ? "" : "the job has not ended" },
     { name: "delete", why: over ? "" : "the job has not ended" },
   ];
-  if (session.role !== "admin") return found;
-  return [...found,
+  if (session.role !== "admin") return worded(found);
+  return worded([...found,
     { name: "stop", admin: true, why: job.kind === "active" ? "" : "no attempt is under way" },
-    { name: "release", admin: true, why: job.stuck ? "" : "the job is not stuck" }];
+    { name: "release", admin: true, why: job.stuck ? "" : "the job is not stuck" }]);
 }
+
+const worded = (all) => all.map((one) => ({ ...one, words: WORDS[one.name] }));
 
 function Command({ job, one, onActed, onClose }) {
   const [fields, change] = useState({});
@@ -82,8 +96,7 @@ function Command({ job, one, onActed, onClose }) {
     }
   };
   return html`<${Dialog} title=${one.name} onClose=${onClose}>
-    ${one.words && html`<p class="faint">${one.words}</p>`}
-    ${one.name === "delete" && html`<p>The job goes, with its history and its files. Money and audit stay.</p>`}
+    ${one.words && html`<p>${one.words}</p>`}
     ${one.schema && html`<${Form} schema=${one.schema} value=${fields} onChange=${change} />`}
     ${one.name !== "delete" && html`<div class="entry"><label for="reason">Reason</label><input id="reason" maxlength="2000" value=${reason} onInput=${(event) => say(event.target.value)} /></div>`}
     <${Problem} fault=${fault} />

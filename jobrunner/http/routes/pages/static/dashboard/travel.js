@@ -18,7 +18,7 @@ export function Travel({ job, workflow, session, address }) {
   const [other, tryOther] = useState(null);
   useEffect(() => tryOther(null), [job.id]);
   if (!told) return html`<${Fault} fault=${fault} />${!fault && html`<p class="faint">One moment…</p>`}`;
-  if (!told.steps.length) return html`<p class="faint">No decision about this job is on record.
+  if (!told.steps.length) return html`<p class="faint">No decision about this job is on record. ${""}
     <code>[workflows.${job.workflow}] record = "decisions"</code> in the settings keeps those to come.</p>`;
   return html`<${Steps} job=${job} workflow=${workflow} told=${told} other=${other} address=${address} />
     <${Try} job=${job} session=${session} told=${told} other=${other} onTried=${tryOther} />`;
