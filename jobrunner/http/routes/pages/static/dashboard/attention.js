@@ -14,7 +14,7 @@ const jobs = (query) => to(["jobs"], query);
 
 export function Attention({ session, told, counts }) {
   const found = [...ofPeople(told, counts, session.role !== "reader"), ...(told.attention ? [...ofJobs(told.attention), ...ofOthers(told.attention), ...ofObstacles(told.attention.obstacles)] : []),
-    ...(told.work ? ofLine(told.work, counts) : []), ...(told.system ? ofService(told.system) : [])];
+    ...(told.work ? ofLine(told.work, counts, told.attention?.obstacles.pauses || []) : []), ...(told.system ? ofService(told.system) : [])];
   found.sort((one, other) => Boolean(other.grave) - Boolean(one.grave));
   return html`<section class="card attention"><h2>Needs attention</h2>${found.length
     ? html`<ul>${found.map((one) => html`<li class=${one.grave ? "grave" : ""}>${one.link ? html`<a href=${one.link}>${one.words}</a>` : one.words}
@@ -31,7 +31,8 @@ function ofPeople({ questions, questions_open }, counts, answers) {
     words: of(one.jobs, html`${one.jobs === 1 ? "waits" : "wait"} for a person in <code>${one.status}</code> of ${one.workflow}`),
     link: jobs({ workflow: one.workflow, status: one.status }) }));
   const asked = questions.slice(0, FEW).map((one) => ({
-    words: html`<strong>${one.workflow}</strong> asks <code>${one.name}</code> and waits for an answer`, link: answers ? to(["review"]) : to(["jobs", one.job_id]), since: one.asked_at, how: "since" }));
+    words: html`<strong>${one.workflow}</strong> asks <code>${one.name}</code> and waits for an answer`, link: answers ? to(["review", one.job_id, one.name]) : to(["jobs", one.job_id]), since: one.asked_at, how: "since",
+    why: one.text || "Whoever should call back can still do so. If they will not: give the answer by hand, or \"stop\" the job and \"rerun\" it." }));
   const others = (questions_open ?? questions.length) - asked.length;
   if (others > 0) asked.push({ words: of(others, others === 1 ? "other question waits for an answer" : "other questions wait for an answer"), link: answers ? to(["review"]) : jobs({ kind: "active" }) });
   return [...waiting, ...asked];
@@ -86,14 +87,16 @@ function ofObstacles({ pauses, schedules, rates, older }) {
   ];
 }
 
-function ofLine({ in_line, line_max, oldest_in_line_at }, counts) {
+function ofLine({ in_line, line_max, oldest_in_line_at }, counts, pauses) {
   if (!line_max || in_line < NEARLY * line_max) return [];
   const isFull = in_line >= line_max;
   const holds = new Map();
   for (const one of counts) if (one.kind === "queued" && one.jobs) holds.set(one.workflow, (holds.get(one.workflow) || 0) + one.jobs);
   const full = [...holds].sort((one, other) => other[1] - one[1]);
-  return [{ grave: isFull, words: html`The line is ${isFull ? "full: new jobs are refused" : "nearly full"}, ${count(in_line)} of ${count(line_max)}`, link: jobs({ kind: ["queued", "active"] }), since: oldest_in_line_at,
-    why: full.length ? `It holds ${full.slice(0, FEW).map(([name, number]) => `${count(number)} of ${name}`).join(", ")}. Resume what is paused, raise limits.active_jobs or limits.queued_jobs, or wait.` : "" }];
+  const paused = new Set(pauses.filter((one) => one.scope === "workflow").map((one) => one.name));
+  const held = full.find(([name]) => paused.has(name))?.[0];
+  return [{ grave: isFull, words: html`The line is ${isFull ? "full: new jobs are refused" : "nearly full"}, ${count(in_line)} of ${count(line_max)}`, link: jobs({ kind: ["queued", "active"] }), since: oldest_in_line_at, then: held && [`to ${held}, to resume it`, to(["workflows", held])],
+    why: full.length ? `It holds ${full.slice(0, FEW).map(([name, number]) => `${count(number)} of ${name}${paused.has(name) ? ", which is paused" : ""}`).join(", ")}. Resume what is paused, raise limits.active_jobs or limits.queued_jobs, or wait.` : "" }];
 }
 
 // A part that fails, whom it costs what, and what helps.

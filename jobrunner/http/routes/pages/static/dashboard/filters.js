@@ -5,8 +5,13 @@ import { become, to } from "./address.js";
 import { useKept } from "./keeping.js";
 import { shortly } from "./words.js";
 
-const KINDS = ["waiting", "queued", "active", "settled", "final"];
-const SPANS = { "": "any time", 1: "the last hour", 24: "the last day", 168: "the last week" };
+const KINDS = {
+  waiting: "for a person, a program outside or a moment", queued: "in line for a slot", active: "a stage works on it, or waits inside it",
+  settled: "ended, and a command can still revive it", final: "ended for good",
+};
+const FAILED = ["failed", "expired"];
+const WIDE_PX = 820;
+export const SPANS = { "": "any time", 1: "the last hour", 24: "the last day", 168: "the last week" };
 const MANY = ["status", "kind", "label", "param"];
 const ALL = ["workflow", "status", "kind", "job_type", "user_id", "label", "within", "from", "before", "stuck", "paused", "id", "order", "parent", "batch", "schedule", "text", "param"];
 // What no row tells, so that only the service can say whether a job that changed is in the list.
@@ -54,6 +59,7 @@ export const tells = (question) => !UNTOLD.some((name) => question[name]);
 export const searches = (question) => Boolean(question.text || question.param);
 
 export function Filters({ query, workflows, counts, sees }) {
+  const [all, unfold] = useKept("filters", innerWidth > WIDE_PX);
   const change = (name, value) => {
     const news = new URLSearchParams(query);
     news.delete(name);
@@ -62,6 +68,9 @@ export function Filters({ query, workflows, counts, sees }) {
     become(to(["jobs"], news));
   };
   const workflow = query.get("workflow") || "";
+  const lost = counts.filter((one) => FAILED.includes(one.ends) && (!workflow || one.workflow === workflow));
+  const failed = lost.length ? [...new Set(lost.map((one) => one.status))] : FAILED.slice(0, 1);
+  const isFailed = failed.every((name) => query.getAll("status").includes(name));
   const types = workflows.find((one) => one.name === workflow)?.job_types || [];
   return html`<div class="filters" role="group" aria-label="Filters">
     <${Choice} label="Workflow" value=${workflow} onChange=${(value) => change("workflow", value)}
@@ -70,27 +79,30 @@ export function Filters({ query, workflows, counts, sees }) {
       options=${[["", "all types"], ...types.map((name) => [name, name])]} />`}
     <${Choice} label="Made" value=${query.get("within") || ""} onChange=${(value) => change("within", value)}
       options=${Object.entries(SPANS).map(([value, words]) => [value, words])} />
-    <${Moment} label="From" value=${query.get("from") || ""} onChange=${(value) => change("from", value)} />
-    <${Moment} label="Before" value=${query.get("before") || ""} onChange=${(value) => change("before", value)} />
+    ${all && html`<${Moment} label="From" value=${query.get("from") || ""} onChange=${(value) => change("from", value)} />
+    <${Moment} label="Before" value=${query.get("before") || ""} onChange=${(value) => change("before", value)} />`}
     ${sees && html`<${Typed} label="User" value=${query.get("user_id") || ""} onChange=${(value) => change("user_id", value)} />`}
-    <${Typed} label="Label" hint="key:value" value=${query.getAll("label").join(" ")}
-      onChange=${(value) => change("label", value.split(/\s+/).filter((text) => text.includes(":")))} />
-    <${Typed} label="Text" hint="in what it was given, made or failed with" value=${query.get("text") || ""} onChange=${(value) => change("text", value.trim())} />
-    <${Typed} label="Parameter" hint="name:value" value=${query.getAll("param").join(" ")}
+    ${all && html`<${Typed} label="Label" hint="key:value" value=${query.getAll("label").join(" ")}
+      onChange=${(value) => change("label", value.split(/\s+/).filter((text) => text.includes(":")))} />`}
+    <${Typed} label="Text" hint="any words" title="In its id, in what it was given, made or failed with" value=${query.get("text") || ""} onChange=${(value) => change("text", value.trim())} />
+    ${all && html`<${Typed} label="Parameter" hint="name:value" value=${query.getAll("param").join(" ")}
       onChange=${(value) => change("param", value.includes(":") ? [value.trim()] : [])} />
     ${sees && html`<${Typed} label="Schedule" value=${query.get("schedule") || ""} onChange=${(value) => change("schedule", value.trim())} />`}
-    <${Typed} label="Child of" hint="a job's id" value=${query.get("parent") || ""} onChange=${(value) => change("parent", value.trim().toLowerCase())} />
+    <${Typed} label="Child of" hint="a job's id" value=${query.get("parent") || ""} onChange=${(value) => change("parent", value.trim().toLowerCase())} />`}
+    <button class="plain small unfold" aria-expanded=${String(all)} onClick=${() => unfold(!all)}>${all ? "Fewer filters" : "More filters"}</button>
     <${Views} query=${query} />
   </div>
   <div class="chips" role="group" aria-label="States">
-    ${KINDS.map((kind) => html`<${Chip} on=${query.getAll("kind").includes(kind)} count=${sum(counts, { kind, workflow })}
+    ${Object.entries(KINDS).map(([kind, title]) => html`<${Chip} title=${title} on=${query.getAll("kind").includes(kind)} count=${sum(counts, { kind, workflow })}
       onTurn=${() => change("kind", turned(query.getAll("kind"), kind))}>${kind}<//>`)}
     <${Chip} on=${query.has("stuck")} onTurn=${() => change("stuck", query.has("stuck") ? "" : "true")} hidden=${!sees}>stuck<//>
+    <${Chip} on=${isFailed} count=${lost.reduce((sum_, one) => sum_ + one.jobs, 0)} title="ended as failed or expired"
+      onTurn=${() => change("status", isFailed ? [] : failed)}>failed<//>
     <${Chip} on=${query.has("paused")} onTurn=${() => change("paused", query.has("paused") ? "" : "true")}>paused<//>
-    ${workflow && counts.filter((one) => one.workflow === workflow).map((one) => html`
+    ${workflow && counts.filter((one) => one.workflow === workflow && failed.join() !== one.status).map((one) => html`
       <${Chip} on=${query.getAll("status").includes(one.status)} count=${one.jobs} fine
         onTurn=${() => change("status", turned(query.getAll("status"), one.status))}>${one.status}<//>`)}
-    ${[...query.getAll("status")].filter((name) => !workflow || !counts.some((one) => one.workflow === workflow && one.status === name))
+    ${[...query.getAll("status")].filter((name) => !(isFailed && failed.includes(name)) && (!workflow || !counts.some((one) => one.workflow === workflow && one.status === name)))
       .map((name) => html`<${Chip} on fine onTurn=${() => change("status", turned(query.getAll("status"), name))}>${name}<//>`)}
     ${query.get("id") && html`<${Chip} on fine onTurn=${() => change("id", "")}>id ${query.get("id")}…<//>`}
     ${query.get("batch") && html`<${Chip} on fine onTurn=${() => change("batch", "")}>batch ${shortly(query.get("batch"))}<//>`}
@@ -108,17 +120,17 @@ function Moment({ label, value, onChange }) {
   return html`<label class="field"><span>${label}</span><input type="datetime-local" value=${value} onChange=${(event) => onChange(event.target.value)} /></label>`;
 }
 
-function Typed({ label, hint, value, onChange }) {
+function Typed({ label, hint, title, value, onChange }) {
   const [text, change] = useState(value);
   useEffect(() => change(value), [value]);
-  return html`<label class="field"><span>${label}</span>
+  return html`<label class="field" title=${title}><span>${label}</span>
     <input size="12" placeholder=${hint} value=${text} onInput=${(event) => change(event.target.value)}
       onBlur=${() => text !== value && onChange(text)} onKeyDown=${(event) => { if (event.key === "Enter") onChange(text); }} /></label>`;
 }
 
-function Chip({ on, count, fine, hidden, onTurn, children }) {
+function Chip({ on, count, fine, hidden, title, onTurn, children }) {
   if (hidden) return null;
-  return html`<button class=${`chip ${fine ? "mono" : ""}`} aria-pressed=${on ? "true" : "false"} onClick=${onTurn}>
+  return html`<button class=${`chip ${fine ? "mono" : ""}`} title=${title} aria-pressed=${on ? "true" : "false"} onClick=${onTurn}>
     ${children}${count === undefined ? "" : html` <small>${count.toLocaleString("en")}</small>`}</button>`;
 }
 

@@ -4,7 +4,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
 import { go, to } from "./address.js";
 import { get, now, useAsked } from "./asking.js";
 import { Bulk } from "./bulk.js";
-import { Filters, asked, fits, searches, tells } from "./filters.js";
+import { Filters, SPANS, asked, fits, searches, tells } from "./filters.js";
 import { useKeys } from "./keys.js";
 import { useLive } from "./live.js";
 import { Badge, Copy, Empty, Fault, Time } from "./parts.js";
@@ -73,6 +73,7 @@ export function Jobs({ session, address }) {
   }, look);
 
   const show = list.jobs;
+  const told = useMemo(() => aboutRows(overview), [overview]);
   const turnRow = (id) => choose((was) => { const news = new Set(was); if (!news.delete(id)) news.add(id); return news; });
   const step = (by) => {
     const next = Math.max(0, Math.min(show.length - 1, row + by));
@@ -97,13 +98,19 @@ export function Jobs({ session, address }) {
     ${searches(question) && !list.busy && html`<p class="faint" role="note">${looked(list)}</p>`}
     <div class="above" aria-live="polite">${list.fresh.size > 0 && html`
       <button class="news" onClick=${() => { load(); scrollTo(0, 0); }}>${many(list.fresh.size, "new job")}: show</button>`}</div>
-    <${Table} jobs=${show} question=${question} row=${row} chosen=${chosen} turnRow=${turnRow} sees=${sees}
+    <div><${Table} jobs=${show} told=${told} question=${question} row=${row} chosen=${chosen} turnRow=${turnRow} sees=${sees}
       selects=${session.role !== "reader"} all=${() => choose(chosen.size ? new Set() : new Set(show.map((job) => job.id)))} />
-    ${!show.length && !list.busy && !list.fault && html`<${Empty}>No job is like this${list.next ? " among those looked at" : ""}.<//>`}
+    ${!show.length && !list.busy && !list.fault && html`<${Empty}>No job is like this${list.next ? " among those looked at" : ""}${told_(question, query)}.<//>`}</div>
     <div class="actions">${list.busy && html`<span class="faint">Looking…</span>`}
       ${list.next && !list.busy && html`<button onClick=${() => load(list.next)}>${searches(question) ? `Look at ${count_(LOOK)} older ones` : "Older ones"}</button>`}</div>
     ${session.role !== "reader" && html`<${Bulk} session=${session} jobs=${show} chosen=${chosen} question=${question}
       onDone=${() => { choose(new Set()); load(); }} onNone=${() => choose(new Set())} />`}`;
+}
+
+/** What was asked for by a press, in words. */
+function told_({ stuck, status = [], kind = [] }, query) {
+  const all = [stuck && "stuck", status.join(" or "), kind.join(" or "), query.get("within") && `made within ${SPANS[query.get("within")]}`].filter(Boolean);
+  return all.length ? `: ${all.join(", and ")}` : "";
 }
 
 const looked = (list) => (list.next
@@ -137,7 +144,21 @@ function merged(was, news, question) {
   return { ...was, jobs, fresh };
 }
 
-function Table({ jobs, question, row, chosen, turnRow, all, sees, selects }) {
+/** What the overview knows and no row tells: what a job in line is held by, why one is tried again and
+ *  which awaits a callback; of a job that has changed since it tells nothing. */
+function aboutRows(overview) {
+  const { retrying = [], parked = [], obstacles } = overview?.attention || {};
+  const rows = new Map([...retrying, ...parked].map((job) => [job.id, job]));
+  const paused = new Set((obstacles?.pauses || []).filter((one) => one.scope === "workflow").map((one) => one.name));
+  return (job) => {
+    const seen = rows.get(job.id);
+    if (job.kind === "queued" && paused.has(job.workflow)) return `${job.workflow} is paused`;
+    if (!seen || seen.version !== job.version) return "";
+    return parked.includes(seen) ? "awaits a callback" : [seen.failure_code, seen.failure_message].filter(Boolean).join(": ");
+  };
+}
+
+function Table({ jobs, told, question, row, chosen, turnRow, all, sees, selects }) {
   if (!jobs.length) return null;
   return html`<div class="wide" tabindex="0"><table class="jobs"><thead><tr>
       ${selects && html`<th class="tick"><input type="checkbox" aria-label="Select all shown" checked=${chosen.size > 0} onChange=${all} /></th>`}
@@ -149,20 +170,21 @@ function Table({ jobs, question, row, chosen, turnRow, all, sees, selects }) {
         <td data-of="Status"><${Badge} job=${job} /></td>
         <td data-of="Workflow">${job.workflow}${job.job_type !== job.workflow && html` <span class="faint">${job.job_type}</span>`}</td>
         ${sees && html`<td data-of="User">${job.user_id}</td>`}
-        <td data-of="What" class="what"><${What} job=${job} /></td>
+        <td data-of="What" class="what"><${What} job=${job} more=${told(job)} /></td>
         <td data-of="Changed"><${Time} at=${job.updated_at} /></td>
         <td data-of="Made"><${Time} at=${job.created_at} /></td>
       </tr>`)}</tbody></table></div>`;
 }
 
 /** How far it is, or what went wrong, or what somebody called it. */
-function What({ job }) {
+function What({ job, more }) {
   const labels = Object.entries(job.labels);
   return html`${job.stuck && html`<span class="bad-text">stuck: ${job.stuck.reason}</span> `}
     ${job.paused && html`<span class="faint">paused</span> `}
     ${!job.stuck && job.failure_message && html`<span class="bad-text" title=${job.failure_message}>${job.failure_code ? `${job.failure_code}: ` : ""}${job.failure_message}</span> `}
-    ${job.kind === "active" && html`<progress max="100" value=${job.progress} aria-label="Progress">${job.progress} %</progress> ${job.progress_message || ""}`}
+    ${job.kind === "active" && !job.stuck && html`<progress max="100" value=${job.progress} aria-label="Progress">${job.progress} %</progress> ${job.progress_message || ""}`}
     ${job.retry_count > 0 && job.kind !== "final" && html` <span class="faint">${many(job.retry_count, "retry", "retries")}</span>`}
+    ${more && html` <span class="faint">${more}</span>`}
     ${labels.map(([key, value]) => html`<span class="label">${key}:${value}</span> `)}`;
 }
 
