@@ -33,7 +33,7 @@ def test_the_panel_of_a_new_plugin_shows_its_job(browser: Browser, station: Stat
         expect(frame.locator("strong")).to_have_text("Hello, Ada!")
         expect(frame.locator("pre")).to_have_text("Hello, Ada!")
         assert not looker.faults()
-        looker.press("t", "t")
+        looker.press("t")
         expect(frame.locator("html")).to_have_attribute("data-theme", "dark")
         looker.page.wait_for_function(AS_HIGH)
         parts = [one for one in sent if "/panels/" in one.url and "index.html" not in one.url]

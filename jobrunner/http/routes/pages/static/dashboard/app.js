@@ -7,7 +7,7 @@ import { become, go, here, to, useAddress } from "./address.js";
 import { ask, forget, get, glance, onSignedOut, post } from "./asking.js";
 import { keep, kept, useKept } from "./keeping.js";
 import { known, useKeys } from "./keys.js";
-import { Dialog, Empty, Fault } from "./parts.js";
+import { Dialog, Empty, Fault, inView } from "./parts.js";
 import { Mark, SignIn } from "./signing.js";
 import { Batches } from "./batches.js";
 import { Credits } from "./credits.js";
@@ -76,6 +76,7 @@ function Frame({ session, onSignedOut }) {
     "/": ["Search", () => document.querySelector("[data-search]")?.focus()],
     ...Object.fromEntries(pages.filter((one) => one.key).map((one) => [one.key, [one.title, () => go(to([one.name]))]])),
   }, [session.role]);
+  useEffect(() => inView(".side"), [name]);
   useEffect(() => { document.title = `${page ? page.title : "Nothing here"} · jobrunner`; }, [name]);
   return html`
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>To the content</a>
@@ -141,8 +142,10 @@ function Me({ session, onSignedOut, onHelp }) {
   const [times, tell] = useKept("times", "relative");
   useEffect(() => { document.documentElement.dataset.theme = theme; }, [theme]);
   const turn = (table, value) => { const all = Object.keys(table); return all[(all.indexOf(value) + 1) % all.length]; };
+  // The first turn is to what the system does not show, so that one sees what the button does.
+  const themes = matchMedia("(prefers-color-scheme: dark)").matches ? THEMES : { auto: 1, dark: 1, light: 1 };
   useKeys({
-    t: ["Light or dark", () => dress(turn(THEMES, theme))],
+    t: ["Light or dark", () => dress(turn(themes, theme))],
     u: ["Times: relative, local, UTC", () => tell(turn(TIMES, times))],
   }, [theme, times]);
   const signOut = async () => {
@@ -151,8 +154,8 @@ function Me({ session, onSignedOut, onHelp }) {
     onSignedOut(await get("session"));
   };
   return html`<div class="me">
-    <button class="plain" title="How times are shown" onClick=${() => tell(turn(TIMES, times))}>${TIMES[times]}</button>
-    <button class="plain" aria-label=${`Theme: ${theme}`} title=${`Theme: ${theme}`} onClick=${() => dress(turn(THEMES, theme))}>${THEMES[theme]}</button>
+    <button class="plain" title="How times are shown" onClick=${() => tell(turn(TIMES, times))}><span class="roomy">times: </span>${TIMES[times]}</button>
+    <button class="plain" aria-label=${`Theme: ${theme}`} title=${`Theme: ${theme}`} onClick=${() => dress(turn(themes, theme))}>${THEMES[theme]}</button>
     <button class="plain" aria-label="Keys" title="Keys ( ? )" onClick=${onHelp}>?</button>
     <span class="who" title=${session.role}>${session.name}<small>${session.role === "reader" ? "reads only" : session.role}</small></span>
     ${session.auth === "tokens" && html`<button class="plain" onClick=${signOut}>Sign out</button>`}

@@ -12,7 +12,7 @@ const COLOURS = { completed: "--good", partial: "--wait", failed: "--bad", expir
 const TURN = ["--strong", "--good", "--wait", "--busy", "--bad", "--edge"];
 const DASH = [5, 4];
 const LADDER_MS = [10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 36_000_000, 86_400_000, 864_000_000];
-const WORKFLOWS_MAX = TURN.length, ROWS_MAX = 24, HEIGHT = 170, MINUTE_S = 60;
+const WORKFLOWS_MAX = TURN.length, ROWS_MAX = 24, HEIGHT = 170, SIDE = 58, LETTER = 7.2, MINUTE_S = 60;
 
 export function Charts({ session }) {
   const [span, turn] = useKept("charts.span", "hour");
@@ -53,7 +53,7 @@ function views_(told, of, by, withLine) {
     { name: "Failed", unit: "of those that ended", most: 100, say: (value) => `${plain(value)} %`, words: all ? `${count(bad)} of ${count(all)} (${plain(100 * bad / all)} %) failed or expired` : "nothing ended",
       lines: [{ name: "failed", colour: "--bad", numbers: ended.map((number, at) => (number ? 100 * failed[at] / number : null)) }] },
   ];
-  if (!of && withLine) views.push({ name: "The line", unit: "how long the first one waited", say: (value) => duration(value), words: Math.max(...told.in_line) ? `${count(Math.max(...told.in_line))} at the most, and nobody waited longer than ${duration(Math.max(...told.waits_ms))}` : "nobody had to wait",
+  if (!of && withLine) views.push({ name: "The line", unit: "how long the first one waited", few: 1000, say: (value) => duration(value), words: Math.max(...told.in_line) ? `${count(Math.max(...told.in_line))} at the most, and nobody waited longer than ${duration(Math.max(...told.waits_ms))}` : "nobody had to wait",
     lines: [{ name: "waited", colour: "--busy", numbers: told.waits_ms }, { name: "in line", told: told.in_line }] });
   return views.map((view) => ({ ...view, times, step_s: told.step_s }));
 }
@@ -156,13 +156,13 @@ function options(at, view, drawn, isUtc, look, kind) {
   const font = `12px ${style.fontFamily}`, axis = { stroke: colour("--faint"), font, ticks: { show: false }, grid: { stroke: colour("--line"), width: 1 } };
   const clock = (splits, days) => splits.map((one) => (days ? exactly(one * 1000, isUtc).slice(5, 10) : exactly(one * 1000, isUtc).slice(11, 16)));
   return {
-    width: at.clientWidth, height: HEIGHT, legend: { show: false }, padding: [8, 8, 0, 0],
+    width: at.clientWidth, height: HEIGHT, legend: { show: false }, padding: [8, 20, 0, 0],
     tzDate: isUtc ? (seconds) => kind.tzDate(new Date(seconds * 1000), "Etc/UTC") : undefined,
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: "charts" } },
     hooks: { setCursor: [(one) => look(one.cursor.idx ?? null)] },
-    scales: { x: { time: true }, y: view.log ? { distr: 3 } : { range: (_, least, most) => [0, view.most || (most > 0 ? most * 1.1 : 1)] } },
+    scales: { x: { time: true }, y: view.log ? { distr: 3 } : { range: (_, least, most) => [0, view.most || (most > 0 ? most * 1.1 : view.few || 1)] } },
     axes: [{ ...axis, size: 26, grid: { show: false }, values: (_, splits, __, ___, step_s) => clock(splits, step_s >= 86_400) },
-      { ...axis, size: 58, ...(view.log ? { splits: (_, __, least, most) => LADDER_MS.filter((step) => step >= least && step <= most), filter: (_, splits) => splits } : {}), values: (_, splits) => splits.map((one) => (one === null ? "" : view.say(one).replace(".0", ""))) }],
+      { ...axis, size: (_, said) => Math.max(SIDE, LETTER * Math.max(0, ...(said || []).map((text) => text.length)) + LETTER), ...(view.log ? { splits: (_, __, least, most) => LADDER_MS.filter((step) => step >= least && step <= most), filter: (_, splits) => splits } : {}), values: (_, splits) => splits.map((one) => (one === null ? "" : view.say(one).replace(".0", ""))) }],
     series: [{}, ...drawn.map((line) => ({ label: line.name, stroke: colour(line.colour), width: 1.75, dash: line.dash, spanGaps: false, points: { show: view.log || view.most ? undefined : false, size: 4 } }))],
   };
 }

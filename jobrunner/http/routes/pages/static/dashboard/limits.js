@@ -10,14 +10,15 @@ export function Limits({ acts }) {
   if (!told) return html`<${Fault} fault=${fault} />`;
   return html`<p class="faint">Slots, stages, resources, rates and quotas. A change holds from now on, over restarts too, and stands in the audit; what runs goes on.</p>
     <div class="wide" tabindex="0"><table><thead><tr><th>Limit</th><th>Value</th><th>Settings say</th><th>From</th><th></th></tr></thead><tbody>
-    ${told.limits.map((one) => html`<tr class=${one.idle ? "pale" : ""}><td><code>${one.key}</code>${one.idle && html` <span class="faint">nothing uses it</span>`}</td><td><strong>${value(one.value)}</strong></td><td>${value(one.configured)}</td>
+    ${told.limits.map((one) => html`<tr class=${one.idle ? "pale" : ""}><td><code>${one.key}</code>${one.idle && html` <span class="faint">nothing uses it</span>`}</td><td><strong>${value(one, one.value)}</strong></td><td>${value(one, one.configured)}</td>
       <td>${one.origin}${one.by ? html` by ${one.by} <span class="faint">${one.reason || ""}</span> ${one.at && html`<${Time} at=${one.at} />`}` : ""}</td>
       <td>${acts && html`<button class="small" aria-label=${`Change ${one.key}`} onClick=${() => change(one)}>change</button>
         ${one.origin === "set" && html`<${Act} kind="small" title="The settings say it again" onAct=${() => ask("DELETE", `admin/limits/${encodeURIComponent(one.key)}`).then(again)}>reset<//>`}`}</td></tr>`)}</tbody></table></div>
     ${changes && html`<${Change} one=${changes} onClose=${(done) => { change(null); if (done) again(); }} />`}`;
 }
 
-const value = (found) => (found === null ? html`<span class="faint">no limit</span>` : String(found));
+const OPEN = /\.(concurrency|open_jobs|per_day|per_minute)$/;
+const value = ({ key }, found) => (found === null || (found === 0 && OPEN.test(key)) ? html`<span class="faint">no limit</span>` : String(found));
 
 function Change({ one, onClose }) {
   const [order, say] = useState({ value: one.value === null ? "" : String(one.value), reason: "" });

@@ -5,7 +5,7 @@ import { become, to } from "./address.js";
 import { ask, get, post, useAsked } from "./asking.js";
 import { Limits } from "./limits.js";
 import { Notifications } from "./notifications.js";
-import { Act, Copy, Dialog, Fault, Time } from "./parts.js";
+import { Act, Copy, Dialog, Fault, Time, inView } from "./parts.js";
 import { Problem } from "./submit.js";
 import { Paged } from "./paged.js";
 import { Bulks, Declarations, Drills, FileMoves } from "./records.js";
@@ -21,6 +21,7 @@ const LOOK_MS = 1500;
 export function Operations({ session, address }) {
   const tab = address.query.get("tab") in TABS ? address.query.get("tab") : "dead";
   const View = TABS[tab][1];
+  useEffect(() => inView(".tabs"), [tab]);
   return html`<h1>Operations</h1>
     <div class="tabs" role="tablist">${Object.entries(TABS).map(([name, [words]]) => html`
       <button role="tab" id=${`tab-${name}`} aria-controls="told" aria-selected=${tab === name ? "true" : "false"} onClick=${() => become(to(["operations"], { tab: name }))}>${words}</button>`)}</div>
@@ -53,7 +54,7 @@ function Audit() {
     <${Paged} path="admin/audit" of="audit" heads=${["When", "Who", "What", "Job", "More"]} none="Nobody did anything."
       row=${(one) => html`<td><${Time} at=${one.at} /></td><td>${one.actor}</td><td><code>${one.event}</code></td>
         <td>${one.job_id && html`<a class="mono" href=${to(["jobs", one.job_id])}>${shortly(one.job_id)}</a>`}</td>
-        <td class="what"><code class="faint">${Object.entries(one.fields).map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`).join("  ")}</code></td>`} />`;
+        <td class="what"><code class="faint">${Object.entries(one.fields).filter(([, value]) => value !== null && value !== "").map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`).join("  ")}</code></td>`} />`;
 }
 
 function Tokens({ acts }) {

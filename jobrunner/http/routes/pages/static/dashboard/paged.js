@@ -18,7 +18,7 @@ export function Paged({ path, query = {}, of, heads, row, none, title }) {
   };
   useEffect(() => { load(); }, [path]);
   return html`${title && state.rows.length > 0 && html`<h2>${title}</h2>`}<${Fault} fault=${state.fault} />
-    ${state.rows.length > 0 && html`<div class="wide" tabindex="0"><table><thead><tr>${heads.map((head) => html`<th>${head}</th>`)}</tr></thead>
+    ${state.rows.length > 0 && html`<div class="wide" tabindex="0"><table class="paged"><thead><tr>${heads.map((head) => html`<th>${head}</th>`)}</tr></thead>
       <tbody>${state.rows.map((one) => html`<tr>${row(one)}</tr>`)}</tbody></table></div>`}
     ${!state.rows.length && !state.busy && !state.fault && none && html`<p class="faint">${none}</p>`}
     ${state.next && html`<div class="actions"><button disabled=${state.busy} onClick=${() => load(state.next)}>Older ones</button></div>`}`;

@@ -8,6 +8,7 @@ import { keep, useKept } from "./keeping.js";
 import { useLive } from "./live.js";
 import { Badge, Fault, Json, mood } from "./parts.js";
 import { Problem } from "./submit.js";
+import { many } from "./words.js";
 
 const KEPT = "tour";
 const AGAIN_MS = 300;
@@ -68,7 +69,7 @@ function Stop({ workflow, id, onMade }) {
     }
     work(false);
   };
-  return html`<section class="card"><h2>${name} <small class="faint">${workflow.states.length} states, ${workflow.edges.length} edges; it begins in <code>${workflow.initial}</code></small></h2>
+  return html`<section class="card"><h2>${name} <small class="faint">${many(workflow.states.length, "state")}, ${many(workflow.edges.length, "edge")}; it begins in <code>${workflow.initial}</code></small></h2>
     ${id ? html`<${Walk} key=${id} id=${id} workflow=${workflow} />` : html`<div class="two"><${Diagram} workflow=${workflow} />
       <div class="stack"><h3>The example of <code>${type}</code></h3><${Json} value=${params} />
         <div class="actions"><button class="strong" disabled=${busy} onClick=${submit}>Submit the example</button></div><${Problem} fault=${wrong} /></div></div>`}</section>`;
