@@ -1,6 +1,7 @@
 """Whose fault it is that an attempt on a cluster was lost: a worker that dies is counted, and a
 scheduler that dies takes its workers with it, some of them after a while."""
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -52,7 +53,7 @@ async def test_a_worker_is_blamed_where_its_scheduler_is_the_same(
 async def test_a_scheduler_that_is_not_reached_yet_is_not_there() -> None:
     """Who is cleared away or judged meanwhile waits for it, and nothing breaks."""
     connection = DaskConnection(SECTION)
-    asks = [
+    asks: list[Callable[[], Awaitable[object]]] = [
         connection.present,
         partial(connection.skills, "a"),
         partial(connection.under_way, "a"),

@@ -69,7 +69,7 @@ def overheard(patch: pytest.MonkeyPatch, path: Path) -> Iterator[Questions]:
     questions, connect = Questions(), sqlite3.connect
 
     def listening(named: Any, *given: Any, **more: Any) -> sqlite3.Connection:
-        connection = connect(named, *given, **more)
+        connection: sqlite3.Connection = connect(named, *given, **more)
         if str(path) in str(named):
             connection.set_trace_callback(questions.hear)
         return connection

@@ -78,8 +78,8 @@ def line(found: Any) -> None:
 
 
 def harmless(text: str) -> str:
-    """Whoever wrote it, it gives no order to the terminal. In JSON this is another way to write the
-    same."""
+    """Write a text so that it gives no order to the terminal. In JSON this is another way to write
+    the same."""
     return ORDERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

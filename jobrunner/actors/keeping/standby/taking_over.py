@@ -16,7 +16,7 @@ SLOWER = 1.1
 
 
 class Followed(Struct, frozen=True):
-    """What one look at the copy brought. ``fault``: why it went no further."""
+    """The changes that one look at the copy brought. ``fault``: why it went no further."""
 
     reached: ReachedChange | None
     changes: int = 0
