@@ -137,6 +137,8 @@ def test_a_provider_that_fails(browser: Browser, mill: Mill) -> None:
         with operating(browser, mill, "a provider that fails") as operator:
             line = operator.reads("1 of mill failed with PROVIDER_AWAY")
             expect(line).to_contain_text("wind")
+            attempts_keep_their_place(operator.page, f"{mill.service.url}/#/jobs/{job_id}")
+            operator.page.goto(f"{mill.service.url}/#/overview")
             operator.clicks_on(line.get_by_role("link", name="to mill, to pause it"))
             operator.presses("Pause", exact=True)
             expect(operator.page.locator(".notice.wait")).to_contain_text("Paused by")
@@ -148,6 +150,19 @@ def test_a_provider_that_fails(browser: Browser, mill: Mill) -> None:
             assert operator.clicks == 4
 
 
+def attempts_keep_their_place(page: Page, address: str) -> None:
+    """The page says what failed; the one that was opened stays open, what is to come is last."""
+    page.goto(address)
+    expect(page.locator(".notice")).to_contain_text("the wind has gone")
+    rows = page.locator(".timeline li:not(.resting)")
+    rows.first.get_by_role("button").click()
+    before = rows.count()
+    expect(rows.nth(before)).to_be_visible()
+    expect(rows.last).to_contain_text("to come")
+    opened = page.locator('.timeline [aria-expanded="true"]')
+    expect(opened).to_have_text(re.compile(r"^▾ working\s*mill.grind$"))
+
+
 @pytest.mark.long
 def test_a_line_that_is_full(browser: Browser, mill: Mill) -> None:
     """Somebody paused what it is full of."""
@@ -157,7 +172,12 @@ def test_a_line_that_is_full(browser: Browser, mill: Mill) -> None:
         mill.submits("oven")
     with operating(browser, mill, "a line that is full") as operator:
         full = operator.reads("The line is full: new jobs are refused")
-        expect(full).to_contain_text("3 of oven")
+        expect(full).to_contain_text("3 of oven, which is paused")
+        expect(full.get_by_role("link", name="to oven, to resume it")).to_be_visible()
+        operator.page.goto(f"{mill.service.url}/#/jobs")
+        row = operator.page.locator(f'tr[data-id="{jobs[0]}"]')
+        expect(row).to_contain_text("oven is paused")
+        operator.page.goto(f"{mill.service.url}/#/overview")
         operator.follows("The workflow oven is paused by admin.*cold")
         operator.presses("Resume", exact=True)
         operator.clicks_on(operator.page.get_by_role("link", name="Its jobs"))
@@ -179,6 +199,7 @@ def test_a_webhook_that_was_lost(browser: Browser, mill: Mill) -> None:
             expect(operator.page.locator(".notice").first).to_contain_text("callback")
             mill.repair("post")
             operator.presses("stop", exact=True)
+            expect(operator.page.get_by_role("dialog")).to_contain_text("ends for good")
             operator.clicks_on(
                 operator.page.get_by_role("dialog").get_by_role("button", name="stop", exact=True)
             )

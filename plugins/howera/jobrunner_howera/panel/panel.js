@@ -62,7 +62,7 @@ function Editor({ job, draft, onFault }) {
   return html`<div class="bar-of-editor"><strong>Version ${draft.version}</strong> <span class="faint">${changed ? "changed, not saved" : "saved"}</span>
       <button class="strong" disabled=${!open || !changed} onClick=${keep}>Save</button>
       <button disabled=${!changed} onClick=${() => change(draft.value)}>Undo all</button>
-      ${["PDF", "MD_ZIP", ["PDF", "MD_ZIP"]].map((format) => html`<button disabled=${!may("export") || changed} title=${changed ? "save first" : ""} onClick=${() => told(command("export", { format }, job.version))}>Export ${Array.isArray(format) ? "both" : format}</button>`)}</div>
+      ${["PDF", "MD_ZIP", ["PDF", "MD_ZIP"]].map((format) => html`<button disabled=${!may("export") || changed} title=${!may("export") ? `not in ${job.status}` : changed ? "save first" : ""} onClick=${() => told(command("export", { format }, job.version))}>Export ${Array.isArray(format) ? "both" : format === "PDF" ? "PDF" : "Markdown"}</button>`)}</div>
     <${Warnings} of=${value?.warnings} />
     ${steps ? html`<label for="title">Title</label><input id="title" class="whole" disabled=${!open} value=${value.title || ""} onInput=${({ target }) => change((was) => ({ ...was, title: target.value }))} />
         <ol class="steps">${steps.map((step, place) => html`<${Step} key=${step.id || place} step=${step} place=${place} last=${place === steps.length - 1} open=${open}
@@ -106,7 +106,7 @@ function Moment({ step, name, film, onTake }) {
   const [begin] = useState(at);
   const show = () => fileUrl(film).then(know, () => know(null));
   return html`<figure>${src ? html`<video controls muted aria-label=${`${name}: the film`} src=${`${src}#t=${begin}`} onTimeUpdate=${(event) => move(Math.round(event.target.currentTime * 10) / 10)} />` : film && html`<button class="small" onClick=${show}>show the film</button>`}
-    <figcaption><input type="number" min="0" step="0.1" aria-label=${`${name}: moment in seconds`} value=${at} onInput=${(event) => move(Number(event.target.value))} />
+    <figcaption><span class="faint">picture at</span> <input type="number" min="0" step="0.1" aria-label=${`${name}: moment in seconds`} value=${at} onInput=${(event) => move(Number(event.target.value))} /> <span class="faint">s</span>
       <button class="small" disabled=${!onTake} title=${onTake ? "" : "in EDITING, with everything saved"} aria-label=${`${name}: take this moment`} onClick=${() => onTake(at)}>Take this moment</button></figcaption></figure>`;
 }
 

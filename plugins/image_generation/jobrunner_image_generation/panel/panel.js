@@ -9,13 +9,13 @@ function App({ job }) {
   const [fault, fail] = useState(null);
   useEffect(() => { gather().then(know, fail); }, [job.version]);
   const { prompt, ...rest } = job.params || {};
-  const facts = { ...rest, ...job.result };
+  const facts = Object.entries({ ...rest, ...job.result }).filter(([, value]) => value !== "" && value !== null);
   return html`${fault && html`<div class="notice bad" role="alert">${fault.message}</div>`}
-    ${made.map((one) => html`<figure key=${one.id}><img src=${one.src} alt=${`A picture of: ${prompt}`} />
+    <div class="shown">${made.map((one) => html`<figure key=${one.id}><img src=${one.src} alt=${`A picture of: ${prompt}`} />
       <figcaption><button class="small" onClick=${() => download(one.id).catch(fail)}>Take it</button></figcaption></figure>`)}
     ${!made.length && html`<p class="faint">${WAITS[job.status] || "There is no picture."}</p>`}
-    <blockquote>${prompt}</blockquote>
-    <dl class="facts">${Object.entries(facts).map(([name, value]) => html`<dt>${name}</dt><dd>${typeof value === "object" ? JSON.stringify(value) : String(value)}</dd>`)}</dl>`;
+    <div><blockquote>${prompt}</blockquote>
+    <dl class="facts">${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${typeof value === "object" ? JSON.stringify(value) : String(value)}</dd>`)}</dl></div></div>`;
 }
 
 async function gather() {

@@ -85,9 +85,9 @@ function Frame({ session, onSignedOut }) {
       <${Search} />
       <${Me} session=${session} onSignedOut=${onSignedOut} onHelp=${() => help(true)} />
     </header>
-    <nav class="side" aria-label="Pages">${groups(pages).map(([group, some]) => html`
+    <nav class="side" aria-label="Pages"><div class="stays">${groups(pages).map(([group, some]) => html`
       <h2>${group}</h2>
-      <ul>${some.map((one) => html`<li><a href=${to([one.name])} aria-current=${one.name === name ? "page" : null}>${one.title}${one.count && html`<${one.count} session=${session} />`}</a></li>`)}</ul>`)}
+      <ul>${some.map((one) => html`<li><a href=${to([one.name])} aria-current=${one.name === name ? "page" : null}>${one.title}${one.count && html`<${one.count} session=${session} />`}</a></li>`)}</ul>`)}</div>
     </nav>
     <main id="main" tabindex="-1">${name === "overview" && html`<${Offer} session=${session} />`}${page
       ? html`<${page.view} key=${name} session=${session} address=${address} />`

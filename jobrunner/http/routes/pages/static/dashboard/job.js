@@ -17,6 +17,8 @@ import { duration, many, shortly } from "./words.js";
 
 const TABS = { made: "What it made", history: "History", decisions: "Decisions", notifications: "Notifications", raw: "JSON" };
 const AGAIN_MS = 400;
+// Above so many attempts the facts stand below the diagram, where there is room.
+const FEW = 4;
 
 export function Job({ session, address }) {
   const id = address.path[1];
@@ -35,11 +37,19 @@ export function Job({ session, address }) {
   // What is under way comes without what may be large; that stays as it was told last.
   const hear = (told) => change((was) => (was && was.id === told.id ? { ...was, ...told } : was));
   const open = useLive(job && job.kind !== "final" ? `jobs/${id}/events` : null, { transition: again, progress: hear, settled: (told) => { hear(told); again(); } }, again);
+  // An attempt that fails and is tried again moves the job nowhere.
+  const tried = job ? `${job.attempt} ${job.retry_count} ${job.next_attempt_at}` : "";
+  const before = useRef("");
+  useEffect(() => {
+    if (before.current && before.current !== tried) again();
+    before.current = tried;
+  }, [tried]);
   useEffect(() => { if (job) document.title = `${job.status} · ${shortly(id)} · jobrunner`; }, [job?.status]);
   const history = about.told?.history || [];
   if (fault && !job) return html`<h1>Job</h1><${Fault} fault=${fault} />`;
   if (!job) return html`<p class="faint">One moment…</p>`;
   const tabs = Object.entries(TABS).filter(([name]) => name !== "decisions" || ["user", "admin"].includes(session.role));
+  const isLong = (about.told?.attempts || []).length > FEW;
   const tab = tabs.some(([name]) => name === address.query.get("tab")) ? address.query.get("tab") : "made";
   return html`<div class="title"><h1><a href=${to(["workflows", job.workflow])}>${job.workflow}</a> <span class="mono" title=${job.id}>${shortly(job.id)}</span><${Copy} text=${job.id} what="the id" /></h1>
       <${Badge} job=${job} /> ${!over(job) && html`<span class=${open ? "live on" : "live"} role="status">${open ? "live" : "not live"}</span>`}</div>
@@ -50,11 +60,12 @@ export function Job({ session, address }) {
     <div class="two">
       <div>
         <section class="card"><h2>Its way</h2>${workflow && html`<${Way} job=${job} workflow=${workflow} history=${history} />`}</section>
-        <${Facts} job=${job} />
+        ${isLong && html`<${Facts} job=${job} />`}
       </div>
       <div>
         <section class="card"><h2>Attempts</h2><${Timeline} job=${job} attempts=${about.told?.attempts || []} history=${history} workflow=${workflow} /></section>
         <${Family} job=${job} why=${about.told?.why} sees=${session.role !== "user"} />
+        ${!isLong && html`<${Facts} job=${job} />`}
       </div>
     </div>
     <div class="tabs" role="tablist">${tabs.map(([name, words]) => html`
