@@ -96,7 +96,7 @@ def looking(
         raise
     finally:
         context.close()
-    assert looker.complaints == []
+    assert looker.complaints == [], looker.complaints
 
 
 def _words(page: Page) -> str:

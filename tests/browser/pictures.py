@@ -1,24 +1,29 @@
-"""Makes the pictures of docs/dashboard.md anew: ``python -m tests.browser.pictures``."""
+"""Makes the pictures of docs/dashboard.md anew: ``python -m tests.browser.pictures``. With a folder
+all looks of every panel are put there, to be looked at, and the docs are left as they are."""
 
 import math
 import random
 import sqlite3
+import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
+from PIL import Image
 from playwright.sync_api import Browser
 
 from jobrunner.core.keeping.charts import EVERYTHING, SPANS, Counted
 from tests.browser.looking import ask, browsing, looking
+from tests.browser.worked import OUTSIDE, panels_shown, worked
 from tests.served import Served, serving
 
 PLACE = Path(__file__).parents[2] / "docs" / "pictures"
 SIZE = {"width": 1200, "height": 780}
 SETTINGS = {"JOBRUNNER_WORKFLOWS__IMAGE_GENERATION__RECORD": "decisions"}
-QUIET = "localStorage.setItem('jobrunner.tour', '\"taken\"')"
+# The frame of a panel has no storage.
+QUIET = "try { localStorage.setItem('jobrunner.tour', '\"taken\"') } catch {}"
 SHOP: tuple[dict[str, Any], ...] = (
     *({"workflow": "howera"} for _ in range(6)),
     *({"workflow": "hello", "params": {"name": name}} for name in ("Ann", "Bo", "Cy")),
@@ -33,13 +38,17 @@ VIEWS = {
     "tour": "tour",
 }
 SETTLES_MS = 800
+COLOURS = 160
 WHOLE = {"overview"}
+# What is scrolled to, below the bar that stays.
+BELOW = {"job": "main .two", "travel": ".tabs"}
+TO = "what => scrollTo(0, document.querySelector(what).offsetTop - 60)"
 PAST = (("howera", 0.2, 600_000), ("image-generation", 1, 9_000), ("hello", 0.5, 300))
 PROMPTS = ("a lighthouse at dusk", "a mole with a lamp", "a kite over dunes")
 
 
-def submitted(service: Served) -> str:
-    """Fill the service; say the id of a job with a picture."""
+def submitted(service: Served) -> tuple[str, str]:
+    """Fill the service; say the id of a job with a picture, and its owner's token."""
     for name in ("ada", "bob"):
         order = {"name": name, "role": "user"}
         token = ask(service, service.token, "POST", "/admin/tokens", order)["token"]
@@ -51,8 +60,7 @@ def submitted(service: Served) -> str:
         ask(service, token, "POST", "/jobs?wait=60", order_of(place, prompt))
         for place, prompt in enumerate(PROMPTS)
     ]
-    found: str = jobs[0]["id"]
-    return found
+    return jobs[0]["id"], token
 
 
 def remembered(folder: Path) -> None:
@@ -94,20 +102,33 @@ def order_of(place: int, prompt: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    with TemporaryDirectory() as folder, browsing() as browser:
-        remembered(Path(folder))
-        with serving(Path(folder), **SETTINGS) as service:
-            job = submitted(service)
-            show(browser, service, job)
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else PLACE
+    with TemporaryDirectory() as data, browsing() as browser:
+        remembered(Path(data))
+        (Path(data) / "config.toml").write_text(OUTSIDE)
+        with serving(Path(data), **SETTINGS) as service:
+            job, token = submitted(service)
+            show(browser, service, job, folder)
+            jobs = worked(service, token)
+            panels_shown(browser, service, token, jobs, folder, all_=folder != PLACE)
             with looking(browser, service.url, service.token, scheme="dark", phone=True) as looker:
                 looker.open("overview", ".uplot")
                 looker.page.wait_for_timeout(SETTLES_MS)
                 clip: Any = {"x": 0, "y": 0, "width": 390, "height": 1500}
-                path = PLACE / "dashboard-overview-phone.png"
+                path = folder / "dashboard-overview-phone.png"
                 looker.page.screenshot(path=path, full_page=True, clip=clip)
+        lighten(folder)
 
 
-def show(browser: Browser, service: Served, job: str) -> None:
+def lighten(folder: Path) -> None:
+    """Leave so few colours that a picture is a third as large, which nobody sees."""
+    for path in (*folder.glob("dashboard-*.png"), *folder.glob("panel-*.png")):
+        with Image.open(path) as whole:
+            few = whole.convert("RGB").quantize(COLOURS)
+        few.save(path, optimize=True)
+
+
+def show(browser: Browser, service: Served, job: str, folder: Path) -> None:
     with looking(browser, service.url, service.token) as looker:
         looker.page.add_init_script(QUIET)
         looker.page.set_viewport_size(SIZE)  # type: ignore[arg-type]
@@ -117,9 +138,10 @@ def show(browser: Browser, service: Served, job: str) -> None:
             looker.page.wait_for_load_state("load")
             if name == "travel":
                 looker.page.locator(".travel .diagram").wait_for()
-                looker.page.mouse.wheel(0, 600)
             looker.page.wait_for_timeout(SETTLES_MS)
-            path = PLACE / f"dashboard-{name}.png"
+            if name in BELOW:
+                looker.page.evaluate(TO, BELOW[name])
+            path = folder / f"dashboard-{name}.png"
             looker.page.screenshot(path=path, full_page=name in WHOLE)
 
 
