@@ -47,7 +47,7 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, terminal: int | None = None, /, **environ: str) -> Iterator[Served]:
+def serving(folder: Path, *, terminal: int | None = None, **environ: str) -> Iterator[Served]:
     """Settings by ``environ``, else the defaults; whatever happens, the process ends. ``terminal``
     is where it greets, else a file."""
     program = (sys.executable, "-m", "jobrunner")

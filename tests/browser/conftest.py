@@ -49,7 +49,7 @@ def browser() -> Iterator[Browser]:
 def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with (
         terminal() as (shown, slave),
-        serving(tmp_path_factory.mktemp("shop"), slave, **SETTINGS) as service,
+        serving(tmp_path_factory.mktemp("shop"), terminal=slave, **SETTINGS) as service,
     ):
         found = Shop(service, {"admin": service.token}, greeting_in(shown))
         for name, role in (("user", "user"), ("reader", "reader"), ("workflow", "workflow")):

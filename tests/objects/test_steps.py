@@ -12,6 +12,7 @@ import aiohttp
 import anyio
 import pytest
 
+from jobrunner.actors.keeping.objects import brought
 from jobrunner.cli import run
 from jobrunner.files.library import inside
 from jobrunner.files.objects import bucket
@@ -120,10 +121,15 @@ async def test_a_fault_at_each_step(house: House, line: Wire, when: When) -> Non
 
 @pytest.mark.parametrize("rotten", [b"?" + SMALL[1:], SMALL[:-1]], ids=["spoilt", "cut"])
 async def test_a_copy_that_is_not_the_file_is_not_taken_for_it(house: House, rotten: bytes) -> None:
-    """What lies in its place is replaced by what the store has, whose object would go later."""
+    """What lies in its place is replaced by what the store has, whose object would go later: for
+    a job that is done again, and for good."""
     asset_id = await shelved(house, BytesIO(SMALL), "rotten.csv")
     await ordered(house, "s3")
-    place = Path(house.service.facade.world.assets, "ada", asset_id, "rotten.csv")
+    world, path = house.service.facade.world, f"ada/{asset_id}/rotten.csv"
+    place = Path(world.assets, path)
+    place.write_bytes(rotten)
+    await brought(world, (path,))
+    assert place.read_bytes() == SMALL
     place.write_bytes(rotten)
     told = await ordered(house, "disk")
     assert (told["status"], told["skipped"]) == ("done", 0), told
