@@ -37,6 +37,8 @@ def test_the_panel_of_a_new_plugin_shows_its_job(browser: Browser, station: Stat
         expect(frame.locator("html")).to_have_attribute("data-theme", "dark")
         looker.page.wait_for_function(AS_HIGH)
         parts = [one for one in sent if "/panels/" in one.url and "index.html" not in one.url]
+        told = [answer.headers for one in parts if (answer := one.response())]
+        assert {one.get("x-dns-prefetch-control") for one in told} == {"off"}
         assert len(parts) >= 4
         assert not [one.url for one in parts if "cookie" in one.all_headers()], "its own requests"
 
