@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE_S = 120
+PROGRAM = (sys.executable, "-m", "jobrunner")
 POLLS_A_SECOND = 50
 
 
@@ -47,11 +48,9 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *, terminal: int | None = None, **environ: str) -> Iterator[Served]:
-    """Settings by ``environ``, else the defaults; whatever happens, the process ends. ``terminal``
-    is where it greets, else a file."""
-    program = (sys.executable, "-m", "jobrunner")
-    with serving_by(folder, program, clean() | environ, terminal) as served:
+def serving(folder: Path, **environ: str) -> Iterator[Served]:
+    """Settings by ``environ``, else the defaults; whatever happens, the process ends."""
+    with serving_by(folder, PROGRAM, clean() | environ) as served:
         yield served
 
 
@@ -63,7 +62,8 @@ def serving_by(
     terminal: int | None = None,
 ) -> Iterator[Served]:
     """The same by another program, which sees nothing but these surroundings, a free port, and
-    nobody to be turned away because the machine is busy elsewhere."""
+    nobody to be turned away because the machine is busy elsewhere. ``terminal`` is where it greets,
+    else a file."""
     environ = {"JOBRUNNER_SERVER__PORT": "0", "JOBRUNNER_LIMITS__LAG": "0", **surroundings}
     command = [*program, "serve"]
     with (folder / "stderr").open("ab") as stderr, (folder / "stdout").open("ab") as file:

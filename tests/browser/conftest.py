@@ -12,7 +12,7 @@ from playwright.sync_api import Browser
 
 from tests.browser.looking import ask, browsing
 from tests.browser.panelled import GOOD, install_both, install_press
-from tests.served import Served, serving
+from tests.served import PROGRAM, Served, clean, serving, serving_by
 
 SETTINGS = {
     "JOBRUNNER_WORKFLOWS__HELLO__RECORD": "decisions",
@@ -47,9 +47,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    folder = tmp_path_factory.mktemp("shop")
     with (
         terminal() as (shown, slave),
-        serving(tmp_path_factory.mktemp("shop"), terminal=slave, **SETTINGS) as service,
+        serving_by(folder, PROGRAM, clean() | SETTINGS, slave) as service,
     ):
         found = Shop(service, {"admin": service.token}, greeting_in(shown))
         for name, role in (("user", "user"), ("reader", "reader"), ("workflow", "workflow")):
