@@ -15,6 +15,7 @@ import errno
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -35,6 +36,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 BLOCK = 1024 * 1024
 TRIES = 1000
 OPEN_MAX = 256
+SHARE_MAX = OPEN_MAX // 4
 SWEEP_EVERY_S = 60.0
 T = TypeVar("T")
 OPEN_PER_USER = 100
@@ -84,6 +86,7 @@ class Arrivals:
         self._min_free = min_free
         self._busy: set[str] = set()
         self._open = 0
+        self._shares = Counter[str]()
         self.orders: dict[str, AnnouncedFile] = {}
 
     async def open(self) -> None:
@@ -124,19 +127,29 @@ class Arrivals:
         """Raises: StorageFull when the disk would be left with less than must stay free."""
         await self._on_disk(partial(self._keep_free, size))
 
-    async def begin(self, name: str, *, again: bool = False) -> "PartFile":
-        """A part, new or (``again``) as far as it has come.
+    async def begin(self, name: str, *, again: bool = False, user_id: str = "") -> "PartFile":
+        """A part, new or (``again``) as far as it has come. A user has a share of all, so that
+        nobody who sends slowly keeps everybody else out.
 
         Raises: Refused OVERLOADED, when too many files come in already."""
         if self._open >= OPEN_MAX:
             raise Refused("OVERLOADED", f"{self._open} files are coming in already")
-        self._open += 1
+        if user_id and self._shares[user_id] >= SHARE_MAX:
+            detail = f"{SHARE_MAX} files of {user_id} are coming in already; let some of them end"
+            raise Refused("OVERLOADED", detail)
+        self._count(user_id, 1)
         try:
             handle = await self._on_disk(partial(_opened, self._part(name), again))
         except BaseException:
-            self._open -= 1
+            self._count(user_id, -1)
             raise
-        return PartFile(self, handle)
+        return PartFile(self, handle, user_id)
+
+    def _count(self, user_id: str, more: int) -> None:
+        self._open += more
+        self._shares[user_id] += more
+        if not self._shares[user_id]:
+            del self._shares[user_id]
 
     async def size(self, name: str) -> int:
         """How far a part has come."""
@@ -260,8 +273,9 @@ class Arrivals:
 class PartFile:
     """A file that is being written. Leave it with ``close``, whatever happened."""
 
-    def __init__(self, arrivals: Arrivals, handle: int) -> None:
+    def __init__(self, arrivals: Arrivals, handle: int, user_id: str = "") -> None:
         self._arrivals = arrivals
+        self._user_id = user_id
         self._handle = handle
         self._sum = hashlib.sha256()
         self.size = 0
@@ -280,7 +294,7 @@ class PartFile:
         await self._arrivals._on_disk(partial(os.fsync, self._handle))
 
     def close(self) -> None:
-        self._arrivals._open -= 1
+        self._arrivals._count(self._user_id, -1)
         os.close(self._handle)
 
     def _write(self, data: bytes) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from jobrunner.core.job import Actor
 from jobrunner.errors import Refused
 from jobrunner.files.incoming import OPEN_PER_USER, AnnouncedFile
 from jobrunner.http.routes.files import resumable
@@ -296,7 +297,8 @@ async def test_an_order_without_a_part_is_none(tmp_path: Path) -> None:
 async def test_who_announces_the_same_twice_at_once_is_told(house: House) -> None:
     """A worker that heard nothing and announces its file again, while the first call goes on."""
     order = AnnouncedFile("a" * 36, "ada", 10, "f", "text/csv", 0, 2**60)
-    call: Any = SimpleNamespace(door=SimpleNamespace(arrivals=arrivals_of(house)))
+    actor = Actor("ada", "user")
+    call: Any = SimpleNamespace(door=SimpleNamespace(arrivals=arrivals_of(house)), actor=actor)
     await resumable._announce(call, order)
     with pytest.raises(Refused, match="announced before"):
         await resumable._announce(call, replace(order, user_id="eve"))

@@ -1,13 +1,14 @@
-"""So much of a disk stays free, whatever comes in and however it is announced."""
+"""What files that come in leave to others: so much of the disk, and a place."""
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.http.serving import opened
-from tests.http.uploading import VIDEO, arrivals_of, parts, root, send, takers
+from tests.http.uploading import VIDEO, arrivals_of, head, line, parts, root, send, takers, until
 
 pytestmark = pytest.mark.anyio
 BLOCK = 256 * 1024
@@ -43,3 +44,24 @@ async def test_of_a_file_whose_length_nobody_said(tmp_path: Path) -> None:
         assert (said.status, said.code) == (503, "STORAGE_FULL"), said.raw
         assert parts(house) == []
         assert (await send(house.ada, path, film(1), VIDEO)).status == 200
+
+
+async def test_who_sends_slowly_keeps_nobody_else_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobrunner.files.incoming.SHARE_MAX", 3)
+    async with opened(tmp_path, registry=takers()) as house, AsyncExitStack() as stack:
+        arrivals = arrivals_of(house)
+        for _ in range(3):
+            _, writer = await stack.enter_async_context(line(house))
+            writer.write(head(house, "POST", "/assets", Content_Length="9"))
+        await until(lambda: arrivals.under_way == 3)
+        said = await send(house.ada, "/assets", b"more", method="POST")
+        assert (said.status, said.code) == (503, "OVERLOADED")
+        assert "3 files of ada" in said.json["detail"]
+        for other in (house.eve, house.admin):
+            assert (await send(other, "/assets", b"one", method="POST")).status == 201
+        writer.write(b"123456789")
+        await until(lambda: arrivals.under_way == 2)
+        assert (await send(house.ada, "/assets", b"more", method="POST")).status == 201
+    assert not arrivals._shares

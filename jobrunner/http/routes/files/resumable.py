@@ -228,7 +228,7 @@ async def _announce(call: HttpCall, order: AnnouncedFile) -> None:
     arrivals = call.door.arrivals
     if order.id in arrivals.orders:
         raise Refused("ALREADY_EXISTS", f"upload {order.id} was announced before; go on with it")
-    (await arrivals.begin(order.id)).close()
+    (await arrivals.begin(order.id, user_id=uploads.sender_of(call))).close()
     try:
         await arrivals.promise(order)
     except BaseException:
@@ -248,7 +248,7 @@ async def _take(call: HttpCall, order: AnnouncedFile, offset: int) -> tuple[Anno
     job, declared = await _still_wanted(call, order)
     await arrivals.check_room(left)
     name = order.id + CHUNK if checked else order.id
-    part = await arrivals.begin(name, again=not checked)
+    part = await arrivals.begin(name, again=not checked, user_id=uploads.sender_of(call))
     try:
         async for block in stream.blocks(left):
             if not offset and not part.size and job is not None and declared is not None:

@@ -289,6 +289,11 @@ def empty() -> Refused:
     return invalid("the file is empty; send its bytes as the body", ("$", "empty"))
 
 
+def sender_of(call: HttpCall) -> str:
+    """The user who has only a share of what may come in; workers of one token are many."""
+    return call.actor.name if call.actor.role == "user" else ""
+
+
 def expected_digest(call: HttpCall) -> str | None:
     """Read the SHA-256 that the caller announces: ``Content-Digest`` or ``Repr-Digest`` as in
     RFC 9530, or ``X-Content-SHA256`` in hex.
@@ -329,7 +334,7 @@ async def _part(call: HttpCall, asset_id: str, length: int | None) -> AsyncItera
     """Gone when the block is left, however that is: what is worth keeping has another name then."""
     arrivals = call.door.arrivals
     await arrivals.check_room(length or 0)
-    part = await arrivals.begin(asset_id)
+    part = await arrivals.begin(asset_id, user_id=sender_of(call))
     try:
         yield part
     finally:
