@@ -66,6 +66,7 @@ async def test_a_backup_refers_to_what_is_in_the_store(wire: Wire, tmp_path: Pat
         told = (await house.admin.get("/admin/db")).json
         assert (told["far_files"], told["far_bytes"]) == (1, SIZE)
         assert (await house.ada.delete(f"/assets/{asset_id}")).status == 204
+        await drilled(wire, house, asset_id)
     archive = StoredBackups(str(tmp_path / "backups"))
     manifest = archive.manifest(archive.names()[-1])
     place = "s3://files/kept/"
@@ -77,6 +78,27 @@ async def test_a_backup_refers_to_what_is_in_the_store(wire: Wire, tmp_path: Pat
     async with opened(tmp_path / "two", mode="none", registry=readers(), objects=where) as house:
         said = await house.admin.get(f"/assets/{asset_id}/content")
         assert (said.status, said.raw) == (200, BYTES)
+
+
+async def drilled(wire: Wire, house: House, asset_id: str) -> None:
+    """The drill looks there, too: the file is there, of another size, gone, not to be seen."""
+    (one,) = (await house.admin.get("/admin/db/backups")).json["backups"]
+
+    async def seen() -> tuple[int, str]:
+        said = (await house.admin.post(f"/admin/db/backups/{one['name']}/verify")).json
+        return len(said["faults"]), said["far_seen"]
+
+    (key,) = [one for one in await keys_in(wire) if asset_id in one]
+    assert await seen() == (0, "listed")
+    await put_there(wire, key, BYTES[1:])
+    assert await seen() == (1, "listed")
+    await removed(wire, key)
+    assert await seen() == (1, "listed")
+    await put_there(wire, key, BYTES)
+    wire.down = True
+    faults, told = await seen()
+    wire.down = False
+    assert (faults, told[:4]) == (0, "no: ")
 
 
 NAMED = """[store]

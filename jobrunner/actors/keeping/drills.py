@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
+from jobrunner.actors.keeping.far_files import elsewhere, far_faults
 from jobrunner.actors.shared import World
 from jobrunner.core.keeping.backups import Manifest
 from jobrunner.errors import Refused, StorageError
@@ -16,11 +17,14 @@ from jobrunner.store.keeping.backups import files_of
 
 
 class Drill(Struct, frozen=True):
-    """A backup that was read. Without ``faults`` it can be put back."""
+    """A backup that was read. Without ``faults`` it can be put back. ``far_seen`` says whether its
+    files in a store of objects were looked for there: ``listed``, or why not; empty where it has
+    none."""
 
     began_at: int
     ended_at: int
     faults: tuple[str, ...]
+    far_seen: str = ""
 
 
 class StoredBackup(Struct, frozen=True):
@@ -64,12 +68,29 @@ class Drills:
             raise Refused("BACKUP_UNDER_WAY", f"{self._under_way} is being read")
         self._under_way, began_at = name, clock.now()
         try:
-            faults = await children.in_thread(partial(_all, archive, name))
+            faults, seen = await children.in_thread(partial(_all, archive, name)), ""
+            if not faults:
+                faults, seen = await self._far_seen(archive, name)
         finally:
             self._under_way = ""
-        found = self._done[name] = Drill(began_at, clock.now(), faults)
+        found = self._done[name] = Drill(began_at, clock.now(), faults, seen)
         self._world.say("backup.read", name=name, faults=len(faults))
         return found
+
+    async def _far_seen(self, archive: StoredBackups, name: str) -> tuple[tuple[str, ...], str]:
+        """Look for its files in the store of objects: that they are there, and how large."""
+        bucket, in_thread = self._world.surroundings.bucket, self._world.children.in_thread
+        manifest = await in_thread(partial(archive.manifest, name))
+        if not manifest.far_files:
+            return (), ""
+        why = elsewhere(manifest, bucket)
+        if bucket is None or why:
+            return (), f"no: {why}"
+        try:
+            database = str(archive.root / name / DATABASE)
+            return tuple(await far_faults(database, bucket, False, in_thread)), "listed"
+        except StorageError as error:
+            return (), f"no: {error}"
 
 
 def faults_of(archive: StoredBackups, name: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from jobrunner.errors import Misconfigured, StorageError
 if TYPE_CHECKING:
     from jobrunner.config.settings import Config
     from jobrunner.core.keeping.backups import Manifest
+    from jobrunner.files.objects.bucket import ObjectStore
     from jobrunner.files.stored_backups import StoredBackups
     from jobrunner.store.store import Store
 
@@ -68,9 +69,11 @@ async def _far_seen(
     archive: "StoredBackups", name: str, config: "Config", contents: bool, faults: list[str]
 ) -> str:
     """Add what is wrong with its files in the store; say whether they were looked at."""
-    from jobrunner.cli.keeping.far_files import far_faults, store_of
+    from jobrunner.actors.keeping.far_files import far_faults
     from jobrunner.files.stored_backups import DATABASE
+    from jobrunner.ports import system_ports
 
+    in_thread = system_ports().children.in_thread
     try:
         bucket = store_of(archive.manifest(name), config)
     except Misconfigured as error:
@@ -79,8 +82,23 @@ async def _far_seen(
         return f"no: {error}"
     if bucket is None:
         return ""
-    faults += await far_faults(str(archive.root / name / DATABASE), bucket, contents)
+    faults += await far_faults(str(archive.root / name / DATABASE), bucket, contents, in_thread)
     return "read" if contents else "listed"
+
+
+def store_of(manifest: "Manifest", config: "Config") -> "ObjectStore | None":
+    """The store that has files of this backup; None where it has none there.
+
+    Raises: Misconfigured, where the settings name none, or another one"""
+    from jobrunner.actors.keeping.far_files import elsewhere
+    from jobrunner.equipping import bucket_of
+
+    if not manifest.far_files:
+        return None
+    bucket = bucket_of(config, os.environ)
+    if why := elsewhere(manifest, bucket):
+        raise Misconfigured(why)
+    return bucket
 
 
 def chosen(archive: "StoredBackups", at: str) -> str:

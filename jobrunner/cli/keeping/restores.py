@@ -96,14 +96,17 @@ async def restore(
 
 async def _far_lost(archive: "StoredBackups", name: str, config: "Config") -> str:
     """Say what is wrong with its files in the store of objects; empty when they are there."""
-    from jobrunner.cli.keeping.far_files import far_faults, store_of
+    from jobrunner.actors.keeping.far_files import far_faults
+    from jobrunner.cli.keeping.backups import store_of
     from jobrunner.files.stored_backups import DATABASE
+    from jobrunner.ports import system_ports
 
     try:
         bucket = store_of(archive.manifest(name), config)
         if bucket is None:
             return ""
-        return "; ".join(await far_faults(str(archive.root / name / DATABASE), bucket, False))
+        database, in_thread = archive.root / name / DATABASE, system_ports().children.in_thread
+        return "; ".join(await far_faults(str(database), bucket, False, in_thread))
     except (Misconfigured, FilesUnreachable) as error:
         return str(error)
 

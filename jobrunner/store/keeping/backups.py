@@ -199,12 +199,18 @@ def files_of(place: str) -> Iterator[FileRow]:
             yield from _held(job_id, msgspec.json.decode(text, type=Attempt))
 
 
-def far_files_of(place: str) -> Iterator[FarFile]:
-    """The files of a copy that lie in a store of objects, by the order of their keys."""
+def far_files_of(place: str, after: FarFile | None = None, limit: int = 1000) -> list[FarFile]:
+    """So many files of a copy that lie in a store of objects, by the order of their keys."""
+    reached = (after.key, after.row) if after else ("", 0)
     with _unchanging(place) as db:
-        if level(db) >= FAR_SINCE:
-            for row in db.execute("SELECT asset, path, key, size FROM objects ORDER BY key"):
-                yield FarFile(*row)
+        if level(db) < FAR_SINCE:
+            return []
+        rows = db.execute(
+            "SELECT asset, path, key, size FROM objects WHERE (key, asset) > (?, ?) "
+            "ORDER BY key, asset LIMIT ?",
+            (*reached, limit),
+        )
+        return [FarFile(*row) for row in rows]
 
 
 def _held(job_id: str, attempt: Attempt) -> Iterator[FileRow]:

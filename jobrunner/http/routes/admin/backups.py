@@ -69,11 +69,14 @@ async def make_backup(call: HttpCall) -> HttpReply:
 
 
 class DrillView(View, frozen=True, kw_only=True):
-    """A backup that was read from end to end; without ``faults`` it can be put back."""
+    """A backup that was read from end to end; without ``faults`` it can be put back. ``far_seen``
+    says whether its files in a store of objects were looked for there (``listed``; their content is
+    not read), or why not (``no: ...``)."""
 
     began_at: str
     ended_at: str
     faults: list[str]
+    far_seen: str | None
 
 
 class BackupEntry(View, frozen=True, kw_only=True):
@@ -173,4 +176,5 @@ def _drilled(drill: Drill) -> DrillView:
         began_at=text_of(drill.began_at),
         ended_at=text_of(drill.ended_at),
         faults=list(drill.faults),
+        far_seen=drill.far_seen or None,
     )

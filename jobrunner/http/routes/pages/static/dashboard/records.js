@@ -53,6 +53,8 @@ export function Drills({ acts, round }) {
   return html`<div class="wide short" tabindex="0"><table><thead><tr><th>As of</th><th>Holds</th><th>Drill</th><th></th></tr></thead><tbody>
     ${told.backups.map((one) => html`<tr><td><${Time} at=${one.as_of} /></td><td>${one.fault ? html`<span class="bad-text">${one.fault}</span>` : html`${many(one.jobs, "job")}, ${many(one.files, "file")}, ${size(one.bytes)}`}</td>
       <td>${one.drill && (one.drill.faults.length ? html`<ul class="bad-text">${one.drill.faults.map((text) => html`<li>${text}</li>`)}</ul>`
-        : html`<span class="badge good">can be put back</span> <${Time} at=${one.drill.ended_at} /> <span class="faint">read in ${duration(Date.parse(one.drill.ended_at) - Date.parse(one.drill.began_at))}</span>`)}</td>
+        : html`<span class="badge good">can be put back</span> <${Time} at=${one.drill.ended_at} /> <span class="faint">read in ${duration(Date.parse(one.drill.ended_at) - Date.parse(one.drill.began_at))}</span>`)}${one.drill && one.drill.far_seen && html`<div class="faint">${farSeen(one.drill.far_seen)}</div>`}</td>
       <td>${acts && html`<${Act} kind="small" title="Read it from end to end: digests, the database, and that nothing is missing" onAct=${() => post(`admin/db/backups/${one.name}/verify`).finally(again)}>drill<//>`}</td></tr>`)}</tbody></table></div>`;
 }
+
+const farSeen = (told) => (told === "listed" ? "Its files in the store of objects were looked for there; their content is read by jobrunner db verify --contents." : `Its files in the store of objects were not looked for: ${told.replace(/^no: /, "")}`);

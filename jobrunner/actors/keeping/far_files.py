@@ -4,50 +4,40 @@ A store lists what it has by the order of keys, as the rows of a backup are read
 through side by side whatever their number. One that a list does not have is asked for by itself.
 """
 
-import os
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from functools import partial
 
-from jobrunner.errors import Misconfigured
+from jobrunner.core.keeping.backups import Manifest
+from jobrunner.core.keeping.objects import FarFile
+from jobrunner.files.objects.bucket import ObjectStore
+from jobrunner.store.keeping.backups import far_files_of
 
-if TYPE_CHECKING:
-    from jobrunner.config.settings import Config
-    from jobrunner.core.keeping.backups import Manifest
-    from jobrunner.core.keeping.objects import FarFile
-    from jobrunner.files.objects.bucket import ObjectStore
-
+InThread = Callable[[Callable[[], list[FarFile]]], Awaitable[list[FarFile]]]
 NAMED_MAX = 20
 
 
-def store_of(manifest: "Manifest", config: "Config") -> "ObjectStore | None":
-    """The store that has files of this backup; None where it has none there.
-
-    Raises: Misconfigured, where the settings name none, or another one"""
-    from jobrunner.equipping import bucket_of
-
-    if not manifest.far_files:
-        return None
-    bucket = bucket_of(config, os.environ)
+def elsewhere(manifest: Manifest, bucket: ObjectStore | None) -> str:
+    """Say that the store in use is not the one that has these files; empty when it is."""
     place = bucket.terms.place if bucket else "none"
-    if bucket is None or place != manifest.far_place:
-        raise Misconfigured(
-            f"{manifest.far_files} files of {manifest.name} lie in {manifest.far_place}, and the "
-            f"settings name {place}: set [objects] to that place"
-        )
-    return bucket
+    if bucket is not None and place == manifest.far_place:
+        return ""
+    return (
+        f"{manifest.far_files} files of {manifest.name} lie in {manifest.far_place}, and the "
+        f"settings name {place}: set [objects] to that place"
+    )
 
 
-async def far_faults(database: str, bucket: "ObjectStore", contents: bool) -> list[str]:
+async def far_faults(
+    database: str, bucket: ObjectStore, contents: bool, in_thread: InThread
+) -> list[str]:
     """Name files that the store has not, as the rows of this database say, the first of them by
     themselves; with ``contents`` each is read and compared with its digest.
 
     Raises: FilesUnreachable, StorageError"""
-    from jobrunner.store.keeping.backups import far_files_of
-
     found: list[str] = []
     count = 0
-    async for fault in _faults(far_files_of(database), bucket, contents):
+    async for fault in _faults(_rows(database, in_thread), bucket, contents):
         count += 1
         if count <= NAMED_MAX:
             found.append(fault)
@@ -56,12 +46,20 @@ async def far_faults(database: str, bucket: "ObjectStore", contents: bool) -> li
     return found
 
 
+async def _rows(database: str, in_thread: InThread) -> AsyncIterator[FarFile]:
+    last: FarFile | None = None
+    while page := await in_thread(partial(far_files_of, database, last)):
+        for row in page:
+            yield row
+        last = page[-1]
+
+
 async def _faults(
-    rows: "Iterator[FarFile]", bucket: "ObjectStore", contents: bool
+    rows: AsyncIterator[FarFile], bucket: ObjectStore, contents: bool
 ) -> AsyncIterator[str]:
     async with aclosing(_seen(bucket)) as listed:
         key, size = await _next(listed)
-        for row in rows:
+        async for row in rows:
             while key and key < row.key:
                 key, size = await _next(listed)
             there = size if key == row.key else await bucket.size(row.key)
@@ -80,7 +78,7 @@ async def _next(listed: AsyncIterator[tuple[str, int]]) -> tuple[str, int]:
         return "", 0
 
 
-async def _seen(bucket: "ObjectStore") -> AsyncGenerator[tuple[str, int]]:
+async def _seen(bucket: ObjectStore) -> AsyncGenerator[tuple[str, int]]:
     async for page in bucket.listed():
         for one in page:
             yield one.key, one.size
