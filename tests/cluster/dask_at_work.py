@@ -76,12 +76,21 @@ class DaskCluster:
         self._scheduler = DaskProcess(self.folder / "scheduler", words)
 
     async def reached(self) -> str:
-        file = self.folder / "scheduler.json"
-        while not self.address:
+        """Its address, as soon as it says so itself, the second time too."""
+        file, address = self.folder / "scheduler.json", ""
+        while not address:
             with contextlib.suppress(OSError, ValueError):
-                self.address = str(json.loads(file.read_text())["address"])
+                address = str(json.loads(file.read_text())["address"])
             await asyncio.sleep(0.02)
-        return self.address
+        self.address = address
+        return address
+
+    async def begin_anew(self, workers: int = 2) -> None:
+        """Workers that come before their scheduler end, and nobody here starts them again."""
+        self.start_scheduler()
+        await self.reached()
+        for _ in range(workers):
+            self.start_worker()
 
     def start_worker(
         self,

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-HERE = "10.77.0.1"
+# Tests in other processes have nets of their own.
+NET = f"10.77.{os.getpid() % 256}"
+HERE = f"{NET}.1"
 
 
 def run(line: str, folder: Path | None = None) -> None:
@@ -30,7 +32,7 @@ def hosts(number: int) -> Iterator[list[tuple[str, str, str]]]:
         run(f"ip addr add {HERE}/24 dev jrb{mark}")
         run(f"ip link set jrb{mark} up")
         for one in range(number):
-            name, end, address = f"jr{mark}n{one}", f"jr{mark}v{one}", f"10.77.0.{one + 2}"
+            name, end, address = f"jr{mark}n{one}", f"jr{mark}v{one}", f"{NET}.{one + 2}"
             run(f"ip netns add {name}")
             made.append((name, address, end))
             run(f"ip link add {end} type veth peer name eth0 netns {name}")
@@ -39,6 +41,11 @@ def hosts(number: int) -> Iterator[list[tuple[str, str, str]]]:
                 run(f"ip -n {name} {line}")
         yield made
     finally:
-        for name, _, _ in made:
+        for (
+            name,
+            _,
+            end,
+        ) in made:  # the line first: what is left in there keeps its own end for a while
+            subprocess.run(["ip", "link", "del", end], capture_output=True, check=False)
             run(f"ip netns del {name}")
         run(f"ip link del jrb{mark}")
