@@ -72,17 +72,23 @@ class WorkProcess:
         (folder / "config.toml").write_text(config)
         command = [*before, sys.executable, "-m", "jobrunner", "work"]
         command += ["--workflow", workflow, "--url", url]
+        self._command = [*command, "--slots", "8", "--drain", "1s"]
         environ = {key: text for key, text in os.environ.items() if "JOBRUNNER_" not in key}
+        self._environ = {**environ, "JOBRUNNER_TOKEN": token}
         self.output = folder / "output"
         self.folder = folder
+        self.begin()
+
+    def begin(self) -> None:
+        """Also once more, after a death."""
         with self.output.open("ab") as output:
             self._process = subprocess.Popen(
-                [*command, "--slots", "8", "--drain", "1s"],
-                cwd=folder,
-                env={**environ, "JOBRUNNER_TOKEN": token},
-                stdout=output,
-                stderr=output,
+                self._command, cwd=self.folder, env=self._environ, stdout=output, stderr=output
             )
+
+    def holds(self, job_id: str) -> bool:
+        """Whether files of this job's attempt lie here."""
+        return any((self.folder / "work.d").glob(f"*/{job_id}-*"))
 
     def kill(self) -> None:
         self._process.kill()
