@@ -125,9 +125,15 @@ async def _made(home: Place, job: Any, kept: Path) -> Made:
         job,
         files,
         [(one["from_status"], one["to_status"], one["trigger"]) for one in history],
-        [(one["state"], one["stage"], one["outcome"], one["failure_code"]) for one in attempts],
+        [attempt_of(one) for one in attempts],
         [(one["kind"], one["amount"]) for one in money],
     )
+
+
+def attempt_of(told: Any) -> tuple[str, str, str, str]:
+    """Its stage by the name that is declared: where it ran stands behind that."""
+    stage = told["stage"].removesuffix("@dask")
+    return told["state"], stage, told["outcome"], told["failure_code"]
 
 
 async def _no_file_twice(home: Place, path: str) -> None:
