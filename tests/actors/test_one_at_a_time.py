@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from jobrunner import Call, Context, Deadline, Definition, Done, RetryableFailure, Stage, app
+from jobrunner.actors.features.claims import ClaimSearch
 from jobrunner.actors.features.turns import known_line
 from jobrunner.config.settings import Config, ServerSection, StoreSection
 from jobrunner.core.messages import Answered, Claim, Move
@@ -163,8 +164,8 @@ async def test_claims_of_one_key_follow_each_other(tmp_path: Path, *, remote: bo
             await stand.submit("single", "ada", number)
         await stand.submit("single", "eve", 0)
         facade = stand.service.facade
-        (first,) = await facade.claims.take(WORKER, "single", (), None, 1, 0, runs)
-        (second,) = await facade.claims.take(WORKER, "single", (), None, 1, 0, runs)
+        (first,) = await facade.claims.take(ClaimSearch(WORKER, "single", 1, runs=runs))
+        (second,) = await facade.claims.take(ClaimSearch(WORKER, "single", 1, runs=runs))
         assert (first.job.id, second.job.id) == ("single-ada-0", "single-eve-0")
         why = await stand.waits_for("single-ada-1")
         assert why == "its turn among those with the key ada; job single-ada-0 has it"
@@ -172,9 +173,9 @@ async def test_claims_of_one_key_follow_each_other(tmp_path: Path, *, remote: bo
             await facade.claims.one("single-ada-1", Claim(WORKER, runs))
     async with standing(tmp_path, claimed_elsewhere(remote=remote)) as stand:
         facade = stand.service.facade
-        assert not await facade.claims.take(WORKER, "single", (), None, 5, 0, runs)
+        assert not await facade.claims.take(ClaimSearch(WORKER, "single", 5, runs=runs))
         await facade.ask("single-ada-0", Move(WORKER, "done"))
-        (following,) = await facade.claims.take(WORKER, "single", (), None, 5, 0, runs)
+        (following,) = await facade.claims.take(ClaimSearch(WORKER, "single", 5, runs=runs))
         assert following.job.id == "single-ada-1"
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
+from msgspec import Struct
 
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.keeping.objects import INTERRUPTS
@@ -28,6 +29,21 @@ REMEMBERED = 10_000
 WIDER = 8  # those in front may all wait for a turn that somebody else has
 Runs = tuple[tuple[str, str, str], ...]
 Place = tuple[tuple[str, ...], str | None]
+
+
+class ClaimSearch(Struct, frozen=True):
+    """A worker's wish for work: up to ``limit`` claims, or none when ``wait_s`` brings nothing.
+    With ``runs`` only jobs whose stage is among these. A worker that is ``gone`` while it waits
+    gets nothing."""
+
+    actor: Actor
+    workflow: str
+    limit: int
+    wait_s: float = 0
+    statuses: tuple[str, ...] = ()
+    job_type: str | None = None
+    runs: Runs = ()
+    gone: Callable[[], bool] = lambda: False
 
 
 class _GivenClaims:
@@ -68,31 +84,14 @@ class Claims:
         self._supervisor = supervisor
         self._given = _GivenClaims()
 
-    async def take(
-        self,
-        actor: Actor,
-        workflow: str,
-        statuses: tuple[str, ...],
-        job_type: str | None,
-        limit: int,
-        wait_s: float,
-        runs: Runs = (),
-        gone: Callable[[], bool] = lambda: False,
-        key: str = "",
-    ) -> list[Answer]:
-        """Up to ``limit`` claims; fewer, or none, when ``wait_s`` brings nothing. With ``runs``
-        only of jobs whose stage is among these. Whoever is ``gone`` while it waits gets nothing.
-        Under the ``key`` of an earlier request it is what that one was given."""
-
-        async def fresh() -> list[Answer]:
-            return await self._taken(actor, workflow, statuses, job_type, limit, wait_s, runs, gone)
-
+    async def take(self, search: ClaimSearch, key: str = "") -> list[Answer]:
+        """Claim work. Under the ``key`` of an earlier request give what that one was given."""
         if not key:
-            return await fresh()
-        async with self._given.in_turn(mark := (actor.badge, key)):
-            if again := await self._again(actor, mark):
+            return await self._taken(search)
+        async with self._given.in_turn(mark := (search.actor.badge, key)):
+            if again := await self._again(search.actor, mark):
                 return again
-            taken = await fresh()
+            taken = await self._taken(search)
             self._given.keep(mark, taken)
             return taken
 
@@ -129,58 +128,38 @@ class Claims:
         held = (_held(job, serial, actor) for job, serial in found if job is not None)
         return [answer for answer in held if answer is not None]
 
-    async def _taken(
-        self,
-        actor: Actor,
-        workflow: str,
-        statuses: tuple[str, ...],
-        job_type: str | None,
-        limit: int,
-        wait_s: float,
-        runs: Runs,
-        gone: Callable[[], bool],
-    ) -> list[Answer]:
-        asked = Claim(actor, runs)
-        places = self._places(workflow, runs) if runs else [(statuses, job_type)]
+    async def _taken(self, search: ClaimSearch) -> list[Answer]:
+        """Take what is there now, else wait for it."""
+        places = self._places(search)
         with self._world.watchers.expecting() as arrival:
-            taken = await self._now(asked, workflow, places, limit)
-            with anyio.move_on_after(wait_s):
-                while not (taken or self._world.draining or gone()):
+            taken = await self._now(search, places)
+            with anyio.move_on_after(search.wait_s):
+                while not (taken or self._world.draining or search.gone()):
                     with anyio.move_on_after(LOOK_AGAIN_S):
                         await arrival.wait()
                     arrival.clear()
-                    if gone():
+                    if search.gone():
                         break
                     with anyio.CancelScope(shield=True):
-                        taken = await self._now(asked, workflow, places, limit)
+                        taken = await self._now(search, places)
         return taken
 
-    async def _now(
-        self, asked: Claim, workflow: str, places: list[Place], limit: int
-    ) -> list[Answer]:
-        around = self._world.surroundings
+    async def _now(self, search: ClaimSearch, places: list[Place]) -> list[Answer]:
+        workflow, around = search.workflow, self._world.surroundings
         if workflow in self._world.pauses.workflows or around.lacks_files(workflow):
             return []
         taken: list[Answer] = []
-        for statuses, job_type in places:
-            if len(taken) < limit:
-                left = limit - len(taken)
-                taken += await self._there(asked, workflow, statuses, job_type, left)
+        for place in places:
+            if len(taken) < search.limit:
+                taken += await self._there(search, place, search.limit - len(taken))
         return taken
 
-    async def _there(
-        self,
-        asked: Claim,
-        workflow: str,
-        statuses: tuple[str, ...],
-        job_type: str | None,
-        limit: int,
-    ) -> list[Answer]:
-        look = limit + SPARE
+    async def _there(self, search: ClaimSearch, place: Place, limit: int) -> list[Answer]:
+        look, asked = limit + SPARE, Claim(search.actor, search.runs)
         for _ in range(TRIES):
             now = self._world.clock.now()
             # A few more than wanted: others may be faster with some of them, or with all.
-            job_ids = await self._world.reader.claimable(workflow, statuses, job_type, now, look)
+            job_ids = await self._world.reader.claimable(search.workflow, *place, now, look)
             if taken := await self._of(job_ids, asked, limit):
                 return taken
             if len(job_ids) < look:
@@ -201,14 +180,16 @@ class Claims:
                 taken.append(answer)
         return taken
 
-    def _places(self, workflow: str, runs: Runs) -> list[Place]:
-        """Find where jobs of each type rest that lead to these stages: in the state itself, or in
-        the queue before it."""
-        definition = self._world.registry.current(workflow)
+    def _places(self, search: ClaimSearch) -> list[Place]:
+        """Find where to look: with ``runs`` where jobs of each type rest that lead to these stages,
+        in the state itself or in the queue before it."""
+        if not search.runs:
+            return [(search.statuses, search.job_type)]
+        definition = self._world.registry.current(search.workflow)
         if definition is None:
             return []
         found: dict[str, list[str]] = {}
-        for state, job_type, _ in runs:
+        for state, job_type, _ in search.runs:
             ahead = [
                 one.name
                 for one in definition.workflow.states

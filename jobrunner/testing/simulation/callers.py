@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner.actors import Answer, Facade
+from jobrunner.actors.features.claims import ClaimSearch
 from jobrunner.core.declaration.workflow import Command, Definition
 from jobrunner.core.job import Actor, Asset, Snapshot
 from jobrunner.core.messages import (
@@ -181,10 +182,8 @@ class Callers:
             await self._work(self._job(), worker)
             return
         wait_s = self._draw.choice((0.0, 2.0))
-        name = self._definition.workflow.name
-        taken = await self._listen(
-            "looks for work", lambda one: one.claims.take(worker, name, (), None, 1, wait_s)
-        )
+        search = ClaimSearch(worker, self._definition.workflow.name, 1, wait_s)
+        taken = await self._listen("looks for work", lambda one: one.claims.take(search))
         for answer in taken if isinstance(taken, list) else []:
             self._witness.show(answer.job)
             await self._report(answer.job, worker)

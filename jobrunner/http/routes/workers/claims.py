@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import UNSET, Meta, UnsetType
 
 from jobrunner.actors import Answer
+from jobrunner.actors.features.claims import ClaimSearch
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.instants import text_or_none
 from jobrunner.core.messages import Claim
@@ -86,17 +87,17 @@ async def claim_work(call: HttpCall) -> HttpReply:
         detail = "runs says where: leave out status and job_type"
         raise invalid(detail, ("$.runs", detail))
     statuses = (body.status,) if isinstance(body.status, str) else tuple(body.status or ())
-    answers = await call.door.facade.claims.take(
+    search = ClaimSearch(
         call.actor,
         body.workflow,
-        statuses,
-        body.job_type,
-        body.max,
-        body.wait,
-        tuple((one.state, one.job_type, one.stage) for one in body.runs or ()),
-        call.gone,
-        body.key or "",
+        limit=body.max,
+        wait_s=body.wait,
+        statuses=statuses,
+        job_type=body.job_type,
+        runs=tuple((one.state, one.job_type, one.stage) for one in body.runs or ()),
+        gone=call.gone,
     )
+    answers = await call.door.facade.claims.take(search, body.key or "")
     briefed = body.runs is not None
     return reply(ClaimList(claims=[await _claimed(call, one, briefed) for one in answers]))
 
