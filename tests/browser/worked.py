@@ -30,7 +30,7 @@ LAMP = {
     "product_id": "lamp-7",
     "product": {"name": "Reading lamp", "features": ["dims by touch", "folds flat"]},
 }
-STEPS = (
+STEPS: tuple[tuple[str, str, list[int]], ...] = (
     ("Unplug the machine", "Pull the plug before you open the lid.", [1]),
     ("Open the lid", "Press both latches and lift the lid.", []),
     ("Take out the filter", "Turn the filter to the left and take it out.", [1, 2]),
