@@ -119,7 +119,7 @@ function Search() {
     sought(wanted).then(go);
   };
   return html`<form role="search" onSubmit=${search}>
-    <input data-search type="search" minlength="2" maxlength="200" placeholder="Find a job: id or text  ( / )" aria-label="Find jobs by id or text"
+    <input data-search type="search" minlength="2" maxlength="200" placeholder="Find a job: id or text  ( / )" aria-label="Find a job"
       value=${text} onInput=${(event) => change(event.target.value)}
       onKeyDown=${(event) => { if (event.key === "Escape") event.target.blur(); }} />
   </form>`;
