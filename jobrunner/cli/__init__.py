@@ -140,7 +140,7 @@ def _discard_output() -> None:
 
 
 def _complain(text: str, code: int) -> int:
-    """In a refusal may stand what somebody else wrote: a stage, a provider, the owner of a job."""
+    """Print a refusal, in which words of a stage, a provider or the owner of a job may stand."""
     from jobrunner.cli.frame.printing import harmless
 
     print(harmless(text), file=sys.stderr)

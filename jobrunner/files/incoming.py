@@ -128,8 +128,8 @@ class Arrivals:
         await self._on_disk(partial(self._keep_free, size))
 
     async def begin(self, name: str, *, again: bool = False, user_id: str = "") -> "PartFile":
-        """A part, new or (``again``) as far as it has come. A user has a share of all, so that
-        nobody who sends slowly keeps everybody else out.
+        """Open a part, new or (``again``) as far as it has come. A user has a share of all, so
+        that nobody who sends slowly keeps everybody else out.
 
         Raises: Refused OVERLOADED, when too many files come in already."""
         if self._open >= OPEN_MAX:
@@ -248,8 +248,8 @@ class Arrivals:
         return self._folder / f"{name}{ORDER}"
 
     def _keep_free(self, size: int) -> None:
-        """Asked again for each block: nobody knows before how long a body in chunks is, and many
-        files come in beside each other.
+        """Ask for room, for each block again: nobody knows before how long a body in chunks is,
+        and many files come in beside each other.
 
         Raises: StorageFull."""
         if not self._min_free:

@@ -151,7 +151,7 @@ def without_payloads(value: Any) -> Any:
 
 
 def _without(name: str, value: Any, beside: dict[str, Any]) -> Any:
-    """A field of a struct. The key of a singleton may be made of a parameter."""
+    """Redact a field of a struct. The key of a singleton may be made of a parameter."""
     if name == "artifacts":
         return _artifacts(value)
     if name in PAYLOADS:
@@ -161,7 +161,7 @@ def _without(name: str, value: Any, beside: dict[str, Any]) -> Any:
 
 
 def _artifacts(value: Any) -> Any:
-    """Whole ones, or nothing but what they are worth, each by its name."""
+    """Redact artifacts: whole ones, or nothing but their values, each by its name."""
     if not isinstance(value, dict):
         return without_payloads(value) if isinstance(value, list) else _hidden(value)
     return {
@@ -171,7 +171,7 @@ def _artifacts(value: Any) -> Any:
 
 
 def _is_whole(name: str, value: Any) -> bool:
-    """A value may look like much, but no artifact says more of itself than these."""
+    """Tell an artifact from a value that looks like one."""
     return (
         isinstance(value, dict)
         and set(Artifact.__struct_fields__) >= value.keys() >= {"name", "version", "value"}
@@ -180,7 +180,7 @@ def _is_whole(name: str, value: Any) -> bool:
 
 
 def _hidden(value: Any, *, is_named: bool = True) -> Any:
-    """Names of fields stay; a key that is none is somebody's word, too."""
+    """Hide each text. Names of fields stay; a key that is none is somebody's word, too."""
     if isinstance(value, dict):
         return {
             key if is_named and FIELD_NAME.fullmatch(key) else f"{HIDDEN} {number}": _hidden(inner)

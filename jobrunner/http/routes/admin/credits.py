@@ -94,8 +94,8 @@ async def grant_credits(call: HttpCall) -> HttpReply:
 
 
 async def _check_user(call: HttpCall, user_id: str) -> None:
-    """A name that nobody ever had is probably misspelled. Of those whom an issuer names nobody
-    knows which there are, so there any is taken that can be one.
+    """Refuse a name that nobody ever had: it is probably misspelled. Of those whom an issuer names
+    nobody knows which there are, so there any is taken that can be one.
 
     Raises: Refused NOT_FOUND."""
     reader = call.door.reader

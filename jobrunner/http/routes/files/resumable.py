@@ -221,7 +221,7 @@ async def _create(call: HttpCall, order: AnnouncedFile) -> HttpReply:
 
 
 async def _announce(call: HttpCall, order: AnnouncedFile) -> None:
-    """The part comes first, and the order last: an order speaks of a part that is there, and one
+    """Make the part first, and the order last: an order speaks of a part that is there, and one
     that could not be kept leaves nothing.
 
     Raises: Refused ALREADY_EXISTS, QUOTA_EXCEEDED, OVERLOADED; StorageFull"""

@@ -290,7 +290,7 @@ def empty() -> Refused:
 
 
 def sender_of(call: HttpCall) -> str:
-    """The user who has only a share of what may come in; workers of one token are many."""
+    """Name the user who has only a share of what may come in; workers of one token are many."""
     return call.actor.name if call.actor.role == "user" else ""
 
 
