@@ -87,7 +87,7 @@ async def _far_seen(
 
 
 def store_of(manifest: "Manifest", config: "Config") -> "ObjectStore | None":
-    """The store that has files of this backup; None where it has none there.
+    """Open the store that has files of this backup; None where it has none there.
 
     Raises: Misconfigured, where the settings name none, or another one"""
     from jobrunner.actors.keeping.far_files import elsewhere

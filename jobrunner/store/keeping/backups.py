@@ -200,7 +200,7 @@ def files_of(place: str) -> Iterator[FileRow]:
 
 
 def far_files_of(place: str, after: FarFile | None = None, limit: int = 1000) -> list[FarFile]:
-    """So many files of a copy that lie in a store of objects, by the order of their keys."""
+    """List so many files of a copy that lie in a store of objects, by the order of their keys."""
     reached = (after.key, after.row) if after else ("", 0)
     with _unchanging(place) as db:
         if level(db) < FAR_SINCE:
