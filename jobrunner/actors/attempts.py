@@ -129,7 +129,7 @@ class RunningAttempts:
 
     async def drain(self, seconds: float) -> None:
         """Let running stages finish for a while, then interrupt what is left. Of a stage that is
-        deaf to that, the attempt is written down as interrupted all the same."""
+        deaf to that, the attempt is still written down as interrupted."""
         with anyio.move_on_after(seconds):
             await self._until_empty()
         for run in self._running.values():

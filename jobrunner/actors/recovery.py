@@ -31,6 +31,6 @@ async def recover(world: World, deliver: Deliver) -> list[str]:
 
 def _is_apart(world: World, attempt: OpenAttempt) -> bool:
     """A stage in a process of its own cannot end the service: somebody else did. It starts one at a
-    time all the same, since many at once may use up the memory."""
+    time nevertheless, since many at once may use up the memory."""
     stage = world.registry.stage(attempt.stage)
     return stage is not None and stage.runs == "process"

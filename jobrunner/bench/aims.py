@@ -76,7 +76,7 @@ def _goodput(rows: list[Ran]) -> Iterator[Aim]:
 
 
 def _apart(rows: list[Ran]) -> Iterator[Aim]:
-    """Whether it matters how many connections there are: of several runs the mean counts."""
+    """Say whether it matters how many connections there are: of several runs the mean counts."""
     for times in sorted({row.times for row in rows if row.times > 1}):
         means = _means([row for row in rows if row.times == times])
         if len(means) > 1:

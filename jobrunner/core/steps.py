@@ -244,8 +244,8 @@ def _revive(draft: Draft, source: str | None) -> None:
 
 
 def _forget(draft: Draft, state: State) -> None:
-    """What was said of an earlier try is its attempt's; of the next one, and of a good end, it
-    would not be true."""
+    """Clear what was said of an earlier try: of the next one, and of a good end, it would not be
+    true."""
     good = state.ended and not _is_failure(state)
     if state.kind != "active" and not good:
         return

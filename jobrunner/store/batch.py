@@ -39,7 +39,7 @@ from jobrunner.store.statements import IN_ORDER, TALLY, Row, Statement
 
 
 class Written(Struct, frozen=True):
-    """What a commit gives back: the snapshot as stored, if the unit was about a job."""
+    """The result of a commit: the snapshot as stored, if the unit was about a job."""
 
     snapshot: Snapshot | None = None
 

@@ -93,7 +93,7 @@ class StoreReader(FamilyAnswers, BatchAnswers, BulkAnswers, KeepingAnswers):
         await self._rounds.close()
 
     def failures(self) -> str:
-        """What could not be answered since this was asked last; nothing when all was."""
+        """Say what could not be answered since this was asked last; nothing when all was."""
         failed, self._failed = self._failed, []
         return f"{len(failed)} questions could not be answered, as: {failed[-1]}" if failed else ""
 

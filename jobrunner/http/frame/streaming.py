@@ -124,8 +124,8 @@ def is_gone(request: web.Request) -> bool:
 async def _write_all(
     request: web.Request, response: web.StreamResponse, pieces: AsyncIterator[bytes], door: HttpDoor
 ) -> None:
-    """What the operating system would not take before this piece was written is looked at too:
-    small pieces to somebody who reads nothing would otherwise pile up unseen.
+    """Write a piece, and look also at what the operating system would not take before it: small
+    pieces to somebody who reads nothing would otherwise pile up unseen.
 
     Raises: TimeoutError, ConnectionError.
     """

@@ -200,8 +200,8 @@ class Front(web.RequestHandler):
         super().data_received(data)
 
     def _process_keepalive(self) -> None:
-        """Whoever waits for its turn is not idle; and for the rest of what was begun the server
-        underneath has a time limit, and words when it is over."""
+        """Leave a connection open that waits for its turn: it is not idle. For the rest of what was
+        begun the server underneath has a time limit, and words when it is over."""
         if self._held:
             self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         elif self._begun:

@@ -157,8 +157,8 @@ class SimLoop(asyncio.BaseEventLoop):
             raise RealWorld("a thread speaks to the simulated loop")
 
     def refuse(self, *what: Any, **more: Any) -> Any:
-        """Whoever reaches for the world is told so; and so is whoever simulates it, since between
-        the two somebody may take it for a network that does not answer."""
+        """Refuse whoever reaches for the world, and tell whoever simulates it, since between the
+        two somebody may take it for a network that does not answer."""
         self.reached = True
         work = AT_WORK.get()
         if work is not None:
