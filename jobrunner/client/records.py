@@ -312,7 +312,8 @@ class JobEvent(Struct, frozen=True, kw_only=True):
 
 
 class BatchResultRecord(Struct, frozen=True, kw_only=True):
-    """The fate of one submission: its job, or why there is none."""
+    """The fate of one submission: its job, or why there is none. ``idempotency_mismatch``: the job
+    of its key was made of another submission."""
 
     key: str
     job_id: str | None = None
@@ -321,6 +322,7 @@ class BatchResultRecord(Struct, frozen=True, kw_only=True):
     error_code: str | None = None
     detail: str | None = None
     errors: list[dict[str, Any]] = []
+    idempotency_mismatch: bool = False
 
 
 class BatchRecord(Struct, frozen=True, kw_only=True):

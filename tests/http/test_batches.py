@@ -89,6 +89,17 @@ async def test_the_same_call_again_makes_nothing_twice(house: House) -> None:
     assert (await sent(house.eve, LEAF, key="monday"))["id"] != first["id"]
 
 
+async def test_another_call_under_the_same_key_is_told_so(house: House) -> None:
+    """The jobs are those of the first one, and whoever sent other parameters learns it."""
+    first = await sent(house.ada, LEAF, LEAF, key="tuesday")
+    other = await sent(house.ada, LEAF, WITHERS, key="tuesday")
+    assert [one["job_id"] for one in other["results"]] == [
+        one["job_id"] for one in first["results"]
+    ]
+    assert [one.get("idempotency_mismatch") for one in other["results"]] == [None, True]
+    assert not any("idempotency_mismatch" in one for one in first["results"])
+
+
 async def test_many_calls_of_one_key_at_once_are_one(house: House) -> None:
     await house.admin.post("/admin/credits/ada/grant", {"amount": 100, "reason": "many"})
     told: list[Any] = []

@@ -32,7 +32,7 @@ from jobrunner.core.features.families.batches import (
 )
 from jobrunner.core.features.notifications import lane_of
 from jobrunner.core.features.turns.singletons import by_declaration
-from jobrunner.core.job import Actor
+from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.errors import OutcomeUnknown, PluginFault, Refused, StorageFull
 
@@ -52,12 +52,14 @@ class Sent(Struct, frozen=True):
 
 
 class ItemAnswer(Struct, frozen=True):
-    """The fate of one: its job, new or ``replayed``, or the refusal."""
+    """The fate of one: its job, new or ``replayed``, or the refusal. ``mismatch``: that job was
+    made of another submission."""
 
     key: str
     job_id: str = ""
     status: str = ""
     replayed: bool = False
+    mismatch: bool = False
     refused: Refused | None = None
 
 
@@ -208,7 +210,8 @@ class Batches:
         if one.submission is None or not batch.open:
             known = await self._world.reader.batch_item(batch.id, one.key)
             if known is not None and known[0].job_id:
-                return ItemAnswer(one.key, known[0].job_id, _status(known[1]), replayed=True)
+                other = one.submission is not None and _differs(one.submission, known[1])
+                return ItemAnswer(one.key, known[0].job_id, _status(known[1]), True, other)
             refused = one.refused
             if refused is None and known is not None:
                 refused = Refused(known[0].code, known[0].detail)
@@ -223,7 +226,9 @@ class Batches:
             return ItemAnswer(one.key, refused=Refused("STORAGE_FULL", str(fault)))
         except Refused as refused:
             return ItemAnswer(one.key, refused=refused)
-        return ItemAnswer(one.key, answer.job.id, answer.job.status, answer.replayed)
+        known = answer.replayed and answer.job.batch == linked.batch
+        other = known and _differs(linked, answer.job)
+        return ItemAnswer(one.key, answer.job.id, answer.job.status, answer.replayed, other)
 
     async def _jobs(self, batch: Batch, ended: int) -> AsyncIterator[str]:
         after = ""
@@ -240,6 +245,12 @@ class Batches:
 def is_unfinished(answers: Sequence[ItemAnswer]) -> bool:
     """Say whether something was refused only for now."""
     return any(one.refused is not None and one.refused.code in LATER for one in answers)
+
+
+def _differs(sent: Submit, job: Snapshot | None) -> bool:
+    """Say whether this job, known by its key in the batch, was made of another submission."""
+    said = (sent.workflow, sent.job_type, sent.params)
+    return job is not None and said != (job.workflow, job.job_type, job.params)
 
 
 def _status(job: object) -> str:

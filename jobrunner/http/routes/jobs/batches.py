@@ -95,7 +95,8 @@ class BatchAgain(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class BatchResult(View, frozen=True, kw_only=True):
-    """The fate of one submission: its job, or why there is none."""
+    """The fate of one submission: its job, or why there is none. ``idempotency_mismatch`` is true
+    where the job of its key was made of another submission."""
 
     key: str
     job_id: str | None
@@ -104,6 +105,7 @@ class BatchResult(View, frozen=True, kw_only=True):
     error_code: str | None
     detail: str | None
     errors: list[dict[str, Any]] | UnsetType = UNSET
+    idempotency_mismatch: bool | UnsetType = UNSET
 
 
 class BatchView(View, frozen=True, kw_only=True):
@@ -340,4 +342,5 @@ def _result(answer: ItemAnswer) -> BatchResult:
         error_code=refused.code if refused is not None else None,
         detail=refused.detail if refused is not None else None,
         errors=UNSET if errors is None else errors,
+        idempotency_mismatch=True if answer.mismatch else UNSET,
     )
