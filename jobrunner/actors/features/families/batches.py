@@ -210,8 +210,8 @@ class Batches:
         if one.submission is None or not batch.open:
             known = await self._world.reader.batch_item(batch.id, one.key)
             if known is not None and known[0].job_id:
-                other = one.submission is not None and _differs(one.submission, known[1])
-                return ItemAnswer(one.key, known[0].job_id, _status(known[1]), True, other)
+                mismatch = one.submission is not None and _differs(one.submission, known[1])
+                return ItemAnswer(one.key, known[0].job_id, _status(known[1]), True, mismatch)
             refused = one.refused
             if refused is None and known is not None:
                 refused = Refused(known[0].code, known[0].detail)
@@ -226,9 +226,9 @@ class Batches:
             return ItemAnswer(one.key, refused=Refused("STORAGE_FULL", str(fault)))
         except Refused as refused:
             return ItemAnswer(one.key, refused=refused)
-        known = answer.replayed and answer.job.batch == linked.batch
-        other = known and _differs(linked, answer.job)
-        return ItemAnswer(one.key, answer.job.id, answer.job.status, answer.replayed, other)
+        job, replayed = answer.job, answer.replayed
+        mismatch = replayed and job.batch == linked.batch and _differs(linked, job)
+        return ItemAnswer(one.key, job.id, job.status, replayed, mismatch)
 
     async def _jobs(self, batch: Batch, ended: int) -> AsyncIterator[str]:
         after = ""
