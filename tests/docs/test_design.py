@@ -116,3 +116,9 @@ def test_what_it_tells_to_find_is_found() -> None:
     (pattern,) = re.findall(r"^find \. -name '([^']+)'", DESIGN, re.MULTILINE)
     found = sorted((ROOT / "jobrunner").rglob(pattern))
     assert len({path.relative_to(ROOT / "jobrunner").parts[0] for path in found}) >= 4
+
+
+def test_each_decided_rule_stands_once() -> None:
+    rules = re.findall(r"^\*\*([A-Z][^*]*\.)\*\*", DESIGN, re.MULTILINE)
+    assert len(rules) > 50
+    assert sorted({rule for rule in rules if rules.count(rule) > 1}) == []
