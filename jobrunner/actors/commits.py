@@ -12,7 +12,7 @@ from jobrunner.core.questions import Reader
 from jobrunner.errors import Refused
 
 T = TypeVar("T")
-Follow = Callable[[Snapshot], None]
+Follow = Callable[[Snapshot | None], None]  # None: it was not written
 
 
 class Answer(Struct, frozen=True):

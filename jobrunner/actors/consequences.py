@@ -40,8 +40,10 @@ class Consequences:
         self._world = world
         self._tell = listeners
 
-    def committed(self, decision: Decision, job: Snapshot) -> None:
+    def committed(self, decision: Decision, job: Snapshot | None) -> None:
         """Log what is on disk now, do what was decided, and wake whoever waits for it."""
+        if job is None:
+            return
         self._tell.kept(job)
         for line in decision.logs:
             self._world.announce(line.event, job, "info", **line.fields)

@@ -88,9 +88,12 @@ class Facade(Struct, frozen=True, kw_only=True):
     def watchers(self) -> Watchers:
         return self.world.watchers
 
-    async def submit(self, submission: Submit, tick: Tick | None = None) -> Answer:
-        """Make a durable job, or find the one that this submission made before."""
-        return await self.submissions.submit(submission, tick)
+    async def submit(
+        self, submission: Submit, tick: Tick | None = None, *, at_once: bool = False
+    ) -> Answer:
+        """Make a durable job, or find the one that this submission made before. Let it begin
+        ``at_once`` for a caller who waits for its end."""
+        return await self.submissions.submit(submission, tick, at_once=at_once)
 
     async def ask(self, job_id: str, message: Message) -> Answer:
         """Ask a job; it answers after its commit."""

@@ -61,10 +61,8 @@ def start(case: Case[Start]) -> Verdict:
     if job.line_at is None or job.stuck or halted_by(definition, job, facts):
         return NoOp("not_in_line", job)
     draft = Draft(case, ENGINE, "engine")
-    if job.kind == "queued":
-        target = definition.onward_of(job.status, job.job_type)
-        if refused := step(draft, target, BY_ENGINE) or go_on(draft, BY_ENGINE):
-            return aside(draft, refused)
+    if refused := leave_the_queue(draft):
+        return aside(draft, refused)
     attempt = draft.job.attempt
     due = attempt is not None and attempt.status == "due" and attempt.stage != EXTERNAL
     if due and halted_by(definition, draft.job, facts) is None:
@@ -72,6 +70,15 @@ def start(case: Case[Start]) -> Verdict:
     if draft.job.status == job.status:
         draft.set(line_at=None)
     return draft.tear_out()
+
+
+def leave_the_queue(draft: Draft) -> Refused | None:
+    """Take the job to where it is worked on, if it stands in a queue before that."""
+    job = draft.job
+    if job.kind != "queued":
+        return None
+    target = draft.definition.onward_of(job.status, job.job_type)
+    return step(draft, target, BY_ENGINE) or go_on(draft, BY_ENGINE)
 
 
 def ended(case: Case[Ended]) -> Verdict:
@@ -89,7 +96,7 @@ def concluded(draft: Draft, message: Ended) -> Verdict:
     apply_report(draft, message.report)
     if refused := _OUTCOMES[message.outcome](draft, message) or go_on(draft, BY_STAGE):
         return aside(draft, refused)
-    _keep_the_slot(draft)
+    keep_the_slot(draft)
     return draft.tear_out()
 
 
@@ -231,8 +238,8 @@ def _interrupt(draft: Draft, why: Failure | None = None) -> None:
     afresh(draft, "interrupted", why or Failure("INTERRUPTED", text))
 
 
-def _keep_the_slot(draft: Draft) -> None:
-    """Begin the job's next attempt in the commit that ended this one, where the slot is lent on."""
+def keep_the_slot(draft: Draft) -> None:
+    """Begin the job's next attempt in this commit, where the slot is lent on, or to a newborn."""
     job, facts = draft.job, draft.case.facts
     attempt = job.attempt
     if attempt is None or job.line_at is None or attempt.stage not in facts.lent:

@@ -55,8 +55,8 @@ class Facts(Struct, frozen=True):
     ``verified`` are the assets behind artifacts whose files are there and as recorded.
     ``halted`` is the pause of the job's workflow, ``halted_stages`` are the stages that are paused,
     under whatever workflow they run. ``lent`` are the stages that may begin in the slot which this
-    job holds, in the commit that ends its attempt. ``holds``: that attempt takes from rates, which
-    its provider may hold back."""
+    job holds, in the commit that ends its attempt or makes the job. ``holds``: that attempt takes
+    from rates, which its provider may hold back."""
 
     known: Known | None = None
     derived: Known | None = None

@@ -60,10 +60,10 @@ class Store:
         self.scheduled = False
 
     async def commit(
-        self, unit: Unit, then: Callable[[Snapshot], None] | None = None
+        self, unit: Unit, then: Callable[[Snapshot | None], None] | None = None
     ) -> Written | Clash:
         """Write all of the unit or none of it; return when it is on the disk. ``then`` is given the
-        job as it was stored, even when the caller has gone.
+        job as it was stored, or None, even when the caller has gone.
 
         Raises: StorageFull (a plain no), OutcomeUnknown (end the process)
         """

@@ -52,10 +52,11 @@ class StoreWriter:
         self._lost = ""
 
     async def commit(
-        self, unit: Unit, then: Callable[[Snapshot], None] | None = None
+        self, unit: Unit, then: Callable[[Snapshot | None], None] | None = None
     ) -> Written | Clash:
         """Write a unit; return when it is on the disk, or refused. ``then`` is given the job as it
-        was stored, before anybody is answered and even if the caller has gone meanwhile.
+        was stored, or None if it was not, before anybody is answered and even if the caller has
+        gone meanwhile.
 
         Raises: StorageFull, OutcomeUnknown
         """
@@ -127,9 +128,8 @@ class StoreWriter:
             raise OutcomeUnknown(lost)
 
 
-def _follow(then: Callable[[Snapshot], None], verdict: Verdict) -> None:
-    if isinstance(verdict, Written) and verdict.snapshot is not None:
-        then(verdict.snapshot)
+def _follow(then: Callable[[Snapshot | None], None], verdict: Verdict) -> None:
+    then(verdict.snapshot if isinstance(verdict, Written) else None)
 
 
 def _unanswered() -> OutcomeUnknown:

@@ -111,11 +111,14 @@ class Stand:
             del self.going[ctx.job_id]
         return Done()
 
-    async def submit(self, workflow: str, user: str, number: int, priority: int = 0) -> str:
+    async def submit(
+        self, workflow: str, user: str, number: int, priority: int = 0, *, at_once: bool = False
+    ) -> str:
         job_id = f"{workflow}-{user}-{number}"
         actor = Actor(user, "user")
         asked = Submit(actor, workflow, "any", {}, job_id, priority=priority)
-        await self.service.facade.submit(asked)
+        made = await self.service.facade.submit(asked, at_once=at_once)
+        await until(lambda: SystemClock().now() > made.job.created_at)  # the next one is younger
         return job_id
 
     async def end(self, job_id: str) -> None:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.consequences import Consequences
 from jobrunner.actors.dispatcher import Dispatcher
+from jobrunner.actors.features.first_attempts import FirstAttempts
 from jobrunner.actors.features.turns.singletons import digest_alone, made_alone
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
@@ -17,6 +18,7 @@ from jobrunner.core.facts import Facts, Known
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.features.schedules.schedules import MomentDone
 from jobrunner.core.features.turns.singletons import by_declaration
+from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.core.questions import DoorQuestion
 from jobrunner.core.replies import Verdict
@@ -36,10 +38,14 @@ class Submissions:
         self._world = world
         self._consequences = consequences
         self._dispatcher = dispatcher
+        self._first_attempts = FirstAttempts(dispatcher)
         self.under_way = 0
 
-    async def submit(self, submission: Submit, tick: Ticks = None) -> Answer:
-        """Make a durable job, or find the one that this submission made before.
+    async def submit(
+        self, submission: Submit, tick: Ticks = None, *, at_once: bool = False
+    ) -> Answer:
+        """Make a durable job, or find the one that this submission made before. Let it begin
+        ``at_once``, if it may: somebody waits for its end.
 
         Raises: Refused, StorageError
         """
@@ -48,18 +54,18 @@ class Submissions:
             submission = replace(submission, draining=draining, overloaded=busy)
         self.under_way += 1
         try:
-            return await self._submitted(submission, tick)
+            return await self._submitted(submission, tick, at_once)
         finally:
             self.under_way -= 1
 
-    async def _submitted(self, submission: Submit, tick: Ticks) -> Answer:
+    async def _submitted(self, submission: Submit, tick: Ticks, at_once: bool) -> Answer:
         world = self._world
         definition = world.registry.current(submission.workflow)
         if definition is None:
             raise Refused("UNKNOWN_WORKFLOW", f"there is no workflow {submission.workflow!r}")
         began_at, began = world.clock.now(), world.clock.monotonic()
         for _ in range(TRIES):
-            verdict = await self._verdict(definition, submission)
+            verdict = await self._verdict(definition, submission, at_once)
             if isinstance(verdict, NoOp):
                 world.say("job.replayed", job_id=verdict.snapshot.id, workflow=submission.workflow)
                 return Answer(verdict.snapshot, verdict.answer, 200, replayed=True)
@@ -69,10 +75,13 @@ class Submissions:
                 return answer
         raise Refused("OVERLOADED", "too much happens around this key or account; try again")
 
-    async def _verdict(self, definition: Definition, submission: Submit) -> Decision | NoOp:
+    async def _verdict(
+        self, definition: Definition, submission: Submit, at_once: bool
+    ) -> Decision | NoOp:
         """Raises: Refused"""
+        first = self._first_attempts if at_once else None
         try:
-            verdict = await _decided(self._world, definition, submission)
+            verdict = await _decided(self._world, definition, submission, first)
         except PluginFault as fault:
             asked_by = submission.correlation_id
             raise self._world.faulted(fault, correlation_id=asked_by) from fault
@@ -83,15 +92,21 @@ class Submissions:
     async def _committed(self, verdict: Decision, tick: Ticks) -> Answer | None:
         """Commit the birth. None when a fact has changed meanwhile: read and decide again."""
         ticked = replace(verdict, tick=tick) if tick else verdict
-        follow = partial(self._consequences.committed, verdict)
+        follow = partial(self._followed, verdict)
         outcome = ours(await self._world.commit(asked(ticked), follow))
         if isinstance(outcome, Clash):
             return None
         assert outcome.snapshot is not None, "a birth leaves a snapshot"
         return Answer(outcome.snapshot, verdict.answer, 201)
 
+    def _followed(self, verdict: Decision, job: Snapshot | None) -> None:
+        self._first_attempts.committed(verdict, job)
+        self._consequences.committed(verdict, job)
 
-async def _decided(world: World, definition: Definition, submission: Submit) -> Verdict:
+
+async def _decided(
+    world: World, definition: Definition, submission: Submit, first: FirstAttempts | None
+) -> Verdict:
     moment = world.moment()
     submission = by_declaration(definition, submission, moment.now)
     parts = derived_parts(definition, submission, moment.now)
@@ -99,8 +114,12 @@ async def _decided(world: World, definition: Definition, submission: Submit) -> 
     facts = await _facts(world, definition, submission, keys, moment.now)
     kept = tuple(key for key in keys if key is not None)
 
+    def judged(wanted: Submit, known: Facts) -> Verdict:
+        return born(definition, wanted, known, moment, kept)
+
     def made(wanted: Submit, known: Facts) -> Verdict:
-        verdict = born(definition, wanted, known, moment, kept)
+        begun = first.begun(definition, wanted, known, judged) if first else None
+        verdict, known = begun or (judged(wanted, known), known)
         return world.recorder.kept(verdict, wanted, known, moment, kept)
 
     return made_alone(world, submission, facts, moment, made)

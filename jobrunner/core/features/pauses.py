@@ -64,8 +64,18 @@ def halted_by(definition: Definition, job: Snapshot, facts: Facts) -> Paused | N
     """The pause that keeps an attempt of the house from starting here, whichever it is."""
     if job.paused or facts.halted:
         return job.paused or facts.halted
-    stage = _stage_ahead(definition, job)
+    stage = stage_ahead(definition, job)
     return Paused("", 0) if stage in facts.halted_stages else None
+
+
+def stage_ahead(definition: Definition, job: Snapshot) -> str:
+    """Name the stage that would run next: that of the open attempt, or the one behind the queue."""
+    if job.attempt is not None:
+        return job.attempt.stage
+    place = job.status
+    if job.kind == "queued":
+        place = definition.onward_of(job.status, job.job_type) or place
+    return definition.stage_of(place, job.job_type) or EXTERNAL
 
 
 def rests_until_resumed(job: Snapshot, purpose: str, facts: Facts) -> bool:
@@ -94,13 +104,3 @@ def _answered(draft: Draft, event: str, **said: str) -> Verdict:
     draft.audits.append(AuditRecord(event, draft.actor.name, fields))
     draft.answer = {"replayed": False}
     return draft.tear_out()
-
-
-def _stage_ahead(definition: Definition, job: Snapshot) -> str:
-    """Name the stage that would run next: that of the open attempt, or the one behind the queue."""
-    if job.attempt is not None:
-        return job.attempt.stage
-    place = job.status
-    if job.kind == "queued":
-        place = definition.onward_of(job.status, job.job_type) or place
-    return definition.stage_of(place, job.job_type) or EXTERNAL

@@ -98,7 +98,7 @@ def _submitting(definition: Definition, route: Route) -> Handler:
         params = params_of(current, job_type, raw, "$")
         omitted = omitted_of(current, job_type, params, raw)
         order = submission(call, current, job_type, params, key, omitted=omitted)
-        answer = await call.door.facade.submit(order)
+        answer = await call.door.facade.submit(order, at_once=route.wait_s > 0)
         return await _reply(call, current, route, await ended(call, answer, route.wait_s))
 
     return submitted

@@ -6,6 +6,7 @@ workers who take a job and are never seen again, an admin who moves things by ha
 import random
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
+from operator import methodcaller
 from typing import Any
 
 import anyio
@@ -122,11 +123,10 @@ class Callers:
 
     async def _submit_until_heard(self, order: UserSubmission, run_at: int | None) -> None:
         """A client that hears nothing sends it again; it has its key for that."""
-        name = self._definition.workflow.name
         for _ in range(TRIES if order.key else 1):
             submission = Submit(
                 order.actor,
-                name,
+                self._definition.workflow.name,
                 order.job_type,
                 order.params,
                 self._process.ids.fresh(),
@@ -135,7 +135,8 @@ class Callers:
                 self._draw.choice((0, 0, 5)),
                 run_at,
             )
-            heard = await self._ask("submits", lambda one: one.submit(submission), "", order)  # noqa: B023
+            submit = methodcaller("submit", submission, at_once=self._draw.random() < 0.5)
+            heard = await self._ask("submits", submit, "", order)
             if isinstance(heard, Answer):
                 body = submission.body_digest
                 self._witness.submitted(order.actor.name, order.key, body, heard.job)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain, islice
 from operator import itemgetter
 
@@ -76,6 +76,10 @@ class InLine:
     def strangers(self) -> set[str]:
         """Users who wait, and of whose line only the table knows."""
         return self._counts.keys() - self._known.keys()
+
+    def has_others_than(self, crowded: Callable[[str], bool]) -> bool:
+        """Say whether somebody waits who may have a slot: a crowded user may not."""
+        return any(not crowded(user_id) for user_id in self._counts)
 
     def users(self) -> set[str]:
         return set(self._counts)

@@ -115,6 +115,7 @@ async def create_job(call: HttpCall) -> HttpReply:
     params = params_of(definition, job_type, raw, "$.params")
     run_at = instant_of(body.run_at, "$.run_at") if body.run_at else None
     _refuse_url(call, body)
+    wait_s, preferred = _wait_asked(call)
     answer = await call.door.facade.submit(
         submission(
             call,
@@ -129,9 +130,9 @@ async def create_job(call: HttpCall) -> HttpReply:
             notify_on=tuple(body.notify_on or ()),
             omitted=omitted_of(definition, job_type, params, raw),
             singleton=singleton_of(definition, body.singleton),
-        )
+        ),
+        at_once=wait_s > 0,
     )
-    wait_s, preferred = _wait_asked(call)
     shown = reply_submitted(call, await ended(call, answer, wait_s))
     if preferred:
         shown.headers["Preference-Applied"] = f"wait={wait_s:.0f}"

@@ -1,0 +1,203 @@
+"""A job that somebody waits for begins in the commit that makes it, and takes nobody's place."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from jobrunner import Ask, Call, Definition, Guard, JobType
+from jobrunner.core.job import Actor
+from jobrunner.core.messages import Submit
+from jobrunner.errors import StorageFull
+from tests.actors.test_one_at_a_time import keyed
+from tests.actors.test_one_at_a_time import standing as standing_with
+from tests.actors.test_slots import Stand, standing
+from tests.driving import varied
+from tests.stages.house import until
+from tests.stages.unruly import definition_of
+
+pytestmark = pytest.mark.anyio
+ADMIN = Actor("root", "admin")
+
+
+async def hops(stand: Stand, job_id: str) -> list[tuple[int, int, str]]:
+    """Version, hop and target of each step."""
+    rows = await stand.service.store.reader.history(job_id)
+    return [(row.version, row.hop, row.to_status) for row in rows]
+
+
+async def test_it_begins_in_the_commit_that_makes_it(tmp_path: Path) -> None:
+    async with standing(tmp_path) as stand:
+        asked = await stand.submit("plain", "ada", 0)
+        await until(lambda: asked in stand.going)
+        waited_for = await stand.submit("plain", "ada", 1, at_once=True)
+        await until(lambda: waited_for in stand.going)
+        assert await hops(stand, asked) == [(1, 1, "queued"), (2, 1, "working")]
+        assert await hops(stand, waited_for) == [(1, 1, "queued"), (1, 2, "working")]
+        stored = await stand.service.store.reader.attempts(waited_for)
+        assert [(one.number, one.status) for one in stored] == [(1, "running")]
+        assert stand.service.facade.dispatcher.running == {asked: "ada", waited_for: "ada"}
+        await stand.end(waited_for)
+        await until(lambda: stand.service.facade.dispatcher.running == {asked: "ada"})
+
+
+async def test_its_later_stages_keep_the_slot(tmp_path: Path) -> None:
+    async with standing(tmp_path, active_jobs=1) as stand:
+        job_id = await stand.submit("relay", "ada", 0, at_once=True)
+        for _ in range(3):
+            await until(lambda: job_id in stand.going)
+            await stand.end_stage(job_id)
+        await until(lambda: not stand.service.facade.dispatcher.running)
+        assert [version for version, _, _ in await hops(stand, job_id)] == [1, 1, 2, 3, 4]
+
+
+async def test_it_takes_no_slot_from_those_who_wait(tmp_path: Path) -> None:
+    """Of two slots ada has two; who comes now waits behind those who came before."""
+    async with standing(tmp_path, active_jobs=2, per_user_active=2) as stand:
+        first, second = [await stand.submit("plain", "ada", n, at_once=True) for n in range(2)]
+        await until(lambda: {first, second} <= stand.going.keys())
+        third = await stand.submit("plain", "eve", 0, at_once=True)
+        fourth = await stand.submit("plain", "bob", 0, at_once=True)
+        assert await hops(stand, third) == [(1, 1, "queued")]
+        await stand.end(first)
+        await until(lambda: third in stand.going)
+        await stand.end(second)
+        await until(lambda: fourth in stand.going)
+        assert stand.began == [first, second, third, fourth]
+
+
+async def test_a_users_share_holds_for_it(tmp_path: Path) -> None:
+    """Whoever has all that one user may have is in nobody's way, and gets no more."""
+    async with standing(tmp_path, active_jobs=4, per_user_active=1) as stand:
+        first = await stand.submit("plain", "ada", 0, at_once=True)
+        second = await stand.submit("plain", "ada", 1, at_once=True)
+        other = await stand.submit("plain", "eve", 0, at_once=True)
+        await until(lambda: {first, other} <= stand.going.keys())
+        assert await hops(stand, second) == [(1, 1, "queued")]
+        assert await hops(stand, other) == [(1, 1, "queued"), (1, 2, "working")]
+
+
+async def test_a_resource_holds_for_it(tmp_path: Path) -> None:
+    async with standing(tmp_path) as stand:
+        first = await stand.submit("gpu", "ada", 0, at_once=True)
+        second = await stand.submit("gpu", "eve", 0, at_once=True)
+        plain = await stand.submit("plain", "bob", 0)
+        await until(lambda: {first, plain} <= stand.going.keys())
+        assert second not in stand.going
+        assert stand.service.facade.dispatcher.resources["gpu"] == (1, 1)
+
+
+async def test_a_pause_holds_for_it(tmp_path: Path) -> None:
+    async with standing(tmp_path) as stand:
+        pausing = stand.service.facade.pausing
+        for scope, name in (("workflow", "plain"), ("stage", "s.plain")):
+            await pausing.pause(scope, name, ADMIN, None)
+            job_id = await stand.submit("plain", scope, 0, at_once=True)
+            assert await hops(stand, job_id) == [(1, 1, "queued")]
+            await pausing.resume(scope, name, ADMIN, None)
+            await until(partial(stand.going.__contains__, job_id))
+
+
+async def test_a_later_start_holds_for_it(tmp_path: Path) -> None:
+    async with standing(tmp_path) as stand:
+        later = stand.service.facade.world.clock.now() + 60_000
+        order = Submit(Actor("ada", "user"), "plain", "any", {}, "plain-later", run_at=later)
+        await stand.service.facade.submit(order, at_once=True)
+        assert await hops(stand, "plain-later") == [(1, 1, "queued")]
+        assert not stand.service.facade.dispatcher.running
+
+
+async def test_whose_turn_is_counted_by_a_key_waits_for_it(tmp_path: Path) -> None:
+    async with standing_with(tmp_path, keyed("keyed", Call("by_user"))) as stand:
+        first = await stand.submit("keyed", "ada", 0, at_once=True)
+        await until(lambda: first in stand.going)
+        second = await stand.submit("keyed", "ada", 1, at_once=True)
+        assert [status for _, _, status in await hops(stand, second)] == ["queued"]
+
+
+def charging() -> Definition:
+    """A workflow that is paid for where its work begins."""
+    plain = definition_of("paid", "s.paid", limit_s=60)
+    edges = tuple(
+        replace(edge, money="charge") if edge.target == "working" else edge
+        for edge in plain.workflow.edges
+    )
+    return varied(plain, edges=edges, job_types=(JobType("any", params="params", price=20),))
+
+
+async def test_what_costs_on_its_way_is_decided_on_its_own(tmp_path: Path) -> None:
+    async with standing_with(tmp_path, charging()) as stand:
+        job_id = await stand.submit("paid", "ada", 0, at_once=True)
+        await until(lambda: job_id in stand.going)
+        assert await hops(stand, job_id) == [(1, 1, "queued"), (2, 1, "working")]
+
+
+def faulty(asked: Ask) -> bool:
+    raise LookupError("the plan is not there")
+
+
+def guarded() -> Definition:
+    """A workflow with a guard where its work begins, which fails."""
+    guard = Guard(Call("faulty"), otherwise=("canceled",))
+    plain = definition_of("guarded", "s.guarded", limit_s=60)
+    edges = tuple(
+        replace(edge, by=("engine", "user"), guards=(guard,) if edge.target == "working" else ())
+        if edge.source == "queued"
+        else edge
+        for edge in plain.workflow.edges
+    )
+    workflow = replace(plain.workflow, edges=edges)
+    return Definition(workflow, {"faulty": faulty}, plain.structs)
+
+
+async def test_a_fault_on_its_way_keeps_no_job_from_being_made(tmp_path: Path) -> None:
+    """It is made, and stuck there, as if nobody had waited for it; the slot is free again."""
+    async with standing_with(tmp_path, guarded()) as stand:
+        job_id = await stand.submit("guarded", "ada", 0, at_once=True)
+        assert await hops(stand, job_id) == [(1, 1, "queued")]
+        await until(lambda: stand.service.facade.supervisor.kept(job_id).stuck is not None)
+        await until(lambda: not stand.service.facade.dispatcher.running)
+        assert stand.began == []
+
+
+async def test_a_slot_is_free_again_when_nothing_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full: no job, no stage, and no slot lost; also when the caller has gone."""
+    async with standing(tmp_path, active_jobs=1) as stand:
+        writer, asked = stand.service.store._writer, asyncio.Event()
+        write, full = writer._written, [True]
+
+        async def written(batch: list[Any]) -> list[Any]:
+            if full and any(work.snapshot is not None for work in batch):
+                asked.set()
+                await asyncio.sleep(0)
+                return [StorageFull("the disk is full") for _ in batch]
+            return list(await write(batch))
+
+        monkeypatch.setattr(writer, "_written", written)
+        with pytest.raises(StorageFull):
+            await stand.submit("plain", "ada", 0, at_once=True)
+        asked.clear()
+        gone = asyncio.create_task(stand.submit("plain", "ada", 1, at_once=True))
+        await asked.wait()
+        gone.cancel()
+        await asyncio.wait({gone})
+        await until(lambda: not stand.service.facade.dispatcher.running)
+        full.clear()
+        third = await stand.submit("plain", "ada", 2, at_once=True)
+        await until(lambda: third in stand.going)
+        assert await hops(stand, third) == [(1, 1, "queued"), (1, 2, "working")]
+
+
+async def test_a_replay_takes_no_slot(tmp_path: Path) -> None:
+    async with standing(tmp_path) as stand:
+        ada = Actor("ada", "user")
+        for number in range(3):
+            order = Submit(ada, "plain", "any", {}, f"plain-{number}", "the-key", "digest")
+            found = await stand.service.facade.submit(order, at_once=True)
+            assert found.job.id == "plain-0"
+        assert stand.service.facade.dispatcher.running == {"plain-0": "ada"}
