@@ -19,6 +19,7 @@ from jobrunner.actors.features.claims import Claims
 from jobrunner.actors.features.families.batches import Batches
 from jobrunner.actors.features.families.bearing import Bearing, FamilyLimits
 from jobrunner.actors.features.families.partings import Families
+from jobrunner.actors.features.first_attempts import FirstAttempts
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.features.overview import Overview
@@ -125,7 +126,9 @@ def _assembled(
     listeners = _listeners(supervisor, attempts, dispatcher, timers, deliveries, families)
     consequences = Consequences(world, listeners)
     supervisor.begin(crew, consequences, dispatcher.lend)
-    submissions = Submissions(world, consequences, dispatcher)
+    submissions = Submissions(
+        world, consequences, dispatcher, FirstAttempts(world, dispatcher, slots)
+    )
     resumed = partial(_look_again, world, timers, dispatcher)
     deletions = Deletions(world, supervisor)
     bulks = Bulks(world, supervisor, deletions, submissions, terms.limits)

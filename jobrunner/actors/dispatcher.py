@@ -26,7 +26,7 @@ from jobrunner.actors.tasks import Crew
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.turns.in_line import Waiting
 from jobrunner.core.job import Snapshot
-from jobrunner.core.messages import Message, Start, Submit
+from jobrunner.core.messages import Message, Start
 from jobrunner.stages import Stage
 
 AGAIN_S = 1.0
@@ -57,6 +57,11 @@ class Dispatcher:
     def backlog(self) -> int:
         """How many jobs wait for a slot."""
         return self._line.count
+
+    @property
+    def keeps_waiting(self) -> bool:
+        """Say whether somebody in line may have a slot as soon as one is free."""
+        return self._line.has_others_than(self._slots.is_crowded)
 
     @property
     def overloaded(self) -> bool:
@@ -93,24 +98,6 @@ class Dispatcher:
         if somebody and not self._slots.free:
             return frozenset()
         return self._slots.lend(job.id, self._world.registry.stages_of(definition))
-
-    def lend_to_newborn(self, submit: Submit, definition: Definition) -> frozenset[str]:
-        """Take a slot for a job that is about to be made, and name the stages that it may begin in
-        it: none while somebody waits in line who may have the slot."""
-        world, slots = self._world, self._slots
-        if world.draining or self.on_trial or self._around.is_held(submit.workflow):
-            return frozenset()
-        if submit.workflow in world.pauses.workflows or world.pauses.stages:
-            return frozenset()
-        if not definition.begins_at_birth or self._line.has_others_than(slots.is_crowded):
-            return frozenset()
-        if slots.lack(submit.job_id, submit.actor.name, None):
-            return frozenset()
-        slots.take(submit.job_id, submit.actor.name, None)
-        lent = slots.lend(submit.job_id, world.registry.stages_of(definition))
-        if not lent:
-            slots.give_back(submit.job_id)
-        return lent
 
     def began(self, job_id: str, stage: Stage | None) -> None:
         """Note that a stage begins in the slot of this job."""

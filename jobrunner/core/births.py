@@ -16,9 +16,9 @@ from jobrunner.core.declaration.ask import Ask
 from jobrunner.core.declaration.functions import derived, permitted
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Case, Cause, Draft
-from jobrunner.core.engine_events import keep_the_slot, leave_the_queue, supersede
+from jobrunner.core.engine_events import supersede
 from jobrunner.core.facts import Facts, Known
-from jobrunner.core.features.pauses import stage_ahead
+from jobrunner.core.features.first_attempts import begin_at_once
 from jobrunner.core.features.quota import over_quota, quota_assert
 from jobrunner.core.features.reruns import inherit
 from jobrunner.core.job import Run, Snapshot
@@ -136,23 +136,12 @@ def _make(
     if draft.job.run_at is not None:
         draft.arm("run_at", draft.job.run_at)
     enter(draft, state, None, BIRTH)
-    if refused := go_on(draft, BIRTH) or _begin(draft):
+    if refused := go_on(draft, BIRTH) or begin_at_once(draft):
         return refused
     draft.answer["replayed"] = False
     rows = [_taken_from(key, known) for key, known in zip(keys, _holders(keys, facts), strict=True)]
     quota = quota_assert(definition, submit)
     return replace(draft.tear_out(), also=also, keys=tuple(rows), quota=quota)
-
-
-def _begin(draft: Draft) -> Refused | None:
-    """Begin the first attempt at once, where a slot is lent to the newborn."""
-    lent, job = draft.case.facts.lent, draft.job
-    if not lent or job.line_at is None or stage_ahead(draft.definition, job) not in lent:
-        return None
-    refused = leave_the_queue(draft)
-    if refused is None:
-        keep_the_slot(draft)
-    return refused
 
 
 def _richer(facts: Facts, also: tuple[Decision, ...]) -> Facts:

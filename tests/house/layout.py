@@ -80,6 +80,7 @@ FEATURES = frozenset(
         "explain",
         "file_moves",
         "firings",
+        "first_attempts",
         "families",
         "health",
         "in_line",

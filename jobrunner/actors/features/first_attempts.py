@@ -11,6 +11,8 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from jobrunner.actors.dispatcher import Dispatcher
+from jobrunner.actors.shared import World
+from jobrunner.actors.slots import Slots
 from jobrunner.core.decision import Decision
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts
@@ -23,8 +25,10 @@ Judged = Callable[[Submit, Facts], Verdict]
 
 
 class FirstAttempts:
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, world: World, dispatcher: Dispatcher, slots: Slots) -> None:
+        self._world = world
         self._dispatcher = dispatcher
+        self._slots = slots
 
     def begun(
         self, definition: Definition, submit: Submit, facts: Facts, judged: Judged
@@ -33,7 +37,7 @@ class FirstAttempts:
         may begin. None where it may begin none."""
         if facts.known is not None or facts.derived is not None:
             return None
-        lent = self._dispatcher.lend_to_newborn(submit, definition)
+        lent = self._lent(submit, definition)
         if not lent:
             return None
         known = replace(facts, lent=lent)
@@ -48,6 +52,28 @@ class FirstAttempts:
         """Give the slot back of a birth that was not written after all."""
         if job is None and begins(decision.after):
             self._dispatcher.ended(decision.after.id)
+
+    def _lent(self, submit: Submit, definition: Definition) -> frozenset[str]:
+        """Take a slot for a job that is about to be made, and name the stages that it may begin."""
+        if not definition.begins_at_birth or self._is_held_back(submit.workflow):
+            return frozenset()
+        if self._dispatcher.keeps_waiting:
+            return frozenset()
+        slots, job_id, user_id = self._slots, submit.job_id, submit.actor.name
+        if slots.lack(job_id, user_id, None):
+            return frozenset()
+        slots.take(job_id, user_id, None)
+        lent = slots.lend(job_id, self._world.registry.stages_of(definition))
+        if not lent:
+            slots.give_back(job_id)
+        return lent
+
+    def _is_held_back(self, workflow: str) -> bool:
+        """Say whether nothing new may begin, here or in this workflow."""
+        world = self._world
+        if world.draining or self._dispatcher.on_trial or world.surroundings.is_held(workflow):
+            return True
+        return bool(world.pauses.stages) or workflow in world.pauses.workflows
 
 
 def begins(job: Snapshot) -> bool:

@@ -34,11 +34,13 @@ Ticks = Tick | MomentDone | None
 class Submissions:
     """``under_way`` is how many are being made just now."""
 
-    def __init__(self, world: World, consequences: Consequences, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, world: World, consequences: Consequences, dispatcher: Dispatcher, first: FirstAttempts
+    ) -> None:
         self._world = world
         self._consequences = consequences
         self._dispatcher = dispatcher
-        self._first_attempts = FirstAttempts(dispatcher)
+        self._first_attempts = first
         self.under_way = 0
 
     async def submit(
