@@ -32,7 +32,7 @@ has that).
 """
 
 from jobrunner.http.frame.endpoint import HttpDoor, Settings
-from jobrunner.http.frame.server import make_app, open_site
+from jobrunner.http.frame.server import make_site, open_site
 from jobrunner.http.routes.table import table_of
 
-__all__ = ["HttpDoor", "Settings", "make_app", "open_site", "table_of"]
+__all__ = ["HttpDoor", "Settings", "make_site", "open_site", "table_of"]

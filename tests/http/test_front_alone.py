@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from jobrunner.core.features.meter import SILENT
-from jobrunner.http.frame.sockets import FIXED
+from jobrunner.http.frame.answering import FIXED
 from jobrunner.http.front.admission import Admission
 from jobrunner.http.front.waiting import READ_MAX, Desk, Front
 from jobrunner.ports import SystemClock, SystemIds

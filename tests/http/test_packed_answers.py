@@ -6,10 +6,11 @@ from pathlib import Path
 
 import anyio
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession
 from aiohttp.test_utils import make_mocked_request
 
 from jobrunner.config.settings import ServerSection
+from jobrunner.http.frame.endpoint import HttpReply
 from jobrunner.http.frame.packing import AT_ONCE, Packing, takes
 from tests.http.serving import House, Said, definitions, opened
 
@@ -109,11 +110,11 @@ async def test_while_enough_are_packed_the_next_leave_as_they_are() -> None:
     others = [object() for _ in range(AT_ONCE)]
     for other in others:
         packing.places.acquire_on_behalf_of_nowait(other)
-    busy, later = web.Response(body=b"x" * 100), web.Response(body=b"x" * 100)
+    reply = HttpReply(body=b"x" * 100)
     with anyio.fail_after(120):
-        await packing.pack(request, busy)
+        busy = await packing.pack(request, reply)
         packing.places.release_on_behalf_of(others[0])
-        await packing.pack(request, later)
+        later = await packing.pack(request, reply)
     assert "Content-Encoding" not in busy.headers
     assert busy.body == b"x" * 100
     assert later.headers["Content-Encoding"] == "gzip"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from jobrunner.http.frame.endpoint import HttpReply
 from jobrunner.http.frame.headers import SAID, TOLD
 
 PREFLIGHT_S = 600
@@ -36,14 +37,14 @@ def is_preflight(request: web.Request, origins: tuple[str, ...]) -> bool:
     )
 
 
-def preflight() -> web.Response:
+def preflight() -> HttpReply:
     """Allow these pages to send whatever this service takes; the request itself is judged later."""
     headers = {
         "Access-Control-Allow-Methods": METHODS,
         "Access-Control-Allow-Headers": TAKEN,
         "Access-Control-Max-Age": str(PREFLIGHT_S),
     }
-    return web.Response(status=204, headers=headers)
+    return HttpReply(204, headers=headers)
 
 
 def told(origin: str, origins: tuple[str, ...]) -> Mapping[str, str]:

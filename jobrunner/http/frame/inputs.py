@@ -46,8 +46,6 @@ SPACE = r"\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\
 # Published as they are, and refused in words of their own.
 Cursor = Annotated[str, Meta(max_length=64, extra_json_schema={"pattern": CURSOR})]
 
-VISIBLE = range(0x21, 0x7F)
-
 COMMON: tuple[tuple[str, Any, Any], ...] = (
     ("reason", Prose | None, None),
     ("expected_version", Version | None, None),
@@ -205,11 +203,16 @@ def key_given(call: HttpCall, in_body: str | None, length_max: int = 255) -> str
     key = in_body if header is None else header
     if key is None:
         return None
-    if not key.isascii() or not all(byte in VISIBLE for byte in key.encode()):
+    if key and not is_visible(key):
         raise _bad("idempotency_key: visible ASCII only")
     if not 1 <= len(key) <= length_max:
         raise _bad(f"idempotency_key: 1 to {length_max} characters, not {len(key)}")
     return key
+
+
+def is_visible(text: str) -> bool:
+    """Say whether there is something, of visible ASCII letters alone."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
 def _bad(detail: str) -> Refused:

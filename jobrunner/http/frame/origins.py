@@ -20,7 +20,6 @@ Network = IPv4Network | IPv6Network
 HOPS_MAX = 32
 SOCKET = "unix:"
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#\s]+)(?::(\d{0,5}))?")
-CLIENT = web.RequestKey("client", str)
 PORTS = {"http": "80", "https": "443"}
 FORWARDED = re.compile(
     r"forwarded|via|x-(forwarded|original).*|x-real-ip|(x-)?((true|cluster)-)?client-ip|cf-.*",

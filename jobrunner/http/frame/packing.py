@@ -10,6 +10,9 @@ import zlib
 import anyio
 import anyio.to_thread
 from aiohttp import web
+from msgspec.structs import replace
+
+from jobrunner.http.frame.endpoint import HttpReply
 
 AT_ONCE = 2
 LEVEL = 3
@@ -24,29 +27,24 @@ class Packing:
         self._size_min = size_min
         self.places = anyio.CapacityLimiter(AT_ONCE)
 
-    async def pack(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Pack it in its place, if it is to be and somebody has time."""
-        if not self._is_large(request, response):
-            return
-        response.headers.add("Vary", "Accept-Encoding")
-        if not self.places.available_tokens or not takes(
-            ",".join(request.headers.getall("Accept-Encoding", ()))
-        ):
-            return
-        assert isinstance(response, web.Response)
-        assert isinstance(response.body, bytes)
-        body = response.body
-        response.body = await anyio.to_thread.run_sync(_packed, body, limiter=self.places)
-        response.headers["Content-Encoding"] = CODING
+    async def pack(self, request: web.Request, reply: HttpReply) -> HttpReply:
+        """Pack it, if it is to be and somebody has time."""
+        if not self._is_large(request, reply):
+            return reply
+        headers = reply.headers | {"Vary": "Accept-Encoding"}
+        body, accepted = reply.body, ",".join(request.headers.getall("Accept-Encoding", ()))
+        if self.places.available_tokens and takes(accepted):
+            body = await anyio.to_thread.run_sync(_packed, body, limiter=self.places)
+            headers["Content-Encoding"] = CODING
+        return replace(reply, body=body, headers=headers)
 
-    def _is_large(self, request: web.Request, response: web.StreamResponse) -> bool:
+    def _is_large(self, request: web.Request, reply: HttpReply) -> bool:
         """Say whether this answer may be packed, whoever asked."""
-        body = response.body if isinstance(response, web.Response) else None
         return (
-            0 < self._size_min <= (len(body) if isinstance(body, bytes) else 0)
+            0 < self._size_min <= len(reply.body)
             and request.method == "GET"
-            and response.status == 200
-            and "ETag" not in response.headers
+            and reply.status == 200
+            and "ETag" not in reply.headers
         )
 
 

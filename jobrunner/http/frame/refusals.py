@@ -5,11 +5,9 @@ token, and who is turned away because there are too many, can make us write as f
 of those so many lines a second are written, and the rest is counted.
 """
 
-from aiohttp import web
-
 from jobrunner.errors import Refused
+from jobrunner.http.frame.answering import HttpRequest
 from jobrunner.http.frame.endpoint import HttpDoor
-from jobrunner.http.frame.origins import CLIENT
 
 LINES_PER_S = 200
 CROWDS = frozenset({"OVERLOADED", "RATE_LIMITED", "TOO_MANY_STREAMS", "UNAUTHORIZED"})
@@ -22,14 +20,13 @@ class Refusals:
         self._lines = 0
         self._left_out = 0
 
-    def note(
-        self, request: web.Request, route: str, refused: Refused, correlation_id: str, known: bool
-    ) -> None:
+    def note(self, request: HttpRequest, refused: Refused, known: bool) -> None:
         """``known``: the caller brought a good token."""
         if refused.noted or not ((known and refused.code not in CROWDS) or self._has_room()):
             return
-        job_id = request.match_info.get("id") if "/jobs/{id}" in route else None
-        self._say(request.method, route, refused, correlation_id, job_id, request[CLIENT])
+        job_id = request.fields.get("id") if "/jobs/{id}" in request.route else None
+        about = request.correlation_id, job_id, request.client
+        self._say(request.method, request.route, refused, *about)
 
     def note_early(self, method: str, route: str, refused: Refused, correlation_id: str) -> None:
         """Log one refusal out of a crowd, made before there was a request, or a look at whom a

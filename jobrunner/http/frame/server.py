@@ -5,9 +5,10 @@ route, token, role, query, body, handler. Errors of every kind end in ``_frame``
 same shape.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import anyio
 import msgspec
@@ -19,15 +20,17 @@ from jobrunner.actors.tasks import Crew
 from jobrunner.core.job import Actor
 from jobrunner.errors import Refused, StorageFull, bug_told
 from jobrunner.http.frame import cors
-from jobrunner.http.frame.bodies import check_coding, convert, decode, read, too_large
-from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpDoor, HttpReply, Query
-from jobrunner.http.frame.origins import CLIENT, check_page, client_of, is_local
+from jobrunner.http.frame.answering import NOWHERE, HttpRequest, WrittenAnswer
+from jobrunner.http.frame.bodies import check_coding, convert, decode, read
+from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpDoor, HttpReply, Query, Settings
+from jobrunner.http.frame.inputs import is_visible
+from jobrunner.http.frame.origins import check_page, client_of, is_local
 from jobrunner.http.frame.packing import Packing
 from jobrunner.http.frame.problems import internal, invalid, problem, refusal_of
 from jobrunner.http.frame.refusals import Refusals
 from jobrunner.http.frame.sessions import session_for
-from jobrunner.http.frame.sockets import FIXED, REQUEST_ID, SUBMISSIONS, open_site, open_socket
-from jobrunner.http.frame.streaming import Stream, invite, is_gone, pour_events, say_nothing_yet
+from jobrunner.http.frame.sockets import Site, open_site, open_socket
+from jobrunner.http.frame.streaming import Stream, invite, is_gone, pour_events
 from jobrunner.http.front.waiting import Front
 from jobrunner.ports import raise_open_files
 
@@ -35,15 +38,13 @@ REQUEST_ID_MAX = 128
 FILES_SPARE = 512
 CONNECTIONS_MIN = 64
 UNREAD = (408, 413)
+QUERIES_MAX = 64
+QUERY_LENGTH_MAX = 64
 NOBODY = Actor("", "user")
-NOWHERE = "none"
 ABOUT_US = frozenset({"/healthz", "/readyz", "/metrics"})
-REFUSED = web.RequestKey("refused", Refused)
-KNOWN = web.RequestKey("known", bool)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 Table = Sequence[Endpoint]
-Served = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Signed = Callable[[web.Request, web.StreamResponse], Awaitable[None]]
+Served = Callable[[HttpRequest], Awaitable[HttpReply | web.StreamResponse]]
 
 
 class Places(Struct, frozen=True):
@@ -57,23 +58,16 @@ class Places(Struct, frozen=True):
     socket_mode: int = 0o660
 
 
-def make_app(door: HttpDoor, table: Table, *, operators: bool = True) -> web.Application:
-    """Make the application, with every route of the table, or only those not for operators."""
-    app = web.Application(middlewares=[_frame(door)], client_max_size=door.settings.max_body)
-    app.on_response_prepare.append(_signing(door))
-    submissions = dict[bytes, tuple[str, str]]()
+def make_site(door: HttpDoor, table: Table, *, operators: bool = True) -> Site:
+    """Make what answers, with every route of the table, or only those not for operators."""
+    frame, submissions = _Frame(door), dict[bytes, tuple[str, str]]()
     for endpoint in table:
         if endpoint.for_operators and not operators:
             continue
-        handler = _serve(door, endpoint)
-        expect = say_nothing_yet if endpoint.streams else invite
-        app.router.add_route(endpoint.method, endpoint.path, handler, expect_handler=expect)
+        frame.add(endpoint)
         if endpoint.weight == "making" and "{" not in endpoint.path:
             submissions[" ".join(endpoint.door).encode()] = endpoint.door
-        if endpoint.method == "GET":
-            app.router.add_route("HEAD", endpoint.path, handler, expect_handler=expect)
-    app[SUBMISSIONS] = submissions
-    return app
+    return Site(frame.answer, submissions)
 
 
 @asynccontextmanager
@@ -93,13 +87,13 @@ async def open_sites(
         apart = None
         if places.admin_host:
             at = places.admin_host, places.admin_port, "server.admin_"
-            apart = await stack.enter_async_context(open_site(make_app(door, table), door, *at))
+            apart = await stack.enter_async_context(open_site(make_site(door, table), door, *at))
         is_alone = not places.admin_host
         if places.socket:
-            at_socket = make_app(door, table, operators=is_alone)
+            at_socket = make_site(door, table, operators=is_alone)
             opened = open_socket(at_socket, door, places.socket, places.socket_mode)
             await stack.enter_async_context(opened)
-        everybody = make_app(door, table, operators=is_alone)
+        everybody = make_site(door, table, operators=is_alone)
         site = open_site(everybody, door, places.host, places.port)
         yield await stack.enter_async_context(site), apart
 
@@ -116,211 +110,249 @@ async def _watched(door: HttpDoor) -> AsyncIterator[None]:
             await crew.close()
 
 
-def _signing(door: HttpDoor) -> Signed:
-    origins = door.settings.cors
+class _Entry(NamedTuple):
+    """A route, by the name that it has in figures and log, and what serves it."""
 
-    async def sign(request: web.Request, response: web.StreamResponse) -> None:
-        """Add the headers that every answer carries; an answer keeps its own."""
-        for name, value in FIXED.items():
-            response.headers.setdefault(name, value)
-        response.headers["Server"] = FIXED["Server"]
-        response.headers["X-Request-Id"] = request.get(REQUEST_ID, "")
-        if origins:
-            for name, value in cors.told(request.headers.get("Origin", ""), origins).items():
-                response.headers.add(name, value)
-
-    return sign
+    route: str
+    served: Served
+    invites: bool = True
 
 
-def _frame(door: HttpDoor) -> Any:
-    """Make the middleware around every request, including those that match no route."""
-    refusals, packing = Refusals(door), Packing(door.settings.gzip)
-    trust = door.settings.trusted_proxies, door.settings.trusts_socket
+class _Frame:
+    """What is done around every request, including those that match no route."""
 
-    @web.middleware
-    async def framed(request: web.Request, handler: Served) -> web.StreamResponse:
-        correlation_id = _correlation_id(request, door)
-        request[REQUEST_ID] = correlation_id
-        REQUEST.set(correlation_id)
-        request[CLIENT] = client_of(request, *trust)
-        ADDRESS.set(request[CLIENT])
+    def __init__(self, door: HttpDoor) -> None:
+        self._door = door
+        self._refusals, self._packing = Refusals(door), Packing(door.settings.gzip)
+        self._trust = door.settings.trusted_proxies, door.settings.trusts_socket
+        self._router = web.UrlDispatcher()
+        self._entries: dict[tuple[str, str], _Entry] = {}
+        self._plain: dict[tuple[str, str], _Entry] = {}
+
+    def add(self, endpoint: Endpoint) -> None:
+        served = _serve(self._door, endpoint)
+        for method in ("GET", "HEAD") if endpoint.method == "GET" else (endpoint.method,):
+            named: Any = served  # the router only finds it
+            resource = self._router.add_route(method, endpoint.path, named).resource
+            assert resource is not None, "whatever has a path is a resource"
+            entry = _Entry(resource.canonical, served, not endpoint.streams)
+            self._entries[method, entry.route] = entry
+            if "{" not in endpoint.path:
+                self._plain[method, endpoint.path] = entry
+
+    async def answer(self, request: HttpRequest) -> web.StreamResponse:
+        door, method = self._door, request.method
+        entry = self._plain.get((method, request.rel_url.raw_path)) or await self._found(request)
+        request.route = entry.route
+        if entry.invites and "Expect" in request.headers:
+            await invite(request)
+        request.correlation_id = _correlation_id(request.headers) or door.ids.fresh()
+        REQUEST.set(request.correlation_id)
+        request.client = client_of(request, *self._trust)
+        ADDRESS.set(request.client)
         began = door.clock.monotonic()
         try:
-            if _is_ambiguous(request):
-                raise invalid("Transfer-Encoding: only chunked", ("Transfer-Encoding", "not so"))
-            _demand_standing(door, request)
-            response = await _answered(door, request, handler)
-            await packing.pack(request, response)
-            if not response.prepared:
-                _demand_standing(door, request)  # the last thing before it is sent
-            if (refused := request.get(REFUSED)) is not None:
-                refusals.note(request, _route(request), refused, correlation_id, known=True)
+            response = await self._answered(request, entry.served)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
-            _note_full(door, error)
-            refused = _refusal_of(door, error) or _surprise(door, request, error)
-            door.meter.refused(refused.code)
-            if refused.code != "INTERNAL":
-                known = request.get(KNOWN, False)
-                refusals.note(request, _route(request), refused, correlation_id, known)
-            response = _response(problem(refused, correlation_id))
-            if refused.status in UNREAD or _is_ambiguous(request):
-                response.force_close()
+            response = self._refused(request, error)
         finally:
             _front(request).leave()
         took_s = door.clock.monotonic() - began
-        door.meter.answered(_route(request), _verb(request), response.status, took_s)
+        verb = method if method in METHODS else "OTHER"
+        door.meter.answered(request.route, verb, response.status, took_s)
         return response
 
-    return framed
+    async def _found(self, request: HttpRequest) -> _Entry:
+        """Everything that no route takes counts as one."""
+        found = await self._router.resolve(request)
+        if (error := found.http_exception) is not None:
+            return _Entry(NOWHERE, _raising(error))
+        request.fields = found
+        assert found.route.resource is not None, "whatever has a path is a resource"
+        return self._entries[request.method, found.route.resource.canonical]
+
+    async def _answered(self, request: HttpRequest, served: Served) -> web.StreamResponse:
+        """Raises: Exception, whatever may befall a request."""
+        if _is_ambiguous(request):
+            raise invalid("Transfer-Encoding: only chunked", ("Transfer-Encoding", "not so"))
+        self._demand_standing(request)
+        settings = self._door.settings
+        if settings.cors and cors.is_preflight(request, settings.cors):
+            if settings.auth == "none":
+                check_page(request, settings.public_url, settings.cors)
+            answer: HttpReply | web.StreamResponse = cors.preflight()
+        else:
+            answer = await served(request)
+        if isinstance(answer, HttpReply):
+            answer = WrittenAnswer(await self._packing.pack(request, answer))
+            self._demand_standing(request)  # the last thing before it is sent
+        if request.refused is not None:
+            self._refusals.note(request, request.refused, known=True)
+        return answer
+
+    def _refused(self, request: HttpRequest, error: Exception) -> WrittenAnswer:
+        """Say no, in the one shape that all refusals have."""
+        door = self._door
+        _note_full(door, error)
+        refused = _refusal_of(error) or _surprise(door, request, error)
+        door.meter.refused(refused.code)
+        if refused.code != "INTERNAL":
+            self._refusals.note(request, refused, known=request.known)
+        response = WrittenAnswer(problem(refused, request.correlation_id))
+        if refused.status in UNREAD or _is_ambiguous(request):
+            response.force_close()
+        return response
+
+    def _demand_standing(self, request: HttpRequest) -> None:
+        """Refuse everything, except questions about this service itself, when another machine may
+        serve by now.
+
+        Raises: Refused LEASE_OVER"""
+        if (refusal := self._door.refusal()) and request.route not in ABOUT_US:
+            raise Refused("LEASE_OVER", refusal)
 
 
-async def _answered(door: HttpDoor, request: web.Request, handler: Served) -> web.StreamResponse:
-    settings = door.settings
-    if not cors.is_preflight(request, settings.cors):
-        return await handler(request)
-    if settings.auth == "none":
-        check_page(request, settings.public_url, settings.cors)
-    return cors.preflight()
+def _raising(error: Exception) -> Served:
+    async def raised(_: HttpRequest) -> HttpReply:
+        raise error
 
-
-def _demand_standing(door: HttpDoor, request: web.Request) -> None:
-    """Refuse everything, except questions about this service itself, when another machine may serve
-    by now.
-
-    Raises: Refused LEASE_OVER"""
-    if (refusal := door.refusal()) and _route(request) not in ABOUT_US:
-        raise Refused("LEASE_OVER", refusal)
-
-
-def _route(request: web.Request) -> str:
-    """Name the route as the table does; everything that no route takes counts as one."""
-    resource = request.match_info.route.resource
-    return resource.canonical if resource is not None else NOWHERE
-
-
-def _verb(request: web.Request) -> str:
-    return request.method if request.method in METHODS else "OTHER"
+    return raised
 
 
 def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
-    """Turn one entry of the table into a handler for aiohttp."""
-    decoder, handler, weight = _decoder_of(endpoint), endpoint.handler, endpoint.weight
+    """Turn one entry of the table into what serves it."""
+    handler, weight, kind = endpoint.handler, endpoint.weight, endpoint.query
     assert handler is not None, f"{endpoint.path} decorates nothing"
+    actor_of, body_of = _actor(door, endpoint), _body(door.settings, endpoint)
+    settings, limits, is_a_page = door.settings, door.limits, endpoint.is_a_page
+    queries = dict[str, Query]()
 
-    async def served(request: web.Request) -> web.StreamResponse:
-        settings = door.settings
+    async def served(request: HttpRequest) -> HttpReply | web.StreamResponse:
         if settings.auth == "none":
-            check_page(request, settings.public_url, settings.cors, of_a_page=endpoint.is_a_page)
-        address = request[CLIENT]
-        actor = await _actor(door, endpoint, request, address)
-        request[KNOWN] = actor is not NOBODY
-        query = None if endpoint.query is None else _query(request, endpoint.query)
-        door.limits.admit(weight)
-        raw, body = await _body(door, endpoint, decoder, request)
+            check_page(request, settings.public_url, settings.cors, of_a_page=is_a_page)
+        actor = await actor_of(request)
+        request.known = actor is not NOBODY
+        query = None if kind is None else _query(request, kind, queries)
+        limits.admit(weight)
+        raw, body = await body_of(request)
         front = _front(request)
         if weight == "making":
             await front.come_in()
         call = HttpCall(
             door,
             actor,
-            request[REQUEST_ID],
-            request.match_info,
+            request.correlation_id,
+            request.fields,
             request.headers,
             body,
             query,
             raw,
-            Stream(request, door.settings, door.clock) if endpoint.streams else None,
-            address,
-            leave=front.leave,
-            gone=lambda: is_gone(request),
+            Stream(request, settings, door.clock) if endpoint.streams else None,
+            request.client,
+            front.leave,
+            partial(is_gone, request),
         )
         reply = await handler(call)
-        if reply.refused is not None:
-            request[REFUSED] = reply.refused
+        request.refused = reply.refused
         if reply.events is not None and request.method == "GET":
-            with door.limits.stream(actor.name, lambda: is_gone(request)):
+            with limits.stream(actor.name, call.gone):
                 return await pour_events(request, reply.events, reply.content_type, door)
         if reply.pour is not None:
             poured: web.StreamResponse = await reply.pour(request)
             return poured
-        return _response(reply)
+        return reply
 
     return served
 
 
-async def _body(
-    door: HttpDoor, endpoint: Endpoint, decoder: msgspec.json.Decoder[Any], request: web.Request
-) -> tuple[bytes, Any]:
-    """Read the body that the endpoint takes, if any: its bytes, and their value."""
-    if endpoint.takes_a_body:
-        check_coding(request)
-    if endpoint.body is None:
-        return b"", None
-    raw = await read(request, door.settings, plain=endpoint.plain, most=endpoint.max_body)
-    if endpoint.plain:
-        return raw, None
-    return raw, decode(raw if raw or not endpoint.empty else b"{}", decoder)
+def _body(
+    settings: Settings, endpoint: Endpoint
+) -> Callable[[HttpRequest], Awaitable[tuple[bytes, Any]]]:
+    """Make what reads the body that the endpoint takes, if any: its bytes, and their value."""
+    takes_a_body, is_read = endpoint.takes_a_body, endpoint.body is not None
+    plain, most = endpoint.plain, max(endpoint.max_body, settings.max_body)
+    kind = Any if endpoint.takes_any_body or not is_read else endpoint.body
+    decoder, absent = msgspec.json.Decoder(kind), b"{}" if endpoint.empty else b""
+
+    async def body(request: HttpRequest) -> tuple[bytes, Any]:
+        if takes_a_body:
+            check_coding(request)
+        if not is_read:
+            return b"", None
+        raw = await read(request, settings, plain=plain, most=most)
+        return raw, None if plain else decode(raw or absent, decoder)
+
+    return body
 
 
-def _decoder_of(endpoint: Endpoint) -> msgspec.json.Decoder[Any]:
-    if endpoint.takes_any_body or endpoint.body is None:
-        return msgspec.json.Decoder()
-    return msgspec.json.Decoder(endpoint.body)
-
-
-def _front(request: web.Request) -> Front:
+def _front(request: HttpRequest) -> Front:
     assert isinstance(request.protocol, Front), "every connection has a front"
     return request.protocol
 
 
-async def _actor(door: HttpDoor, endpoint: Endpoint, request: web.Request, address: str) -> Actor:
-    """Find out who calls. A wrong token is charged to its address; a good one never is, whoever
-    else guesses tokens behind the same address.
+def _actor(door: HttpDoor, endpoint: Endpoint) -> Callable[[HttpRequest], Awaitable[Actor]]:
+    """Make what finds out who calls. A wrong token is charged to its address; a good one never is,
+    whoever else guesses tokens behind the same address."""
+    callers, local = endpoint.callers, endpoint.local
 
-    Raises: Refused UNAUTHORIZED, FORBIDDEN, RATE_LIMITED."""
-    if endpoint.roles is None or (endpoint.local and is_local(request.remote, request.headers)):
-        return NOBODY
-    session = session_for(request.method, request.headers)
-    try:
-        actor, token = await door.keyring.caller_of(request.headers.get("Authorization"), session)
-    except Refused:
-        door.limits.take_anonymous(address)
-        raise
-    door.limits.take(token)
-    callers = endpoint.callers or endpoint.roles
-    if actor.role not in callers:
-        wanted = " or ".join(sorted(callers))
-        raise Refused("FORBIDDEN", f"this needs the role {wanted}; yours is {actor.role}")
+    async def actor(request: HttpRequest) -> Actor:
+        """Raises: Refused UNAUTHORIZED, FORBIDDEN, RATE_LIMITED."""
+        headers = request.headers
+        if callers is None or (local and is_local(request.remote, headers)):
+            return NOBODY
+        authorization = headers.get("Authorization")
+        session = session_for(request.method, headers) if authorization is None else None
+        try:
+            found, token = await door.keyring.caller_of(authorization, session)
+        except Refused:
+            door.limits.take_anonymous(request.client)
+            raise
+        door.limits.take(token)
+        if found.role not in callers:
+            wanted = " or ".join(sorted(callers))
+            raise Refused("FORBIDDEN", f"this needs the role {wanted}; yours is {found.role}")
+        return found
+
     return actor
 
 
-def _query(request: web.Request, kind: type[Query]) -> Query:
-    """Raises: Refused VALIDATION_ERROR, also for a name that is not known here."""
+def _query(request: HttpRequest, kind: type[Query], known: dict[str, Query]) -> Query:
+    """Read the query, or remember it: clients ask the same over and over.
+
+    Raises: Refused VALIDATION_ERROR, also for a name that is not known here."""
+    text = request.rel_url.raw_query_string
+    if (found := known.get(text)) is not None:
+        return found
     given: dict[str, Any] = {}
-    if request.query_string:
-        for name in request.query:
-            values = request.query.getall(name)
-            if len(values) > 1 and name not in kind.many:
-                raise invalid(f"?{name} is there more than once", (f"?{name}", "repeated"))
-            given[name] = values if name in kind.many else values[0]
-    return convert(given, kind, "?")
+    for name in request.query if text else ():
+        values = request.query.getall(name)
+        if len(values) > 1 and name not in kind.many:
+            raise invalid(f"?{name} is there more than once", (f"?{name}", "repeated"))
+        given[name] = values if name in kind.many else values[0]
+    found = convert(given, kind, "?")
+    if len(text) <= QUERY_LENGTH_MAX:
+        if len(known) >= QUERIES_MAX:
+            known.clear()
+        known[text] = found
+    return found
 
 
-def _correlation_id(request: web.Request, door: HttpDoor) -> str:
-    given = request.headers.get("X-Request-Id", "")
-    if 1 <= len(given) <= REQUEST_ID_MAX and all("!" <= letter <= "~" for letter in given):
-        return given
-    return door.ids.fresh()
+def _correlation_id(headers: Mapping[str, str]) -> str:
+    """Take the id that the caller gave, if it may be one."""
+    given = headers.get("X-Request-Id", "")
+    return given if len(given) <= REQUEST_ID_MAX and is_visible(given) else ""
 
 
-def _is_ambiguous(request: web.Request) -> bool:
+def _is_ambiguous(request: HttpRequest) -> bool:
     """Say whether there is a ``Transfer-Encoding`` other than plain ``chunked``: two readings of
     where a body ends are one too many. What follows on such a connection is not read."""
-    codings = request.headers.getall("Transfer-Encoding", ())
-    return bool(codings) and [coding.strip().lower() for coding in codings] != ["chunked"]
+    if "Transfer-Encoding" not in request.headers:
+        return False
+    codings = request.headers.getall("Transfer-Encoding")
+    return [coding.strip().lower() for coding in codings] != ["chunked"]
 
 
-def _refusal_of(door: HttpDoor, error: Exception) -> Refused | None:
+def _refusal_of(error: Exception) -> Refused | None:
     """Turn an error into a refusal, where we or the server underneath meant it as an answer."""
     match error:
         case web.HTTPMethodNotAllowed():
@@ -329,8 +361,6 @@ def _refusal_of(door: HttpDoor, error: Exception) -> Refused | None:
             return Refused("METHOD_NOT_ALLOWED", detail, allowed_methods=methods)
         case web.HTTPNotFound():
             return Refused("NOT_FOUND", "nothing is at this path; see /openapi.json")
-        case web.HTTPRequestEntityTooLarge():
-            return too_large(door.settings.max_body)
         case web.HTTPException() if error.status < 500:
             return Refused("VALIDATION_ERROR", error.reason, status=error.status)
         case web.RequestPayloadError():
@@ -346,25 +376,18 @@ def _note_full(door: HttpDoor, error: Exception) -> None:
         door.log("storage.full", level="error", times=times, detail=str(error))
 
 
-def _surprise(door: HttpDoor, request: web.Request, error: Exception) -> Refused:
+def _surprise(door: HttpDoor, request: HttpRequest, error: Exception) -> Refused:
     """Tell a bug to the log, and to nobody else."""
     door.log(
         "http.fault",
         level="error",
         method=request.method,
         path=request.path,
-        address=request[CLIENT],
-        correlation_id=request[REQUEST_ID],
+        address=request.client,
+        correlation_id=request.correlation_id,
         **bug_told(error),
     )
     return internal()
 
 
-def _response(reply: HttpReply) -> web.Response:
-    headers = dict(reply.headers)
-    if reply.body or reply.events is not None:
-        headers["Content-Type"] = reply.content_type
-    return web.Response(status=reply.status, body=reply.body or None, headers=headers)
-
-
-__all__ = ["Places", "make_app", "open_site", "open_sites"]
+__all__ = ["Places", "make_site", "open_site", "open_sites"]

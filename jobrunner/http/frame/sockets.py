@@ -5,11 +5,12 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from jobrunner.errors import Misconfigured, bug_told
+from jobrunner.http.frame.answering import FIXED, HttpRequest, WrittenAnswer
 from jobrunner.http.frame.endpoint import HttpDoor, HttpReply
 from jobrunner.http.frame.problems import internal, invalid, phrase_of, problem
 from jobrunner.http.front.waiting import Desk, Front
@@ -19,20 +20,18 @@ HEADERS_MAX = 128
 HEAD_MAX = 64 * 1024
 LINGER_S = 1
 BACKLOG = 1024
-FIXED = {
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "Server": "jobrunner",
-}
-REQUEST_ID = web.RequestKey("correlation_id", str)
-SUBMISSIONS = web.AppKey("submissions", Mapping[bytes, tuple[str, str]])
+
+
+class Site(NamedTuple):
+    """What answers at a listener. ``submissions`` are the calls that its front holds back."""
+
+    answer: Callable[[HttpRequest], Awaitable[web.StreamResponse]]
+    submissions: Mapping[bytes, tuple[str, str]]
 
 
 @contextlib.asynccontextmanager
 async def open_site(
-    app: web.Application, door: HttpDoor, host: str, port: int, what: str = "server"
+    site: Site, door: HttpDoor, host: str, port: int, what: str = "server"
 ) -> AsyncIterator[tuple[str, int]]:
     """Listen until the block is left; yields the address in use (a port of 0 takes a free one).
     ``what`` begins the names of the settings that say where.
@@ -45,15 +44,13 @@ async def open_site(
     async def listen(gate: Gate) -> asyncio.Server:
         return await _listen(gate, host, port, what)
 
-    async with _serving(app, door, listen) as server:
+    async with _serving(site, door, listen) as server:
         address = server.sockets[0].getsockname()
         yield str(address[0]), int(address[1])
 
 
 @contextlib.asynccontextmanager
-async def open_socket(
-    app: web.Application, door: HttpDoor, path: str, mode: int
-) -> AsyncIterator[None]:
+async def open_socket(site: Site, door: HttpDoor, path: str, mode: int) -> AsyncIterator[None]:
     """The same at a Unix socket, which is removed in the end.
 
     Raises: Misconfigured
@@ -62,7 +59,7 @@ async def open_socket(
     async def listen(gate: Gate) -> asyncio.Server:
         return await _listen_at(gate, path, mode)
 
-    async with _serving(app, door, listen):
+    async with _serving(site, door, listen):
         ours = file_of(path)
         try:
             yield
@@ -72,15 +69,21 @@ async def open_socket(
 
 @contextlib.asynccontextmanager
 async def _serving(
-    app: web.Application, door: HttpDoor, listen: "Callable[[Gate], Awaitable[asyncio.Server]]"
+    site: Site, door: HttpDoor, listen: "Callable[[Gate], Awaitable[asyncio.Server]]"
 ) -> AsyncIterator[asyncio.Server]:
-    runner = web.AppRunner(
-        app, access_log=None, handler_cancellation=False, shutdown_timeout=door.settings.shutdown_s
-    )
+    loop = asyncio.get_running_loop()
+
+    def made(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> HttpRequest:
+        request = HttpRequest(message, payload, protocol, writer, task, loop)
+        request.door = door
+        return request
+
+    serving = web.Server(site.answer, request_factory=made)  # type: ignore[arg-type]
+    runner = web.ServerRunner(serving, shutdown_timeout=door.settings.shutdown_s)
     await runner.setup()
     try:
-        desk = Desk(door, app[SUBMISSIONS], FIXED)
-        async with await listen(Gate(runner, door, desk)) as server:
+        desk = Desk(door, site.submissions, FIXED)
+        async with await listen(Gate(serving, door, desk)) as server:
             yield server
             server.close()
             await runner.cleanup()
@@ -92,10 +95,9 @@ class Gate:
     """Makes what serves one connection. One too many is told so and closed, without a look at what
     it wants."""
 
-    def __init__(self, runner: web.AppRunner, door: HttpDoor, desk: Desk) -> None:
-        assert runner.server is not None
+    def __init__(self, server: web.Server, door: HttpDoor, desk: Desk) -> None:
         self._desk = desk
-        self._server = runner.server
+        self._server = server
         self._door = door
 
     def __call__(self) -> asyncio.BaseProtocol:
@@ -161,11 +163,9 @@ class Connection(Front):
             self._door.log("http.fault", level="error", **(bug_told(exc) if exc else {}))
         self._door.meter.refused(refused.code)
         self.leave()
-        correlation_id = self._door.ids.fresh()
-        reply = problem(refused, correlation_id)
-        headers = FIXED | reply.headers | {"X-Request-Id": correlation_id}
-        headers["Content-Type"] = reply.content_type
-        response = web.Response(status=reply.status, body=reply.body, headers=headers)
+        assert isinstance(request, HttpRequest), "every request here is one of ours"
+        request.correlation_id = self._door.ids.fresh()
+        response = WrittenAnswer(problem(refused, request.correlation_id))
         response.force_close()
         return response
 

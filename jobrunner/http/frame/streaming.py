@@ -160,9 +160,5 @@ async def invite(request: web.Request) -> None:
         request.writer.output_size = 0
 
 
-async def say_nothing_yet(_: web.Request) -> None:
-    """Instead of an invitation before anybody looked at the request: ``blocks`` sends it."""
-
-
 def _slow(detail: str) -> Refused:
     return Refused("BODY_TIMEOUT", detail)
