@@ -25,18 +25,17 @@ def foreign(definition: Definition | None, job: Snapshot, actor: Actor) -> Refus
     return unknown(job.id)
 
 
-def allowed(definition: Definition, job: Snapshot, actor: Actor) -> dict[str, list[str]]:
-    """Statuses it may be moved to and commands it may be given, by this caller."""
-    roles = actor.roles(job)
-    edges = definition.table.get(job.status, {})
+def allowed(definition: Definition, status: str, roles: frozenset[str]) -> dict[str, list[str]]:
+    """Statuses that a job may be moved to from this one and commands it may be given, by a caller
+    of these roles."""
+    edges = definition.table.get(status, {})
     statuses = [
         target for target, edge in edges.items() if "admin" in roles or roles & set(edge.by)
     ]
     commands = [
         command.name
         for command in definition.workflow.commands
-        if roles & set(command.roles)
-        and (job.status in command.walks or job.status in command.satisfied)
+        if roles & set(command.roles) and (status in command.walks or status in command.satisfied)
     ]
     return {"statuses": sorted(statuses), "commands": sorted(commands)}
 

@@ -132,7 +132,7 @@ def _foretold(
     """What a job says that its reader may do is what that reader may do."""
     if not isinstance(message, Move | Do) or foreign(definition, before, message.actor):
         return
-    may = allowed(definition, before, message.actor)
+    may = allowed(definition, before.status, message.actor.roles(before))
     if isinstance(message, Do):
         asked, possible = message.command, may["commands"]
     else:

@@ -1,5 +1,6 @@
 """Views that several routes show, and the functions that make them of rows and jobs."""
 
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,6 +22,7 @@ from jobrunner.http.frame.etags import etag
 
 INLINE_MAX = 4096
 PAYLOADS = frozenset({"params", "result", "artifacts"})
+SAID = {"replayed"}
 V = TypeVar("V", bound=View)
 
 encode = msgspec.json.Encoder().encode
@@ -161,14 +163,21 @@ def reply_job(call: HttpCall, job: Snapshot) -> HttpReply:
 
 def reply_answer(call: HttpCall, answer: Answer, status: int = 0) -> HttpReply:
     """The job, what was answered beside it, and whether it was said before."""
-    body = asdict(job_view(call, answer.job))
-    body |= linked(call, timed(answer.fields))
-    body["replayed"] = answer.replayed
-    return HttpReply(status or answer.status, encode(body), {"ETag": etag(answer.job)})
+    job = answer.job
+    body: Any = job_view(call, job, replayed=answer.replayed)
+    if answer.fields.keys() - SAID:
+        body = asdict(body) | linked(call, timed(answer.fields)) | {"replayed": answer.replayed}
+    return HttpReply(status or answer.status, encode(body), {"ETag": etag(job)})
 
 
-def job_view(call: HttpCall, job: Snapshot, payloads: frozenset[str] = PAYLOADS) -> Job:
+def job_view(
+    call: HttpCall,
+    job: Snapshot,
+    payloads: frozenset[str] = PAYLOADS,
+    replayed: bool | UnsetType = UNSET,
+) -> Job:
     definition = call.door.facade.definitions.of(job)
+    attempt, retry_count = job.tries.get(job.worked, (0, 0))
     return Job(
         id=job.id,
         job_id=job.id,
@@ -181,8 +190,8 @@ def job_view(call: HttpCall, job: Snapshot, payloads: frozenset[str] = PAYLOADS)
         version=job.version,
         progress=job.progress,
         progress_message=job.progress_message,
-        attempt=job.attempts,
-        retry_count=job.retry_count,
+        attempt=attempt,
+        retry_count=retry_count,
         run_id=job.run_id or None,
         params=_given(job) if "params" in payloads else UNSET,
         result=job.result if "result" in payloads else UNSET,
@@ -209,27 +218,22 @@ def job_view(call: HttpCall, job: Snapshot, payloads: frozenset[str] = PAYLOADS)
         notify_on=list(job.notify_on),
         stuck=stuck_view(call, job),
         paused=_held_back(job.paused) if job.paused else None,
+        forked_from=job.forked_from,
+        schedule=_scheduled(job.schedule) if job.schedule else None,
+        parent=job.parent.job_id if job.parent else None,
+        batch=job.batch.id if job.batch else None,
         ended_as=ended_as(definition, job) if definition else None,
         needs_person=needs_person(definition, job) if definition else job.stuck is not None,
-        allowed=_allowed(call, definition, job),
-        **_ties(job),
+        allowed=_allowed(definition, job.status, call.actor.roles(job)),
+        replayed=replayed,
     )
 
 
-def _allowed(call: HttpCall, definition: Definition | None, job: Snapshot) -> Allowed:
+@lru_cache(maxsize=1024)
+def _allowed(definition: Definition | None, status: str, roles: frozenset[str]) -> Allowed:
     if definition is None:
         return Allowed(statuses=[], commands=[])
-    return Allowed(**allowed(definition, job, call.actor))
-
-
-def _ties(job: Snapshot) -> dict[str, Any]:
-    """Name what this job came from."""
-    return {
-        "forked_from": job.forked_from,
-        "schedule": _scheduled(job.schedule) if job.schedule else None,
-        "parent": job.parent.job_id if job.parent else None,
-        "batch": job.batch.id if job.batch else None,
-    }
+    return Allowed(**allowed(definition, status, roles))
 
 
 def stuck_view(call: HttpCall, job: Snapshot) -> Stuck | None:
