@@ -40,9 +40,9 @@ def allowed(definition: Definition, status: str, roles: frozenset[str]) -> dict[
     return {"statuses": sorted(statuses), "commands": sorted(commands)}
 
 
-def ended_as(definition: Definition, job: Snapshot) -> End | None:
+def ended_as(definition: Definition, status: str) -> End | None:
     """Name the end that a job has come to, whatever its workflow calls the state."""
-    state = definition.states[job.status]
+    state = definition.states[status]
     if not state.ended:
         return None
     return state.ends or ("failed" if state.fails else "completed")

@@ -59,7 +59,7 @@ class Places(Struct, frozen=True):
 
 
 def make_site(door: HttpDoor, table: Table, *, operators: bool = True) -> Site:
-    """Make what answers, with every route of the table, or only those not for operators."""
+    """Make a site, with every route of the table, or only those not for operators."""
     frame, submissions = _Frame(door), dict[bytes, tuple[str, str]]()
     for endpoint in table:
         if endpoint.for_operators and not operators:
@@ -119,7 +119,7 @@ class _Entry(NamedTuple):
 
 
 class _Frame:
-    """What is done around every request, including those that match no route."""
+    """Stands around every request, including those that match no route."""
 
     def __init__(self, door: HttpDoor) -> None:
         self._door = door

@@ -23,7 +23,7 @@ BACKLOG = 1024
 
 
 class Site(NamedTuple):
-    """What answers at a listener. ``submissions`` are the calls that its front holds back."""
+    """Serves a listener: ``submissions`` are the calls that its front holds back."""
 
     answer: Callable[[HttpRequest], Awaitable[web.StreamResponse]]
     submissions: Mapping[bytes, tuple[str, str]]

@@ -22,7 +22,9 @@ from jobrunner.http.frame.etags import etag
 
 INLINE_MAX = 4096
 PAYLOADS = frozenset({"params", "result", "artifacts"})
-SAID = {"replayed"}
+REPLAYED = {"replayed"}
+ALONE = {"schedule": None, "parent": None, "batch": None}
+Said = bool | UnsetType
 V = TypeVar("V", bound=View)
 
 encode = msgspec.json.Encoder().encode
@@ -114,7 +116,7 @@ class Job(View, frozen=True, kw_only=True):
     ended_as: End | None
     needs_person: bool
     allowed: Allowed
-    replayed: bool | UnsetType = UNSET
+    replayed: Said = UNSET
 
 
 class HistoryEntry(View, frozen=True, kw_only=True):
@@ -165,16 +167,13 @@ def reply_answer(call: HttpCall, answer: Answer, status: int = 0) -> HttpReply:
     """The job, what was answered beside it, and whether it was said before."""
     job = answer.job
     body: Any = job_view(call, job, replayed=answer.replayed)
-    if answer.fields.keys() - SAID:
+    if answer.fields.keys() - REPLAYED:
         body = asdict(body) | linked(call, timed(answer.fields)) | {"replayed": answer.replayed}
     return HttpReply(status or answer.status, encode(body), {"ETag": etag(job)})
 
 
 def job_view(
-    call: HttpCall,
-    job: Snapshot,
-    payloads: frozenset[str] = PAYLOADS,
-    replayed: bool | UnsetType = UNSET,
+    call: HttpCall, job: Snapshot, payloads: frozenset[str] = PAYLOADS, replayed: Said = UNSET
 ) -> Job:
     definition = call.door.facade.definitions.of(job)
     attempt, retry_count = job.tries.get(job.worked, (0, 0))
@@ -182,7 +181,6 @@ def job_view(
         id=job.id,
         job_id=job.id,
         workflow=job.workflow,
-        workflow_version=definition.workflow.version if definition else None,
         job_type=job.job_type,
         user_id=job.user_id,
         status=job.status,
@@ -219,21 +217,33 @@ def job_view(
         stuck=stuck_view(call, job),
         paused=_held_back(job.paused) if job.paused else None,
         forked_from=job.forked_from,
-        schedule=_scheduled(job.schedule) if job.schedule else None,
-        parent=job.parent.job_id if job.parent else None,
-        batch=job.batch.id if job.batch else None,
-        ended_as=ended_as(definition, job) if definition else None,
+        **(_ties(job) if job.schedule or job.parent or job.batch else ALONE),
         needs_person=needs_person(definition, job) if definition else job.stuck is not None,
-        allowed=_allowed(definition, job.status, call.actor.roles(job)),
+        **_declared(definition, job.status, call.actor.roles(job)),
         replayed=replayed,
     )
 
 
 @lru_cache(maxsize=1024)
-def _allowed(definition: Definition | None, status: str, roles: frozenset[str]) -> Allowed:
+def _declared(definition: Definition | None, status: str, roles: frozenset[str]) -> dict[str, Any]:
+    """Tell what stands in a declaration about jobs of this status, for a caller of these roles."""
     if definition is None:
-        return Allowed(statuses=[], commands=[])
-    return Allowed(**allowed(definition, status, roles))
+        nothing = Allowed(statuses=[], commands=[])
+        return {"workflow_version": None, "ended_as": None, "allowed": nothing}
+    return {
+        "workflow_version": definition.workflow.version,
+        "ended_as": ended_as(definition, status),
+        "allowed": Allowed(**allowed(definition, status, roles)),
+    }
+
+
+def _ties(job: Snapshot) -> dict[str, Any]:
+    """Name what this job came from."""
+    return {
+        "schedule": _scheduled(job.schedule) if job.schedule else None,
+        "parent": job.parent.job_id if job.parent else None,
+        "batch": job.batch.id if job.batch else None,
+    }
 
 
 def stuck_view(call: HttpCall, job: Snapshot) -> Stuck | None:

@@ -86,7 +86,7 @@ class Bearing:
             return JobOutcome(child.job_id, child.key, child.deleted_in, ended, deleted=True)
         job = child.job
         definition = self._world.registry.of(job)
-        ended = (ended_as(definition, job) or "") if definition else ""
+        ended = (ended_as(definition, job.status) or "") if definition else ""
         values = {name: found.value for name, found in job.artifacts.items()}
         return JobOutcome(
             job.id, child.key, job.status, ended, job.result, values,

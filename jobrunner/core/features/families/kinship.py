@@ -31,7 +31,7 @@ def standing(definition: Definition, job: Snapshot) -> Standing:
     """Say how a child looks to its parent: not ended, or ended well or ill."""
     if not job.ended:
         return ""
-    return "well" if ended_as(definition, job) in WELL else "ill"
+    return "well" if ended_as(definition, job.status) in WELL else "ill"
 
 
 def waits(job: Snapshot) -> bool:

@@ -269,7 +269,7 @@ def _row(call: HttpCall, job: Snapshot) -> JobRow:
         updated_at=text_of(job.updated_at),
         next_attempt_at=text_or_none(job.next_attempt_at),
         stuck=stuck_view(call, job),
-        ended_as=ended_as(definition, job) if definition else None,
+        ended_as=ended_as(definition, job.status) if definition else None,
         needs_person=needs_person(definition, job) if definition else job.stuck is not None,
     )
 
