@@ -3,12 +3,15 @@
 import random
 import secrets
 import signal
+import struct
 import time
+from collections.abc import Iterator
 
 import anyio
 
 from jobrunner.ports.seams import Clock
 
+TEXT = "%08x-%04x-7%03x-%04x-%012x"
 UNSYNCHRONISED = 5
 TIMEX_BYTES = 512  # more than the system's struct has
 
@@ -59,29 +62,30 @@ class SystemIds:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._last = (0, 0)
-        self._pool = b""
-        self._used = 0
+        self._now = self._counter = 0
+        self._drawn: Iterator[int] = iter(())
 
     def fresh(self) -> str:
-        now, drawn = self._clock.now(), self._draw()
-        counter, tail = drawn >> 34, drawn & 0x3FFFFFFF
-        if now <= self._last[0]:
-            now, counter = self._last[0], self._last[1] + 1
-        if counter >> 32:
-            now, counter = now + 1, 0
-        self._last = (now, counter)
-        high = (now << 16) | 0x7000 | (counter >> 20)
-        low = (0b10 << 62) | ((counter & 0xFFFFF) << 42) | tail
-        text = f"{high << 64 | low:032x}"
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        now, drawn = self._clock.now(), next(self._drawn, None) or self._draw()
+        if now > self._now:
+            counter = drawn >> 34
+        else:
+            now, counter = self._now, self._counter + 1
+            if counter >> 32:
+                now, counter = now + 1, 0
+        self._now, self._counter = now, counter
+        return TEXT % (
+            now >> 16,
+            now & 0xFFFF,
+            counter >> 20,
+            0x8000 | counter >> 6 & 0x3FFF,
+            (counter & 0x3F) << 42 | drawn & 0x3FFFFFFF,
+        )
 
     def _draw(self) -> int:
         """64 random bits."""
-        if self._used == len(self._pool):
-            self._pool, self._used = secrets.token_bytes(4096), 0
-        self._used += 8
-        return int.from_bytes(self._pool[self._used - 8 : self._used], "big")
+        self._drawn = iter(struct.unpack("512Q", secrets.token_bytes(4096)))
+        return next(self._drawn)
 
     def jitter(self) -> float:
         return random.random()

@@ -13,9 +13,8 @@ VERBS = rb"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)"
 PLAIN = re.compile(rb"(" + VERBS + rb" /[!-~]*+) HTTP/1\.1\r\n((?:" + LINE + rb")*+)\r\n")
 BEGUN = re.compile(rb"(" + VERBS + rb" /[!-~]*+) HTTP/1\.1\r\n(?:" + LINE + rb")*+[^\r\n]*\r?\Z")
 TELLING = re.compile(
-    rb"^(content-length|transfer-encoding|expect|upgrade|connection|x-request-id):"
-    rb"[\t ]*+([^\r]*?)[\t ]*+\r",
-    re.MULTILINE,
+    rb"\n(content-length|transfer-encoding|expect|upgrade|connection|x-request-id):"
+    rb"[\t ]*+([^\r]*?)[\t ]*+\r"
 )
 LENGTH = re.compile(rb"[0-9]{1,12}")
 
@@ -37,7 +36,7 @@ def framed(data: bytes) -> Framed | None:
         return _begun(data)
     length, names_itself = 0, False
     told = set[bytes]()
-    for name, value in TELLING.findall(found[2].lower()):
+    for name, value in TELLING.findall(data[found.start(2) - 1 : found.end(2)].lower()):
         if name in told:
             return None
         told.add(name)

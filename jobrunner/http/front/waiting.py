@@ -105,6 +105,11 @@ class Front(web.RequestHandler):
         else:
             self.pass_on(data)
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Resume only what was paused: the server underneath asks for it with each body."""
+        if self._reading_paused or self._buffer_paused:
+            super().resume_reading(resume_parser)
+
     def connection_lost(self, exc: BaseException | None) -> None:
         self._desk.admission.forget(self)
         self._held = self._begun = b""
