@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
+from functools import cached_property
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ Plain = Callable[[PlainContext[Any]], Outcome]
 MIB = 1024 * 1024
 
 
-class Stage(Struct, frozen=True):
+class Stage(Struct, frozen=True, dict=True):
     """An entry point of the group ``jobrunner.stages`` leads to one of these.
 
     how           ``loop`` (for code that awaits; trusted), ``thread`` (for calls that release the
@@ -69,8 +70,9 @@ class Stage(Struct, frozen=True):
     output: int = 16 * MIB
     where: Where = "here"
 
-    @property
+    @cached_property
     def runs(self) -> How:
+        # looked up several times an attempt, and slow to find out
         return self.how or ("loop" if is_async(self.run) else "process")
 
 

@@ -312,10 +312,11 @@ class Registry:
 
     def _known(self, name: str) -> Stage | None:
         """Find a stage, or its form for a cluster: that is there as soon as somebody binds it."""
-        plain = self.stages.get(name.removesuffix(AWAY))
-        if name not in self.stages and plain is not None and name.endswith(AWAY):
-            self.stages[name] = away_form(plain)
-        return self.stages.get(name)
+        found = self.stages.get(name)
+        if found is None and name.endswith(AWAY):
+            if (plain := self.stages.get(name.removesuffix(AWAY))) is not None:
+                found = self.stages[name] = away_form(plain)
+        return found
 
     def by(self, stage: str) -> str:
         """Name the distribution that brings this stage; empty for none."""
