@@ -26,8 +26,9 @@ T = TypeVar("T")
 
 class AttemptHost:
     """At most one report of progress a second is stored, and the last one always is: it waits for
-    its second, or goes with the outcome. ``reach`` answers for the world beyond the job;
-    ``silence_s`` is for how long the stage may be silent."""
+    its second, or goes with the outcome. ``reaching`` makes what answers for the world beyond the
+    job, if the stage ever asks; ``silence_s`` is for how long the stage may be silent;
+    ``may_have_saved``: it has touched the disk, so files of it may lie there."""
 
     def __init__(
         self, world: World, crew: Crew, supervisor: Supervisor, job_id: str, serial: int
@@ -44,7 +45,9 @@ class AttemptHost:
         self._asking = 0
         self._pulse: asyncio.TimerHandle | None = None
         self._over = False
-        self.reach: Reach | None = None
+        self._reach: Reach | None = None
+        self.reaching: Callable[[], Reach] | None = None
+        self.may_have_saved = False
         self.silence_s = 0.0
 
     async def progress(self, percent: int | None, message: str | None) -> None:
@@ -71,14 +74,15 @@ class AttemptHost:
     async def ask(self, question: Question) -> Answer:
         """Ask for something beyond the job; a stage that waits for its answer is as alive as its
         host."""
-        assert self.reach is not None, "a stage asks when it has its brief"
+        assert self.reaching is not None, "a stage asks when it has its brief"
+        self._reach = self._reach or self.reaching()
         self._asking += 1
         self.live()
         try:
             if isinstance(question, Posing):
                 job = self._supervisor, self._job_id, self._serial
                 return await asked_of(self._world, *job, question)
-            return await self.reach.answer(question)
+            return await self._reach.answer(question)
         finally:
             self._asking -= 1
 
@@ -86,6 +90,7 @@ class AttemptHost:
         self._world.surroundings.room(size)
 
     async def block(self, function: Callable[[], T]) -> T:
+        self.may_have_saved = True
         return await self._world.children.in_thread(function)
 
     def log(self, line: str) -> None:
@@ -108,6 +113,10 @@ class AttemptHost:
     @property
     def lines(self) -> tuple[str, ...]:
         return for_attempt(Ended(0, ""), self._serial, self._lines.all()).log
+
+    def judged(self, ended: Ended) -> Ended:
+        """An attempt that failed for want of a file was none."""
+        return ended if self._reach is None else self._reach.judged(ended)
 
     def close(self, ended: Ended) -> Ended:
         """Return the outcome, with everything that was not told yet."""

@@ -7,6 +7,7 @@ attempt was left is cancelled, and whatever it still says is late by its serial 
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import anyio
@@ -16,7 +17,7 @@ from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.features.families.bearing import BearingOf
 from jobrunner.actors.features.hooks import Hooks
 from jobrunner.actors.host_answers import Reach
-from jobrunner.actors.keeping.leftovers import clear_leavings
+from jobrunner.actors.keeping.leftovers import Leftovers
 from jobrunner.actors.shared import World
 from jobrunner.actors.stage_input import given, take_back
 from jobrunner.actors.supervisor import Supervisor
@@ -27,7 +28,7 @@ from jobrunner.core.job import Attempt, Failure, Snapshot
 from jobrunner.core.messages import Ended
 from jobrunner.core.units import LogLines
 from jobrunner.errors import JobrunnerError, StorageError
-from jobrunner.stages import Stage
+from jobrunner.stages import Given, Stage
 from jobrunner.stages.in_loop import run_abandon
 from jobrunner.stages.outcomes import failed, places, raised, said
 
@@ -96,6 +97,7 @@ class RunningAttempts:
         self._supervisor = supervisor
         self._dispatcher = dispatcher
         self._hooks = Hooks(world, crew)
+        self._leftovers = Leftovers(world)
         self._running: dict[str, RunningAttempt] = {}
         self._empty = asyncio.Event()
 
@@ -125,7 +127,7 @@ class RunningAttempts:
 
     def clear_away(self, job: Snapshot, attempt: Attempt) -> None:
         """Remove the files that an outside worker sent for this attempt and no report took."""
-        self._crew.start_soon(clear_leavings, self._world, job, attempt.serial, False)
+        self._crew.start_soon(self._leftovers.clear, job, attempt.serial, False)
 
     async def drain(self, seconds: float) -> None:
         """Let running stages finish for a while, then interrupt what is left. Of a stage that is
@@ -170,11 +172,14 @@ class RunningAttempts:
         self._world.meter.attempted(job, attempt, ended, span)
         try:
             await self._supervisor.deliver(job.id, run.host.close(ended))
-            await self._keep_lines(run)
+            if run.left:
+                await self._keep_lines(run)
             self._hooks.over(job, attempt, ended, span.seconds)
         finally:
             self._leave(run)
-        await clear_leavings(self._world, job, attempt.serial, ended.outcome == "interrupted")
+        if self._leftovers.may_be(job, run.host.may_have_saved):
+            interrupted = ended.outcome == "interrupted"
+            await self._leftovers.clear(job, attempt.serial, interrupted)
 
     def _leave(self, run: RunningAttempt) -> None:
         """Free the slot, unless the job's next attempt has it already."""
@@ -187,7 +192,7 @@ class RunningAttempts:
     async def _keep_lines(self, run: RunningAttempt) -> None:
         """Store the last lines of a stage whose attempt ended before the stage did. Nothing but the
         lines is lost if that fails."""
-        if run.left and (lines := run.host.lines):
+        if lines := run.host.lines:
             with suppress(JobrunnerError):
                 clean = self._world.surroundings.redaction
                 kept = (*run.attempt.log, *map(clean, lines))[-LOG_LINES_MAX:]
@@ -217,15 +222,20 @@ class RunningAttempts:
             return refused
         brief = await given(self._world, job, attempt, definition, stage)
         try:
-            host.reach = Reach(self._world, brief, self._bearing(job, attempt))
+            host.reaching = partial(self._reach, brief, job, attempt)
             host.silence_s = definition.states[attempt.state].heartbeat_s
             if stage.runs == "loop":
                 host.live(always=True)
+            else:
+                host.may_have_saved = True
             kind = kind_of(definition, job)
             place, children = self._world.surroundings, self._world.children
-            return host.reach.judged(await place.run(stage, brief, kind, host, children))
+            return host.judged(await place.run(stage, brief, kind, host, children))
         finally:
             await take_back(self._world, brief)
+
+    def _reach(self, brief: Given, job: Snapshot, attempt: Attempt) -> Reach:
+        return Reach(self._world, brief, self._bearing(job, attempt))
 
     def _host(self, job: Snapshot, attempt: Attempt) -> AttemptHost:
         return AttemptHost(self._world, self._crew, self._supervisor, job.id, attempt.serial)
@@ -241,7 +251,7 @@ class RunningAttempts:
             try:
                 brief = await given(self._world, job, attempt, definition, stage)
                 try:
-                    host.reach = Reach(self._world, brief, self._bearing(job, attempt))
+                    host.reaching = partial(self._reach, brief, job, attempt)
                     kind = kind_of(definition, job)
                     params = decoded(brief.params, kind) if kind else brief.params
                     error = await run_abandon(stage, brief, params, host)

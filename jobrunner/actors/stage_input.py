@@ -1,6 +1,5 @@
 """Gathers the input of a stage: the facts about its job, and a folder to scribble in."""
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +10,7 @@ from jobrunner.actors.shared import World
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.tracing import attempt_of
 from jobrunner.core.job import Asset, Attempt, Snapshot
-from jobrunner.files.library import Kept, made_empty, scratch_path, tidy
+from jobrunner.files.library import Kept, is_handed_out, made_empty, scratch_path, tidy
 from jobrunner.stages import Given, Stage
 
 
@@ -57,7 +56,7 @@ async def known(world: World, job: Snapshot, attempt: Attempt, definition: Defin
 
 async def take_back(world: World, brief: Given) -> None:
     """Remove the scratch folder with whatever the attempt has left in it."""
-    if os.path.lexists(brief.scratch):
+    if is_handed_out(brief.scratch):
         await world.children.in_thread(lambda: tidy(brief.scratch))
 
 

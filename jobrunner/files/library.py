@@ -27,6 +27,8 @@ DRAFT = ".draft"
 SCRATCH = ".scratch"
 OLD_MS = 24 * 3600 * 1000
 TRIES = 1000
+# The scratch folders that this process has made and not tidied.
+_handed_out: set[str] = set()
 ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 
 
@@ -104,13 +106,27 @@ def scratch_path(root: str, name: str) -> str:
     return os.path.abspath(os.path.join(root, SCRATCH, name))
 
 
+def handed_out(folder: str) -> str:
+    """Make a scratch folder for somebody who asks for one: most never do, and then nobody has to
+    ask the disk whether there is one to tidy."""
+    _handed_out.add(folder)
+    os.makedirs(folder, exist_ok=True)
+    return folder
+
+
+def is_handed_out(folder: str) -> bool:
+    return folder in _handed_out
+
+
 def made_empty(folder: str) -> None:
     tidy(folder)
+    _handed_out.add(folder)
     made(Path(folder))
 
 
 def tidy(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
+    _handed_out.discard(folder)
 
 
 def is_sound(root: str, kept: Kept) -> bool:

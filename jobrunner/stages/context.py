@@ -4,7 +4,6 @@ functions; they have the same verbs, and neither knows where the stage runs: a `
 Everything a stage is told is in ``Given``, a struct that can be sent to another process.
 """
 
-import os
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Generic
@@ -19,7 +18,7 @@ from jobrunner.core.features.webhooks import name_of
 from jobrunner.core.job import Asset
 from jobrunner.core.messages import Report
 from jobrunner.errors import PermanentFailure
-from jobrunner.files.library import Kept, Shelf, checked_name
+from jobrunner.files.library import Kept, Shelf, checked_name, handed_out
 from jobrunner.outgoing.calls import (
     PATIENCE,
     Download,
@@ -70,8 +69,7 @@ class _Known(Generic[P]):
     @property
     def scratch(self) -> str:
         """A folder that goes with the attempt."""
-        os.makedirs(self._given.scratch, exist_ok=True)
-        return self._given.scratch
+        return handed_out(self._given.scratch)
 
     @property
     def kept(self) -> Mapping[str, Any]:

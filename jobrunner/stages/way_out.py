@@ -4,7 +4,7 @@ wherever the stage runs."""
 import os
 
 from jobrunner.errors import PermanentFailure
-from jobrunner.files.library import checked_name
+from jobrunner.files.library import checked_name, handed_out
 from jobrunner.outgoing.calls import Download, Exchange, Fetched, Reply
 from jobrunner.outgoing.gate import Outlets
 from jobrunner.stages.given import Given
@@ -29,7 +29,7 @@ class WayOut:
         _check(wanted)
         path = self._free_path(checked_name(wanted.name))
         self._taken.add(path)
-        os.makedirs(self._given.scratch, exist_ok=True)
+        handed_out(self._given.scratch)
         try:
             return await self._outlets.download(wanted, path, self._given.settings)
         except BaseException:

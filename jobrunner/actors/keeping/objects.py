@@ -16,7 +16,7 @@ from jobrunner.core.job import Failure, Snapshot
 from jobrunner.core.keeping.objects import LACKS_FILES, CopiesHere, FarFile
 from jobrunner.core.messages import Ended
 from jobrunner.errors import FilesUnreachable, StorageError
-from jobrunner.files.library import Kept, inside, is_absent
+from jobrunner.files.library import Kept, handed_out, inside, is_absent
 from jobrunner.files.links import second_name
 from jobrunner.files.objects.bucket import ObjectStore
 from jobrunner.stages import Given
@@ -57,10 +57,12 @@ async def lent(world: World, kept: Kept, asset_id: str, scratch: str) -> str | N
         if await world.children.in_thread(partial(world.checked, kept)):
             if world.surroundings.bucket is None:
                 return os.path.join(world.assets, kept.path)
+            handed_out(scratch)
             second = partial(_second_name, world.assets, kept.path, place)
             if await world.children.in_thread(second):
                 return str(place)
         elif (found := await far_of(world, kept.path)) is not None:
+            handed_out(scratch)
             return str(place) if await _fetched(world, *found, kept, place) else None
     return None
 
