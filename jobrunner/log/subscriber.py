@@ -44,6 +44,7 @@ WITHHELD = frozenset(
 
 # Fields in which libraries, plugins and strangers speak.
 SAID = frozenset({"detail", "error", "line", "message", "traceback"})
+LOOKED_AT = WITHHELD | SAID
 
 LEVELS = {"info": 0, "warning": 1, "error": 2}
 ALWAYS = "service."  # how this process began and why it ended is told at every level
@@ -171,10 +172,10 @@ class Log:
             self._lines.appendleft(self._line("log.fault", "error", {**fields, "lost": lost}))
 
     def _line(self, event: str, level: str, fields: dict[str, Any]) -> bytes:
-        for name in SAID.intersection(fields):
-            if isinstance(fields[name], str):
-                fields[name] = self._clean(fields[name])
-        if not WITHHELD.isdisjoint(fields):
+        if not LOOKED_AT.isdisjoint(fields):
+            for name in SAID.intersection(fields):
+                if isinstance(fields[name], str):
+                    fields[name] = self._clean(fields[name])
             fields |= dict.fromkeys(WITHHELD.intersection(fields), "withheld")
         return self._form(self._clock.now(), level, event, fields)
 

@@ -60,12 +60,8 @@ class PluginTroubles:
         self._last: dict[PluginPart, PluginTrouble] = {}
 
     def __call__(self, event: str, level: str = "info", **fields: Any) -> None:
-        if event in EVENTS and fields.get("code", CRASH) == CRASH:
-            self._note(_part(event, fields), fields)
-        elif event == WELL_AGAIN:
-            self._last.pop(_part("companion.failed", fields), None)
-        elif event in (SET_ASIDE, MOVED):
-            self._follow(event, str(fields.get("job_id") or ""))
+        if self._last or event in EVENTS:
+            self._hear(event, fields)
         self._log(event, level=level, **fields)
 
     @property
@@ -77,6 +73,14 @@ class PluginTroubles:
     def latest(self) -> list[PluginTrouble]:
         """The newest first."""
         return list(self._fresh())[::-1]
+
+    def _hear(self, event: str, fields: dict[str, Any]) -> None:
+        if event in EVENTS and fields.get("code", CRASH) == CRASH:
+            self._note(_part(event, fields), fields)
+        elif event == WELL_AGAIN:
+            self._last.pop(_part("companion.failed", fields), None)
+        elif event in (SET_ASIDE, MOVED):
+            self._follow(event, str(fields.get("job_id") or ""))
 
     def _follow(self, event: str, job_id: str) -> None:
         """A job that a function set aside and that moves again has passed that function."""
