@@ -25,7 +25,7 @@ from jobrunner.errors import Misconfigured, StorageFull
 from jobrunner.ports import Clock
 from jobrunner.store.identity import demand_own
 from jobrunner.store.keeping.restoring import finish_restore
-from jobrunner.store.keeping.upkeep import WAL_MAX
+from jobrunner.store.keeping.upkeep import IN_MEMORY, ON_DISK, WAL_MAX
 from jobrunner.store.migrations import latest, level, migrate
 
 APPLICATION_ID = 0x6A6F6272  # "jobr"
@@ -47,6 +47,8 @@ WRITER = EVERYWHERE | {
     "journal_size_limit": WAL_MAX,
     "wal_autocheckpoint": 1000,
     "cache_size": -64 * 1024,
+    # SQLite notes what a statement that fails would have to take back, for each statement.
+    "temp_store": IN_MEMORY,
 }
 READER = EVERYWHERE | {"wal_autocheckpoint": 0, "query_only": 1}
 
@@ -131,9 +133,11 @@ def prepare_writer(
     try:
         if is_new(connection, path):
             _give_birth(connection)
-        _apply(connection, WRITER | {"journal_size_limit": wal_max}, path)
+        # A step may sort a whole table.
+        _apply(connection, WRITER | {"journal_size_limit": wal_max, "temp_store": ON_DISK}, path)
         _check_birth(connection, path)
         migrate(connection)
+        _apply(connection, {"temp_store": IN_MEMORY}, path)
         return _new_epoch(connection, now), _next_row(connection)
     except sqlite3.Error as error:
         raise translated(error, path) from error

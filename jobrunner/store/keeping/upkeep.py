@@ -16,6 +16,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 WAL_MAX = 64 * 1024**2
+ON_DISK, IN_MEMORY = 1, 2
 BUSY_MS = 20
 READ_LOCKS = range(123, 128)
 LOCKS = "/proc/locks"
@@ -81,7 +82,11 @@ def compact(db: Db) -> None:
     with suppress(sqlite3.Error):
         folder = os.path.dirname(_path(db)).replace("'", "''")
         db.execute(f"PRAGMA temp_store_directory = '{folder}'")
-    db.execute("VACUUM")
+    db.execute(f"PRAGMA temp_store = {ON_DISK}")
+    try:
+        db.execute("VACUUM")
+    finally:
+        db.execute(f"PRAGMA temp_store = {IN_MEMORY}")
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
