@@ -86,7 +86,9 @@ class JobActor:
 
     async def receive(self, message: Message, tick: Tick | None, *, inside: bool) -> Answer:
         """Deal with a letter when its turn comes, and answer it."""
-        await self.mailbox.turn(inside=inside)
+        if self.mailbox.open:
+            await self.mailbox.turn(inside=inside)
+        self.mailbox.open = True
         try:
             return await self._received(message, tick)
         except Refused:
@@ -104,13 +106,13 @@ class JobActor:
             if job.unreadable:
                 raise await self._unreadable(job, message)
             definition = self._definition(job, message)
-            self._lacks_nothing(job, message)
-            message = _or_stuck(definition, job, message)
+            if isinstance(message, Start):
+                self._lacks_nothing(job)
+                message = _or_stuck(definition, job, message)
             verdict = await self._decide(definition, job, message)
-            if isinstance(verdict, Refused) and isinstance(message, FROM_INSIDE):
-                raise verdict
             if isinstance(verdict, Refused):
-                raise self._denied(job, message, verdict)
+                inside = isinstance(message, FROM_INSIDE)
+                raise verdict if inside else self._denied(job, message, verdict)
             if isinstance(verdict, NoOp):
                 return self._noop(verdict)
             if answer := await self._commit(verdict, tick):
@@ -150,9 +152,9 @@ class JobActor:
             if refused := foreign(self._world.registry.of(job), job, actor):
                 raise refused
 
-    def _lacks_nothing(self, job: Snapshot, message: Message) -> None:
+    def _lacks_nothing(self, job: Snapshot) -> None:
         """Begin nothing that could not be brought to its end. Raises: Refused."""
-        if isinstance(message, Start) and (missing := self._world.registry.lacking(job)):
+        if missing := self._world.registry.lacking(job):
             text = f"waits for what its plugin lacks today: {', '.join(missing)}"
             raise Refused("WORKFLOW_UNAVAILABLE", text, missing=list(missing))
 
@@ -166,14 +168,12 @@ class JobActor:
         return definition
 
     async def _decide(self, definition: Definition, job: Snapshot, message: Message) -> Verdict:
-        facts = self._world.pauses.known_to(await self._facts(definition, job, message), job)
-        if isinstance(message, Ended):
-            holds = self._world.rates.holds(job.attempt)
-            facts = replace(facts, lent=self._lend(job, definition), holds=holds)
+        facts = await self._facts(definition, job, message)
         moment = self._world.moment()
         try:
             verdict = decide(definition, job, message, facts, moment)
-            verdict = await unless_awaited(self._world.reader, job, message, verdict)
+            if isinstance(verdict, Decision) and verdict.kin is not None:
+                verdict = await unless_awaited(self._world.reader, job, message, verdict)
             return self._world.recorder.kept(verdict, message, facts, moment)
         except PluginFault as fault:
             refused = self._world.faulted(fault, job)
@@ -182,7 +182,7 @@ class JobActor:
             return refused
 
     async def _facts(self, definition: Definition, job: Snapshot, message: Message) -> Facts:
-        """Read only the facts on which this message may turn."""
+        """Read only the facts on which this message may turn; look up last what memory knows."""
         wanted, reader = needs(definition, job, message), self._world.reader
         event, balance, webhook, sound = None, None, None, frozenset[str]()
         if wanted.event is not None:
@@ -194,7 +194,13 @@ class JobActor:
             sound = await verified(self._world, job)
         if wanted.webhook is not None:
             webhook = await reader.webhook(*wanted.webhook, self._world.clock.now() - KEPT_MS)
-        return Facts(event=event, balance=balance, verified=sound, webhook=webhook)
+        lent, holds = frozenset[str](), None
+        if isinstance(message, Ended):
+            lent, holds = self._lend(job, definition), self._world.rates.holds(job.attempt)
+        facts = Facts(
+            event=event, balance=balance, verified=sound, webhook=webhook, lent=lent, holds=holds
+        )
+        return self._world.pauses.known_to(facts, job)
 
     async def _commit(self, decision: Decision, tick: Tick | None) -> Answer | None:
         """Commit the decision. None when a fact has changed meanwhile: read and decide again."""

@@ -44,16 +44,22 @@ class Consequences:
         """Log what is on disk now, do what was decided, and wake whoever waits for it."""
         if job is None:
             return
+        before, world = decision.before, self._world
         self._tell.kept(job)
         for line in decision.logs:
-            self._world.announce(line.event, job, "info", **line.fields)
+            world.announce(line.event, job, "info", **line.fields)
         self._perform(decision, job)
-        self._look_after_attempts(decision, job)
-        measure(self._world, decision.before, job)
-        self._world.turns.committed(decision.before, job)
-        self._line_changed(decision.before, job)
-        self._timers_changed(decision)
-        self._world.watchers.committed(decision)
+        for attempt in decision.attempts:
+            if attempt.status == "ended":
+                self._attempt_over(before, job, attempt)
+        if job.ended or world.meter.tracer is not None:
+            measure(world, before, job)
+        world.turns.committed(before, job)
+        if job.line_at is not None or (before is not None and before.line_at is not None):
+            self._line_changed(before, job)
+        if job.timers:
+            self._timers_changed(before, job)
+        world.watchers.committed(before, job)
         if decision.notifications:
             self._tell.outbox()
         if decision.kin is not None:
@@ -76,15 +82,17 @@ class Consequences:
                 case StopStage(serial):
                     self._tell.stop(job.id, serial)
 
-    def _look_after_attempts(self, decision: Decision, job: Snapshot) -> None:
-        if (over := _abandoned(decision)) is not None:
-            self._tell.abandoned(job, over)
-        for attempt in decision.attempts:
-            if attempt.status == "ended" and attempt.sent:
-                self._tell.sent_files(job, attempt)
-        for attempt in decision.attempts:
-            if attempt.stage == EXTERNAL and attempt.status == "ended":
-                self._world.meter.attempted(job, attempt, _ending(attempt), _lifetime(attempt))
+    def _attempt_over(self, before: Snapshot | None, job: Snapshot, attempt: Attempt) -> None:
+        """Look after an attempt that ended with this commit; it was abandoned if it was open when
+        the job ended, and was not done."""
+        was = before.attempt if before is not None else None
+        is_last = was is not None and was.serial == attempt.serial and job.ended
+        if is_last and attempt.outcome not in ("done", "partial"):
+            self._tell.abandoned(job, attempt)
+        if attempt.sent:
+            self._tell.sent_files(job, attempt)
+        if attempt.stage == EXTERNAL:
+            self._world.meter.attempted(job, attempt, _ending(attempt), _lifetime(attempt))
 
     def _line_changed(self, before: Snapshot | None, job: Snapshot) -> None:
         was = before if before is not None and _stands_in_line(before) else None
@@ -96,15 +104,12 @@ class Consequences:
         if stands:
             self._tell.line(1, job)
 
-    def _timers_changed(self, decision: Decision) -> None:
+    def _timers_changed(self, before: Snapshot | None, job: Snapshot) -> None:
         """While a job is stuck or paused its timers are not looked for, so those of one that is
         released or resumed count as new."""
-        before = decision.before
         seen = before is not None and before.stuck is None and before.paused is None
         known = before.timers if before is not None and seen else ()
-        if decision.after.timers == known:
-            return
-        for timer in decision.after.timers:
+        for timer in job.timers:
             if timer not in known:
                 self._tell.timer(timer.due_at)
 
@@ -113,17 +118,6 @@ def _stands_in_line(job: Snapshot) -> bool:
     """Say whether the job can be called: one that is stuck or paused keeps its place in line and is
     not."""
     return job.line_at is not None and job.stuck is None and job.paused is None
-
-
-def _abandoned(decision: Decision) -> Attempt | None:
-    """Return the attempt that was open when its job ended, and was not done."""
-    before, after = decision.before, decision.after
-    if before is None or before.attempt is None or not after.ended:
-        return None
-    serial = before.attempt.serial
-    over = next((one for one in decision.attempts if one.serial == serial), None)
-    done = over is None or over.status != "ended" or over.outcome in ("done", "partial")
-    return None if done else over
 
 
 def _ending(attempt: Attempt) -> Ended:

@@ -13,7 +13,8 @@ CAPACITY = 1024
 
 
 class Mailbox:
-    """``open`` while somebody's letter is being dealt with."""
+    """``open`` while somebody's letter is being dealt with; whoever finds it closed may open it
+    instead of waiting for a turn."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity

@@ -7,8 +7,9 @@ anything.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 from jobrunner.actors.actor import JobActor, Lend
 from jobrunner.actors.commits import Answer
@@ -76,9 +77,9 @@ class Supervisor:
             await self._room(job_id)
         return await self._send(job_id, message, inside=urgent, tick=tick)
 
-    async def tell(self, job_id: str, message: Message) -> Answer:
+    def tell(self, job_id: str, message: Message) -> Coroutine[Any, Any, Answer]:
         """Send a message of the engine itself; its mailbox always has room for it."""
-        return await self._send(job_id, message, inside=True)
+        return self._send(job_id, message, inside=True)
 
     async def deliver(self, job_id: str, message: Message) -> bool:
         """Tell an outcome or a recovery, again and again while the disk is full. An outcome
@@ -107,9 +108,10 @@ class Supervisor:
 
     def keep(self, job: Snapshot) -> None:
         """Remember how a job stands, whichever actor it has now."""
-        actor = self._actor(job.id)
+        actor = self._actors.get(job.id) or self._actor(job.id)
         actor.keep(job)
-        self._weigh(actor)
+        if actor.weight != actor.weighed:
+            self._weigh(actor)
 
     def kept(self, job_id: str) -> Snapshot | None:
         """The job as it was committed last, if it was heard of lately."""

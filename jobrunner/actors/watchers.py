@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from jobrunner.actors.features.streams import Follower, Followers
-from jobrunner.core.decision import Decision
 from jobrunner.core.job import Snapshot
 
 
@@ -66,14 +65,14 @@ class Watchers:
         """Follow all jobs of a user, or of everybody."""
         return self._followers.following(user_id, follower or Follower())
 
-    def committed(self, decision: Decision) -> None:
+    def committed(self, before: Snapshot | None, job: Snapshot) -> None:
         """Wake everybody whom this commit concerns."""
-        for event in self._of_job.get(decision.after.id, ()):
+        for event in self._of_job.get(job.id, ()):
             event.set()
-        if decision.after.ended:
-            self._tell_end(decision.after.id, decision.after)
-        self._followers.hear(decision.before, decision.after)
-        if self._for_work and _up_for_claim(decision.after):
+        if job.ended:
+            self._tell_end(job.id, job)
+        self._followers.hear(before, job)
+        if self._for_work and _up_for_claim(job):
             self.work_arrived()
 
     def work_arrived(self) -> None:
