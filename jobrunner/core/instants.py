@@ -12,7 +12,13 @@ MILLISECOND = timedelta(milliseconds=1)
 
 @lru_cache(maxsize=4096)
 def text_of(instant: int) -> str:
-    return (EPOCH + timedelta(milliseconds=instant)).isoformat(timespec="milliseconds")[:-6] + "Z"
+    second, millisecond = divmod(instant, 1000)
+    return f"{_text_of_second(second)}.{millisecond:03}Z"
+
+
+@lru_cache(maxsize=1024)
+def _text_of_second(second: int) -> str:
+    return (EPOCH + timedelta(seconds=second)).isoformat()[:-6]
 
 
 def text_or_none(instant: int | None) -> str | None:

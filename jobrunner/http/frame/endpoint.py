@@ -1,6 +1,7 @@
 """One entry of the table: what may be called, by whom, with what, and what may come back."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -74,7 +75,7 @@ MOVING = (
 )
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class Settings(Struct, frozen=True, kw_only=True, dict=True):
     """``read_timeout_s`` is how long a client may take to send a body, all in all; of a file it may
     be silent for ``upload_idle_s``, and must send ``upload_rate`` bytes a second beyond that.
     ``upload_expires_s`` is how long an upload may be resumed;
@@ -103,7 +104,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     gzip: int = 0
     told: Mapping[str, float] = {}
 
-    @property
+    @cached_property
     def base_path(self) -> str:
         """The path that all links begin with."""
         return urlsplit(self.public_url).path.rstrip("/")

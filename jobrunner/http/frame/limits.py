@@ -74,7 +74,8 @@ class HttpLimits:
 
     def take(self, token: bytes) -> None:
         """Count one request of this token. Raises: Refused RATE_LIMITED."""
-        self._take(self._of_token, token, "this token")
+        if self._of_token.per_second:
+            self._take(self._of_token, token, "this token")
 
     def take_anonymous(self, address: str) -> None:
         """A guess: a token that is none, or a signature that does not fit. Raises: Refused

@@ -1,5 +1,6 @@
 """The one place where an error becomes HTTP: problem documents (RFC 9457) with a stable code."""
 
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
@@ -54,6 +55,7 @@ def problem(refused: Refused, correlation_id: str) -> HttpReply:
     return HttpReply(refused.status, msgspec.json.encode(body), _headers(refused), PROBLEM)
 
 
+@lru_cache(maxsize=128)
 def phrase_of(status: int) -> str:
     """460 is the one status that another protocol made up."""
     return "Checksum Mismatch" if status == 460 else HTTPStatus(status).phrase

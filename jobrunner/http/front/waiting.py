@@ -171,7 +171,7 @@ class Front(web.RequestHandler):
             self.pass_on(data)
 
     def _submitted(self, data: bytes, about: Framed) -> None:
-        if self._is_worth_waiting(data, about):
+        if about.size != len(data) and self._is_worth_waiting(data, about):
             self._begun = data
             self._pieces += 1
             return

@@ -1,6 +1,7 @@
 """``POST /jobs``: a submission is checked and becomes a job, or finds the one of its key."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -123,13 +124,13 @@ async def create_job(call: HttpCall) -> HttpReply:
             job_type,
             params,
             body.idempotency_key,
-            priority=body.priority,
-            run_at=run_at,
-            labels=body.labels,
-            notify_url=body.notify_url,
-            notify_on=tuple(body.notify_on or ()),
-            omitted=omitted_of(definition, job_type, params, raw),
-            singleton=singleton_of(definition, body.singleton),
+            body.priority,
+            run_at,
+            body.labels,
+            body.notify_url,
+            body.notify_on,
+            omitted_of(definition, job_type, params, raw),
+            singleton_of(definition, body.singleton),
         ),
         at_once=wait_s > 0,
     )
@@ -146,8 +147,8 @@ def _wait_asked(call: HttpCall) -> tuple[float, bool]:
     """Return how long to hold the answer, and whether that was only preferred. A preference that
     cannot be read is ignored, and one that is too long is cut down (RFC 7240)."""
     query: SubmissionQuery = call.query
-    preferred = WAIT.search(call.headers.get("Prefer", ""))
-    if query.wait is not None or preferred is None:
+    said = call.headers.get("Prefer")
+    if query.wait is not None or said is None or (preferred := WAIT.search(said)) is None:
         return query.wait or 0, False
     return min(int(preferred[1]), WAIT_MAX_S), True
 
@@ -181,22 +182,34 @@ def submission(
     job_type: str,
     params: dict[str, Any],
     key: str | None,
-    **wishes: Any,
+    priority: int = 0,
+    run_at: int | None = None,
+    labels: dict[str, str] | None = None,
+    notify_url: str | None = None,
+    notify_on: Sequence[str] | None = None,
+    omitted: tuple[str, ...] = (),
+    singleton: Singleton | None = None,
 ) -> Submit:
     """Make the message that a submission becomes, by whichever route it came."""
     name = definition.workflow.name
     return Submit(
-        actor=call.actor,
-        workflow=name,
-        job_type=job_type,
-        params=params,
-        job_id=call.door.ids.fresh(),
-        key=key_given(call, key, definition.workflow.recipe.max_length),
-        body_digest=digest(CANONICAL([name, job_type, params])).hex(),
-        correlation_id=call.correlation_id,
-        traceparent=traceparent_of(call),
-        draining=call.door.facade.draining,
-        **wishes,
+        call.actor,
+        name,
+        job_type,
+        params,
+        call.door.ids.fresh(),
+        key_given(call, key, definition.workflow.recipe.max_length),
+        digest(CANONICAL([name, job_type, params])).hex(),
+        priority,
+        run_at,
+        labels or {},
+        notify_url,
+        tuple(notify_on or ()),
+        call.correlation_id,
+        traceparent_of(call),
+        call.door.facade.draining,
+        omitted=omitted,
+        singleton=singleton,
     )
 
 
