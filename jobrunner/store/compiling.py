@@ -12,7 +12,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from jobrunner.core.decision import Addressed, CreditEntry, DeadLetter, Decision, QuotaAssert, Unit
+from jobrunner.core import units
+from jobrunner.core.decision import (
+    Addressed,
+    CreditEntry,
+    DeadLetter,
+    Decision,
+    EdgeTaken,
+    QuotaAssert,
+    Unit,
+)
 from jobrunner.core.features.bindings import Bind
 from jobrunner.core.features.bulk import BulkTurned, MoreItems, NewBulk, Ticked
 from jobrunner.core.features.families.batches import BATCH_UNITS
@@ -21,26 +30,6 @@ from jobrunner.core.features.schedules.schedules import SCHEDULE_UNITS
 from jobrunner.core.features.turns.limits import SetLimit
 from jobrunner.core.features.upgrades.upgrades import UPGRADE_UNITS
 from jobrunner.core.job import Asset, Attempt, Snapshot
-from jobrunner.core.units import (
-    Cleared,
-    EnableEndpoint,
-    Forget,
-    ForgetWebhooks,
-    Grant,
-    Halt,
-    LogLines,
-    NewToken,
-    Note,
-    Redeliver,
-    Remember,
-    RevokeToken,
-    Shelve,
-    StoreWebhook,
-    Tried,
-    Unhalt,
-    Unreadable,
-    Unshelve,
-)
 from jobrunner.store import statements as sql
 from jobrunner.store.features import notifications, sessions
 from jobrunner.store.features.answers import answer_rows
@@ -61,11 +50,20 @@ from jobrunner.store.features.upgrades.upgrades import repinned_rows, upgrade_ro
 from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_in, stored_rows
 from jobrunner.store.keeping.desk import KEEPING
 from jobrunner.store.keeping.retention import forgotten
-from jobrunner.store.rows import fixed_of, moving_of, payload_row, place_of, stands, text
+from jobrunner.store.rows import (
+    fixed_of,
+    moving_of,
+    payload_of,
+    payload_row,
+    place_of,
+    stands,
+    text,
+)
 from jobrunner.store.statements import Row
 
 Scope = tuple[str, str]
 
+UNBORN = Snapshot("", "", "", "", "", "", "waiting", 0, 0)
 OPEN = frozenset({"waiting", "queued", "active"})
 EFFECT = {
     "grant": (1, 0),
@@ -99,12 +97,12 @@ class Work(Struct, frozen=True):
 
 
 def compiled(unit: Unit, fresh_rows: Iterator[int], initial_credits: int) -> Work:
+    if isinstance(unit, Decision):
+        return _decided(unit, fresh_rows, initial_credits)
     if isinstance(unit, Addressed):
         work = compiled(unit.unit, fresh_rows, initial_credits)
         return structs.replace(work, rows=list(with_address(work.rows, unit.address)))
-    if isinstance(unit, Decision):
-        return _decided(unit, fresh_rows, initial_credits)
-    if isinstance(unit, Grant):
+    if isinstance(unit, units.Grant):
         return Work(list(granted_rows(unit, initial_credits)), alone=True)
     return COMPILES[type(unit)](unit)
 
@@ -119,15 +117,17 @@ def _decided(decision: Decision, fresh_rows: Iterator[int], initial_credits: int
     rows += _one_job(decision, after, initial_credits)
     if decision.tick is not None:
         rows += tick_rows(decision.tick, after)
-    touched = [after.id, *(other.after.id for other in decision.also)]
-    touched += (name for one in (decision, *decision.also) for name in names_in(one))
+    touched = [after.id, *names_in(decision)]
+    for other in decision.also:
+        touched += (other.after.id, *names_in(other))
+    touched += [key.takes_from for key in decision.keys if key.takes_from]
     before, scope = decision.before, (after.user_id, after.workflow)
     closing = before is not None and before.kind in OPEN and after.kind not in OPEN
     return Work(
         rows,
         snapshot=after,
         alone=bool(decision.also),
-        touched=(*touched, *(key.takes_from for key in decision.keys if key.takes_from)),
+        touched=tuple(touched),
         quota=QuotaCheck(*scope, decision.quota, after.created_at) if decision.quota else None,
         closes=scope if closing else None,
     )
@@ -144,43 +144,65 @@ def _placed(decision: Decision, fresh_rows: Iterator[int]) -> Snapshot:
     return after if after.row == before.row else structs.replace(after, row=before.row)
 
 
-def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> Iterator[Row]:
-    yield from repinned_rows(decision, after) if decision.repinned else (_job(decision, after),)
-    yield from _tallied(decision.before, after)
-    if decision.keys:
-        yield from _keys(decision, after)
-    if decision.event:
-        yield sql.EVENT.row(job=after.row, **structs.asdict(decision.event))
-    yield from heard_rows(decision, after)
-    yield from answer_rows(decision, after)
-    if decision.record is not None:
-        yield record_row(decision.record, after)
+def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> list[Row]:
+    was, job = decision.before or UNBORN, after.row
+    rows = [*repinned_rows(decision, after)] if decision.repinned else [_job(decision, after)]
+    rows += _tallied(decision.before, after)
+    rows += [_hop(number, hop, after) for number, hop in enumerate(decision.hops, 1)]
+    if was is UNBORN or payload_of(was) != payload_of(after):
+        rows.append(sql.PAYLOAD.row(job=job, **payload_row(after)))
+    if was.locks != after.locks:
+        gone = [lock.scope for lock in was.locks if after.lock(lock.scope) is None]
+        rows += [sql.LOCK_FREED.row(job=job, scope=scope) for scope in gone]
+        news = [lock for lock in after.locks if lock not in was.locks]
+        rows += [sql.LOCK.row(job=job, **structs.asdict(lock)) for lock in news]
+    if was.timers != after.timers:
+        rows += _timers(was, after)
+    rows += [_attempt(attempt, job) for attempt in decision.attempts]
+    if decision.artifacts or was.artifacts != after.artifacts:
+        rows += _artifacts(decision, was, after)
+    if was.turn_key or after.turn_key:
+        rows += turn_rows(was, after)
+    _append(rows, decision, after, initial_credits)
+    return rows
+
+
+def _append(rows: list[Row], decision: Decision, after: Snapshot, initial_credits: int) -> None:
+    """Append the rows of what few decisions have."""
+    if decision.assets or decision.audits or decision.dead_letters:
+        rows += _left(decision, after)
     for entry in decision.ledger:
-        yield from _money(entry, after, initial_credits)
-    for number, hop in enumerate(decision.hops, 1):
-        yield sql.HISTORY.row(
-            job=after.row, version=after.version, hop=number, from_status=hop.from_status,
-            to_status=hop.to_status, trigger=hop.trigger, actor=hop.actor, reason=hop.reason,
-            run_id=hop.run_id, event_id=hop.event_id, at=after.updated_at,
-        )  # fmt: skip
-    yield from notifications.notified(decision, after)
+        rows += _money(entry, after, initial_credits)
+    if decision.keys:
+        rows += _keys(decision, after)
+    if decision.event:
+        rows.append(sql.EVENT.row(job=after.row, **structs.asdict(decision.event)))
+    if decision.record is not None:
+        rows.append(record_row(decision.record, after))
+    if decision.notifications:
+        rows += notifications.notified(decision, after)
     if decision.kin is not None:
-        yield from family_rows(decision, decision.kin, after)
-    yield from _payload(decision.before, after)
-    yield from _locks(decision.before, after)
-    yield from _timers(decision.before, after)
-    for attempt in decision.attempts:
-        yield _attempt(attempt, after.row)
-    yield from _artifacts(decision, after)
+        rows += family_rows(decision, decision.kin, after)
+    if decision.rates:
+        rows += rate_rows(decision)
+    if decision.webhook or decision.handed or _waits(decision.before) or _waits(after):
+        rows += [*heard_rows(decision, after), *answer_rows(decision, after)]
+
+
+def _left(decision: Decision, after: Snapshot) -> Iterator[Row]:
+    """Make the rows of files, of records, and of work that was given up."""
     for asset in decision.assets:
         yield _asset(asset, after.row, after.user_id)
     for record in decision.audits:
         yield audit_row(record, after.updated_at, after.id)
     for letter in decision.dead_letters:
         yield _dead_letter(letter, after)
-    if decision.rates:
-        yield from rate_rows(decision)
-    yield from turn_rows(decision.before, after)
+
+
+def _waits(job: Snapshot | None) -> bool:
+    """Say whether its attempt may wait for somebody outside: for a webhook or an answer."""
+    attempt = job.attempt if job else None
+    return attempt is not None and bool(attempt.source or attempt.questions)
 
 
 def _job(decision: Decision, job: Snapshot) -> Row:
@@ -190,18 +212,22 @@ def _job(decision: Decision, job: Snapshot) -> Row:
         ids = (job.row, job.id, job.digest, decision.quota is not None)
         return sql.JOB_BORN, (*ids, *fixed_of(job), *place, *moving)
     known = (before.row, before.version, before.beat)
-    if place == place_of(before) and job.priority == before.priority:
+    stays = job.status == before.status and job.priority == before.priority
+    if stays and place == place_of(before):
         return sql.JOB_TOUCHED, (*moving, *known)
     return sql.JOB_MOVED, (*place, *moving, *known)
 
 
-def _tallied(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
+def _tallied(before: Snapshot | None, after: Snapshot) -> list[Row]:
     was, now = before and stands(before), stands(after)
     if was == now:
-        return
-    yield sql.TALLY.row(workflow=after.workflow, status=now[0], jobs=1, in_line=int(now[1]))
-    if was:
-        yield sql.TALLY.row(workflow=after.workflow, status=was[0], jobs=-1, in_line=-int(was[1]))
+        return []
+    workflow, (status, in_line) = after.workflow, now
+    came = sql.TALLY.row(workflow=workflow, status=status, jobs=1, in_line=int(in_line))
+    if not was:
+        return [came]
+    status, in_line = was
+    return [came, sql.TALLY.row(workflow=workflow, status=status, jobs=-1, in_line=-int(in_line))]
 
 
 def _keys(decision: Decision, job: Snapshot) -> Iterator[Row]:
@@ -228,39 +254,21 @@ def _money(entry: CreditEntry, job: Snapshot, initial_credits: int) -> Iterator[
     )  # fmt: skip
 
 
-def _payload(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
-    if before is not None and _same_payload(before, after):
-        return
-    yield sql.PAYLOAD.row(job=after.row, **payload_row(after))
-
-
-def _same_payload(before: Snapshot, after: Snapshot) -> bool:
-    pairs = (
-        (before.params, after.params), (before.result, after.result), (before.labels, after.labels)
+def _hop(number: int, hop: EdgeTaken, job: Snapshot) -> Row:
+    return sql.HISTORY.row(
+        job=job.row, version=job.version, hop=number, from_status=hop.from_status,
+        to_status=hop.to_status, trigger=hop.trigger, actor=hop.actor, reason=hop.reason,
+        run_id=hop.run_id, event_id=hop.event_id, at=job.updated_at,
     )  # fmt: skip
-    return all(old is new or old == new for old, new in pairs)
 
 
-def _locks(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
-    old = {lock.scope: lock for lock in before.locks} if before else {}
-    new = {lock.scope: lock for lock in after.locks}
-    for scope in old:
-        if scope not in new:
-            yield sql.LOCK_FREED.row(job=after.row, scope=scope)
-    for scope, lock in new.items():
-        if old.get(scope) != lock:
-            yield sql.LOCK.row(job=after.row, **structs.asdict(lock))
-
-
-def _timers(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
-    old = {timer.purpose: timer for timer in before.timers} if before else {}
-    new = {timer.purpose: timer for timer in after.timers}
-    for purpose in old:
-        if purpose not in new:
-            yield sql.TIMER_GONE.row(job=after.row, purpose=purpose)
-    for purpose, timer in new.items():
-        if old.get(purpose) != timer:
-            yield sql.TIMER.row(job=after.row, purpose=purpose, due_at=timer.due_at)
+def _timers(before: Snapshot, after: Snapshot) -> Iterator[Row]:
+    for timer in before.timers:
+        if after.timer(timer.purpose) is None:
+            yield sql.TIMER_GONE.row(job=after.row, purpose=timer.purpose)
+    for timer in after.timers:
+        if timer not in before.timers:
+            yield sql.TIMER.row(job=after.row, purpose=timer.purpose, due_at=timer.due_at)
 
 
 def _attempt(attempt: Attempt, row: int) -> Row:
@@ -270,17 +278,15 @@ def _attempt(attempt: Attempt, row: int) -> Row:
     )  # fmt: skip
 
 
-def _artifacts(decision: Decision, after: Snapshot) -> Iterator[Row]:
-    old = decision.before.artifacts if decision.before else {}
-    new = after.artifacts
-    if old is not new:
-        stored = {(artifact.name, artifact.version) for artifact in decision.artifacts}
-        for name, artifact in new.items():
-            known = artifact == old.get(name) or (name, artifact.version) in stored
-            assert known, f"artifact {name} changed without a row of its own"
-        for name, artifact in old.items():
-            if name not in new or new[name].version != artifact.version:
-                yield sql.ARTIFACT_RETIRED.row(job=after.row, name=name, version=artifact.version)
+def _artifacts(decision: Decision, before: Snapshot, after: Snapshot) -> Iterator[Row]:
+    old, new = before.artifacts, after.artifacts
+    stored = {(artifact.name, artifact.version) for artifact in decision.artifacts}
+    for name, artifact in new.items():
+        known = artifact == old.get(name) or (name, artifact.version) in stored
+        assert known, f"artifact {name} changed without a row of its own"
+    for name, artifact in old.items():
+        if name not in new or new[name].version != artifact.version:
+            yield sql.ARTIFACT_RETIRED.row(job=after.row, name=name, version=artifact.version)
     for artifact in decision.artifacts:
         current = artifact.name in new and new[artifact.name].version == artifact.version
         said = structs.asdict(artifact) | {"value": text(artifact.value)}
@@ -300,7 +306,7 @@ def _dead_letter(letter: DeadLetter, job: Snapshot) -> Row:
     )  # fmt: skip
 
 
-def _remembered(unit: Remember) -> Iterator[Row]:
+def _remembered(unit: units.Remember) -> Iterator[Row]:
     yield sql.DEFINITION.row(
         digest=unit.digest, name=unit.name, version=unit.version, data=unit.data, stored_at=unit.at
     )
@@ -308,27 +314,27 @@ def _remembered(unit: Remember) -> Iterator[Row]:
         yield sql.STATE.row(digest=unit.digest, name=name, kind=kind)
 
 
-def _unshelved(unit: Unshelve) -> Work:
+def _unshelved(unit: units.Unshelve) -> Work:
     gone = sql.ASSET_GONE.row(id=unit.asset_id)
     return Work([gone, sql.CLEARING.row(folder=unit.folder, at=unit.at)], alone=True)
 
 
-def _unreadable(unit: Unreadable) -> Work:
+def _unreadable(unit: units.Unreadable) -> Work:
     out = sql.JOB_OUT_OF_LINE.row(job_id=unit.job_id)
     return Work([out, sql.JOB_UNREADABLE.row(why=unit.why, job_id=unit.job_id)], alone=True)
 
 
-def _lines(unit: LogLines) -> Work:
+def _lines(unit: units.LogLines) -> Work:
     log = msgspec.json.encode(unit.lines).decode()
     row = sql.LINES.row(lines=log, job_id=unit.job_id, serial=unit.serial)
     return Work([row], touched=(unit.job_id,))
 
 
-def _sent(unit: Tried | Redeliver | EnableEndpoint) -> Work:
+def _sent(unit: units.Tried | units.Redeliver | units.EnableEndpoint) -> Work:
     return Work(list(notifications.rows_of(unit)), alone=notifications.touches_others(unit))
 
 
-def _paused(unit: Halt | Unhalt) -> Work:
+def _paused(unit: units.Halt | units.Unhalt) -> Work:
     return Work(list(pause_rows(unit)), alone=True)
 
 
@@ -337,24 +343,26 @@ def _of_bulk(unit: NewBulk | MoreItems | BulkTurned | Ticked) -> Work:
 
 
 COMPILES: dict[type, Callable[[Any], Work]] = {
-    **dict.fromkeys((NewToken, RevokeToken), lambda unit: Work(list(token_rows(unit)), alone=True)),
+    **dict.fromkeys(
+        (units.NewToken, units.RevokeToken), lambda unit: Work(list(token_rows(unit)), alone=True)
+    ),
     **dict.fromkeys(sessions.UNITS, lambda one: Work(list(sessions.session_rows(one)), alone=True)),
-    Note: lambda unit: Work([audit_row(unit.record, unit.at, unit.job_id)]),
-    Forget: lambda unit: Work(list(forgotten(unit)), alone=True, touched=(unit.job.id,)),
-    Shelve: lambda unit: Work([_asset(unit.asset, None, unit.user_id)]),
-    Unshelve: _unshelved,
-    Unreadable: _unreadable,
-    Cleared: lambda unit: Work([sql.CLEARED.row(folder=folder) for folder in unit.folders]),
-    StoreWebhook: lambda unit: Work(list(stored_rows(unit)), touched=(unit.webhook.name,)),
-    ForgetWebhooks: lambda unit: Work(list(forgotten_rows(unit)), alone=True),
-    LogLines: _lines,
-    Remember: lambda unit: Work(list(_remembered(unit)), alone=True),
+    units.Note: lambda unit: Work([audit_row(unit.record, unit.at, unit.job_id)]),
+    units.Forget: lambda unit: Work(list(forgotten(unit)), alone=True, touched=(unit.job.id,)),
+    units.Shelve: lambda unit: Work([_asset(unit.asset, None, unit.user_id)]),
+    units.Unshelve: _unshelved,
+    units.Unreadable: _unreadable,
+    units.Cleared: lambda unit: Work([sql.CLEARED.row(folder=folder) for folder in unit.folders]),
+    units.StoreWebhook: lambda unit: Work(list(stored_rows(unit)), touched=(unit.webhook.name,)),
+    units.ForgetWebhooks: lambda unit: Work(list(forgotten_rows(unit)), alone=True),
+    units.LogLines: _lines,
+    units.Remember: lambda unit: Work(list(_remembered(unit)), alone=True),
     Bind: lambda unit: Work(list(binding_rows(unit)), alone=True),
     **dict.fromkeys(BATCH_UNITS, lambda unit: Work(list(batch_rows(unit)), alone=True)),
     Parted: lambda unit: Work([PARTED.row(job=unit.job, last=unit.last)]),
     **dict.fromkeys(UPGRADE_UNITS, lambda unit: Work(list(upgrade_rows(unit)), alone=True)),
-    **dict.fromkeys((Tried, Redeliver, EnableEndpoint), _sent),
-    **dict.fromkeys((Halt, Unhalt), _paused),
+    **dict.fromkeys((units.Tried, units.Redeliver, units.EnableEndpoint), _sent),
+    **dict.fromkeys((units.Halt, units.Unhalt), _paused),
     SetLimit: lambda unit: Work(list(limit_rows(unit)), alone=True),
     **dict.fromkeys(SCHEDULE_UNITS, lambda unit: Work(list(schedule_rows(unit)), alone=True)),
     **dict.fromkeys(KEEPING, lambda unit: Work(list(KEEPING[type(unit)](unit)), alone=True)),

@@ -54,6 +54,7 @@ Rest = msgspec.defstruct("Rest", [_field(field) for field in _FIELDS], omit_defa
 
 _place, _moving = attrgetter(*PLACE_FIELDS), attrgetter(*MOVING_FIELDS)
 fixed_of = attrgetter(*FIXED)
+payload_of = attrgetter(*PAYLOAD)
 _rest_values = attrgetter(*REST)
 _rest_decoder = msgspec.json.Decoder(Rest)
 _fields_decoder = msgspec.json.Decoder(dict[str, Any])

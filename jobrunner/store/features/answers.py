@@ -30,10 +30,7 @@ def answer_rows(decision: Decision, after: Snapshot) -> Iterator[Row]:
     """Make a row of every question that was asked, was answered or is over now. Those of an
     attempt that has ended are over, unless the next one has them."""
     before = decision.before.attempt if decision.before else None
-    now = after.attempt
-    if (before is None or not before.questions) and (now is None or not now.questions):
-        return
-    standing = now.questions if now is not None else {}
+    standing = after.attempt.questions if after.attempt is not None else {}
     known = before.questions if before is not None else {}
     for name, posed in standing.items():
         if known.get(name) != posed:

@@ -41,13 +41,11 @@ def heard_rows(decision: Decision, after: Snapshot) -> Iterator[Row]:
         yield beside.AWAIT.row(name=name, job=after.row, serial=serial, at=at, since=at - KEPT_MS)
 
 
-def names_in(decision: Decision) -> Iterator[str]:
+def names_in(decision: Decision) -> list[str]:
     """Name what it speaks of: two that speak of one name do not share a set."""
-    if decision.handed is not None:
-        yield decision.handed.name
-    for awaited in (_awaited(decision.before), _awaited(decision.after)):
-        if awaited:
-            yield awaited[0]
+    awaited = (_awaited(decision.before), _awaited(decision.after))
+    names = [name for name, _ in filter(None, awaited)]
+    return names if decision.handed is None else [decision.handed.name, *names]
 
 
 def stored_rows(unit: StoreWebhook) -> Iterator[Row]:

@@ -22,9 +22,8 @@ HAS_TURN = "AND (w.key IS NULL OR w.has = 1 OR w.key NOT IN (SELECT value FROM j
 LINE = f"{IN_LINE} {HAS_TURN} {IN_ORDER}"
 
 
-def turn_rows(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
-    had = (before.turn_key, before.has_turn) if before is not None else ("", False)
-    if had == (after.turn_key, after.has_turn):
+def turn_rows(before: Snapshot, after: Snapshot) -> Iterator[Row]:
+    if (before.turn_key, before.has_turn) == (after.turn_key, after.has_turn):
         return
     if after.turn_key:
         yield TURN.row(job=after.row, key=after.turn_key, has=after.has_turn)
