@@ -16,7 +16,6 @@ from jobrunner.check.faults import Fault
 from jobrunner.check.ways import Chart, Way
 from jobrunner.core.credits import AFTER, NEEDS, Standing
 from jobrunner.core.declaration.workflow import Definition, Money
-from jobrunner.core.steps import rests
 
 FORGOTTEN = "a new run begins while the hold of the last one is not settled; settle it before"
 LEFT_OPEN = "the hold of this run is not settled and nothing can happen any more"
@@ -92,7 +91,7 @@ def _birth(chart: Chart) -> Step:
     purse, problem = CreditState(initial, "none"), ""
     if money:
         purse, problem = _move(purse, money)
-    purse = msgspec.structs.replace(purse, live=not rests(chart.states[initial]))
+    purse = msgspec.structs.replace(purse, live=not chart.states[initial].rests)
     return Step(purse, (line,), problem or _left_open(chart, purse), "birth")
 
 
@@ -125,7 +124,7 @@ def _hop(
     chart: Chart, purse: CreditState, target: str, money: Money | None
 ) -> tuple[CreditState, str]:
     problem = ""
-    closes = rests(chart.states[target])
+    closes = chart.states[target].rests
     if not purse.live and not closes:
         purse, problem = _open_run(purse)
     if money and not problem:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from jobrunner.check.faults import Fault
 from jobrunner.check.ways import Chart, Way
 from jobrunner.core.declaration.workflow import State
-from jobrunner.core.steps import rests
 
 BY_ITSELF = frozenset({"deadline", "failed", "onward"})
 WHILE_NOBODY_IS_WAITED_FOR = frozenset({"done", "divert"})
@@ -211,7 +210,7 @@ def _circle(chart: Chart, name: str, job_type: str) -> list[Way]:
 
 def _by_itself(chart: Chart, source: str, job_type: str) -> Iterator[Way]:
     causes = BY_ITSELF
-    if not rests(chart.states[source]):
+    if not chart.states[source].rests:
         causes |= WHILE_NOBODY_IS_WAITED_FOR
     for way in chart.ways[source]:
         applies = not way.job_types or job_type in way.job_types

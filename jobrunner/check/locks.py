@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from jobrunner.check.faults import Fault
 from jobrunner.check.ways import Chart
 from jobrunner.core.declaration.workflow import Lock, State
-from jobrunner.core.steps import rests
 
 
 def mislocked(chart: Chart) -> Iterator[Fault]:
@@ -38,7 +37,7 @@ def mislocked(chart: Chart) -> Iterator[Fault]:
 
 
 def _guarded(chart: Chart, lock: Lock, state: State) -> Iterator[Fault]:
-    if rests(state):
+    if state.rests:
         kind = "waits for a person" if state.kind == "waiting" else f"is {state.kind}"
         yield Fault(
             "lock",

@@ -11,19 +11,20 @@ from msgspec.structs import replace
 
 from jobrunner.core.decision import StartStage, StopStage
 from jobrunner.core.declaration.workflow import EXTERNAL, Retry
-from jobrunner.core.draft import Cause, Draft
+from jobrunner.core.draft import Cause, Draft, without
 from jobrunner.core.job import Attempt, Failure, HeldLock, Snapshot
 from jobrunner.core.messages import Ended, Recovered
 
 OUR_STAGE = "stage"
 CLAIM_LEASE_S = 60
+OF_AN_ATTEMPT = ("limit", "lease", "heartbeat", "backoff", "deadline")
 
 
 def open_attempt(draft: Draft, state: str, not_before: int = 0) -> Attempt:
     """Open the next attempt, due now or after its backoff; in-process it gets in line."""
     job = draft.job
-    stage = draft.definition.stage_of(state, job.job_type) if state == job.status else ""
-    stage = draft.definition.states[state].on_demand or stage or EXTERNAL
+    there = draft.definition.at(state, job.job_type)
+    stage = there.state.on_demand or (state == job.status and there.stage) or EXTERNAL
     executions, failures = job.tries.get(state, (0, 0))
     attempt = Attempt(
         serial=job.serial + 1,
@@ -36,12 +37,8 @@ def open_attempt(draft: Draft, state: str, not_before: int = 0) -> Attempt:
         not_before=not_before,
     )
     draft.attempts[attempt.serial] = attempt
-    draft.set(
-        attempt=attempt,
-        serial=attempt.serial,
-        worked=state,
-        tries={**job.tries, state: (executions + 1, failures)},
-    )
+    tries = {**job.tries, state: (executions + 1, failures)}
+    draft.job = replace(job, attempt=attempt, serial=attempt.serial, worked=state, tries=tries)
     _line_up(draft, attempt)
     _hand_over(draft, attempt)
     return attempt
@@ -74,23 +71,27 @@ def lock_for(draft: Draft, scope: str, outside: bool) -> HeldLock:
 def hold(draft: Draft, holder: str, claimant: str = "") -> Attempt:
     """Give the open attempt to whoever starts it: our stage host, or an outside worker, who has
     claimed it and gets a lease."""
-    job = draft.job
+    job, now = draft.job, draft.now
     assert job.attempt is not None, f"job {job.id} has no attempt to hold"
-    attempt = amend(
-        draft,
+    attempt = replace(
+        job.attempt,
         status="running",
         holder=holder,
         claimant=claimant,
-        started_at=draft.now,
+        started_at=now,
         epoch=draft.case.moment.epoch,
         not_before=0,
     )
-    draft.disarm("backoff")
-    draft.decide(line_at=None, next_attempt_at=None, heartbeat_at=draft.now)
+    draft.attempts[attempt.serial] = attempt
+    draft.decided = True
+    timers = without(job.timers, ("backoff",))
+    draft.job = replace(
+        job, attempt=attempt, timers=timers, line_at=None, next_attempt_at=None, heartbeat_at=now
+    )
     if holder == OUR_STAGE:
         _limit(draft, attempt)
         pulse(draft, attempt)
-        draft.effects.append(StartStage(attempt))
+        draft.effects += (StartStage(attempt),)
         return attempt
     _external_deadline(draft, draft.now)
     if claimant:
@@ -137,13 +138,17 @@ def resume(draft: Draft) -> None:
 
 def end(draft: Draft, outcome: str, failure: Failure | None = None) -> None:
     """End the open attempt, and stop its clocks."""
-    if draft.job.attempt is None:
+    job, over = draft.job, draft.job.attempt
+    if over is None:
         return
-    amend(draft, status="ended", outcome=outcome, ended_at=draft.now, failure=failure)
-    draft.disarm("limit", "lease", "heartbeat", "backoff", "deadline")
-    draft.decide(attempt=None, line_at=None, next_attempt_at=None, deadline_at=None)
-    if outcome != "interrupted":
-        draft.set(deaths=0)
+    ended = replace(over, status="ended", outcome=outcome, ended_at=draft.now, failure=failure)
+    draft.attempts[over.serial] = ended
+    draft.decided = True
+    draft.job = replace(
+        job, attempt=None, timers=without(job.timers, OF_AN_ATTEMPT), line_at=None,
+        next_attempt_at=None, deadline_at=None,
+        deaths=job.deaths if outcome == "interrupted" else 0,
+    )  # fmt: skip
 
 
 def quit_attempt(draft: Draft, cause: Cause, target: str = "") -> None:
@@ -153,7 +158,7 @@ def quit_attempt(draft: Draft, cause: Cause, target: str = "") -> None:
     if attempt is None:
         return
     if _at_work(draft, attempt):
-        draft.effects.append(StopStage(attempt.serial))
+        draft.effects += (StopStage(attempt.serial),)
     end(draft, cause.outcome or _word(draft, cause, target), cause.failure)
 
 
@@ -215,12 +220,12 @@ def _line_up(draft: Draft, attempt: Attempt) -> None:
     if attempt.stage == EXTERNAL:
         _external_deadline(draft, max(attempt.not_before, draft.now))
     elif not later:
-        draft.set(line_at=draft.now)
+        draft.job = replace(draft.job, line_at=draft.now)
 
 
 def _hand_over(draft: Draft, attempt: Attempt) -> None:
     """Give the lock of the state to those who are to work on this attempt."""
-    guarding = draft.definition.lock_guarding(attempt.state)
+    guarding = draft.definition.guarding.get(attempt.state)
     held = draft.job.lock(guarding.scope) if guarding else None
     outside = attempt.stage == EXTERNAL
     if held is None or (held.holder == "external") == outside:
@@ -246,20 +251,15 @@ def _set_deadline(draft: Draft, start: int, seconds: float) -> None:
 
 
 def _limit(draft: Draft, attempt: Attempt) -> None:
-    state = draft.definition.states[attempt.state]
+    state, epoch = draft.definition.states[attempt.state], draft.case.moment.epoch
     if state.limit_s:
         draft.arm("limit", draft.now + int(state.limit_s * 1000))
-    draft.set(
-        locks=tuple(
-            HeldLock(lock.scope, lock.run_id, "stage", draft.case.moment.epoch)
-            for lock in draft.job.locks
-        )
-    )
+    ours = [HeldLock(lock.scope, lock.run_id, "stage", epoch) for lock in draft.job.locks]
+    if draft.job.locks != (locks := tuple(ours)):
+        draft.set(locks=locks)
 
 
 def _renewed(lock: HeldLock, until: int) -> HeldLock:
     if lock.holder != "external":
         return lock
-    return HeldLock(
-        lock.scope, lock.run_id, lock.holder, lock.epoch, max(until, lock.lease_until or 0)
-    )
+    return replace(lock, lease_until=max(until, lock.lease_until or 0))

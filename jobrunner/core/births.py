@@ -23,7 +23,7 @@ from jobrunner.core.features.quota import over_quota, quota_assert
 from jobrunner.core.features.reruns import inherit
 from jobrunner.core.job import Run, Snapshot
 from jobrunner.core.messages import Moment, Submit, Supersede
-from jobrunner.core.steps import enter, go_on, hop, rests
+from jobrunner.core.steps import enter, go_on, hop
 from jobrunner.errors import Refused
 
 Digest = Callable[[bytes], str]
@@ -35,10 +35,10 @@ def born(
 ) -> Decision | NoOp | Refused:
     """``keys`` are those of ``keys_of``, in the order of ``facts.known`` and ``facts.derived``."""
     freed: list[Snapshot] = []
+    tied = submit.parent is not None or submit.batch is not None
     for known in (facts.known, facts.derived):
         if known is None:
             continue
-        tied = submit.parent is not None or submit.batch is not None
         if (tied and known is facts.known) or not _is_free(definition, known):
             return _replay(known, submit)
         if known.snapshot is not None and known.snapshot not in freed:
@@ -106,13 +106,15 @@ def _door(definition: Definition, submit: Submit, facts: Facts) -> Refused | Non
     for guard in definition.workflow.birth.guards:
         if refused := permitted(guard.call, _ask(definition, submit, facts, 0)):
             return refused
-    return over_quota(definition, submit, facts)
+    quota = quota_assert(definition, submit)
+    return over_quota(quota, facts) if quota else None
 
 
 def _without(facts: Facts, freed: list[Snapshot]) -> Facts:
     """Jobs that give their place up are not open any more when this one is."""
-    gone = sum(not old.ended for old in freed)
-    return replace(facts, open_jobs=facts.open_jobs - gone) if gone else facts
+    if not freed:
+        return facts
+    return replace(facts, open_jobs=facts.open_jobs - sum(not old.ended for old in freed))
 
 
 def _make(
@@ -132,60 +134,46 @@ def _make(
     if refused := move_money(draft, definition.workflow.birth.money):
         return refused
     state = definition.states[definition.workflow.initial]
-    draft.hops.append(hop(draft, None, state.name, BIRTH))
+    draft.hops += (hop(draft, None, state.name, BIRTH),)
     if draft.job.run_at is not None:
         draft.arm("run_at", draft.job.run_at)
     enter(draft, state, None, BIRTH)
     if refused := go_on(draft, BIRTH) or begin_at_once(draft):
         return refused
     draft.answer["replayed"] = False
-    rows = [_taken_from(key, known) for key, known in zip(keys, _holders(keys, facts), strict=True)]
     quota = quota_assert(definition, submit)
+    if not (keys or also or quota):
+        return draft.tear_out()
+    rows = [_taken_from(key, known) for key, known in zip(keys, _holders(keys, facts), strict=True)]
     return replace(draft.tear_out(), also=also, keys=tuple(rows), quota=quota)
 
 
 def _richer(facts: Facts, also: tuple[Decision, ...]) -> Facts:
     """Add to the balance what superseded jobs give back: theirs is released first."""
-    back = sum(
-        entry.amount
-        for other in also
-        for entry in other.ledger
-        if entry.kind in ("release", "refund")
-    )
-    return facts if facts.balance is None else replace(facts, balance=facts.balance + back)
+    if facts.balance is None or not also:
+        return facts
+    entries = (entry for other in also for entry in other.ledger)
+    back = sum(entry.amount for entry in entries if entry.kind in ("release", "refund"))
+    return replace(facts, balance=facts.balance + back)
 
 
 def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Moment) -> Draft:
     state = definition.states[definition.workflow.initial]
-    run = Run(moment.id, "birth", moment.now, live=not rests(state))
+    run = Run(moment.id, "birth", moment.now, live=not state.rests)
     parent = submit.parent
     covered = parent is not None and parent.covered
     job = Snapshot(
-        id=submit.job_id,
-        workflow=submit.workflow,
-        digest=definition.digest,
-        job_type=submit.job_type,
-        user_id=submit.actor.name,
-        status=state.name,
-        kind=state.kind,
-        created_at=moment.now,
-        updated_at=moment.now,
-        params=submit.params,
-        omitted=submit.omitted,
-        idempotency_key=submit.key,
-        priority=submit.priority,
-        labels=submit.labels,
-        notify_url=submit.notify_url,
+        submit.job_id, submit.workflow, definition.digest, submit.job_type, submit.actor.name,
+        state.name, state.kind, created_at=moment.now, updated_at=moment.now,
+        params=submit.params, run=run if run.live else None,
+        correlation_id=submit.correlation_id or None, idempotency_key=submit.key,
+        priority=submit.priority, labels=submit.labels, notify_url=submit.notify_url,
         notify_on=submit.notify_on,
-        correlation_id=submit.correlation_id or None,
-        traceparent=submit.traceparent,
-        parent=parent,
-        batch=submit.batch,
         cost=0 if covered else definition.job_types[submit.job_type].price,
         run_at=submit.run_at if (submit.run_at or 0) > moment.now else None,
-        schedule=submit.schedule,
-        run=run if run.live else None,
-    )
+        parent=parent, batch=submit.batch, omitted=submit.omitted,
+        traceparent=submit.traceparent, schedule=submit.schedule,
+    )  # fmt: skip
     case = Case(definition, job, submit, facts, moment)
     return Draft(case, submit.actor, "birth", newborn=True)
 

@@ -99,7 +99,7 @@ def _carry_out(draft: Draft, declared: Command) -> replies.Verdict:
     draft.answer.update(act.answer)
     if declared.audited or draft.actor.role == "admin":
         fields = {"command": declared.name, **draft.case.message.fields}
-        draft.audits.append(AuditRecord(f"job.{declared.name}", draft.actor.name, fields))
+        draft.audits += (AuditRecord(f"job.{declared.name}", draft.actor.name, fields),)
     status = act.status or declared.status_from.get(replies.source_of(draft), declared.status)
     return replies.answered(draft, status)
 

@@ -40,7 +40,7 @@ def move_money(draft: Draft, kind: Money | None, reason: str | None = None) -> R
     assert job.credits in NEEDS[kind], f"{kind} of job {job.id} while its credits are {job.credits}"
     if kind in ("hold", "charge") and (short := _too_little(draft)):
         return short
-    draft.ledger.append(CreditEntry(kind, job.cost, job.user_id, job.run_id, reason or ""))
+    draft.ledger += (CreditEntry(kind, job.cost, job.user_id, job.run_id, reason or ""),)
     draft.log(f"credits.{AFTER[kind]}", amount=job.cost)
     draft.set(credits=AFTER[kind])
     return None

@@ -67,8 +67,8 @@ class Decider(Struct, frozen=True):
     not only people take. ``files``: whether the files behind artifacts are sound may decide it."""
 
     decide: Callable[[Case[Any]], Verdict]
-    event: Callable[[Any], str | None] = lambda message: None
-    webhook: Callable[[Any], WebhookKey | None] = lambda message: None
+    event: Callable[[Any], str | None] | None = None
+    webhook: Callable[[Any], WebhookKey | None] | None = None
     credits: Literal["", "any", "engine"] = ""
     files: bool = False
 
@@ -145,8 +145,8 @@ def needs(definition: Definition, job: Snapshot, message: Message) -> Needs:
     """Name the facts that this message may turn on for this job: only these are read."""
     rule = DECIDERS[type(message)]
     return Needs(
-        event=rule.event(message),
-        webhook=rule.webhook(message),
+        event=rule.event(message) if rule.event else None,
+        webhook=rule.webhook(message) if rule.webhook else None,
         balance=bool(rule.credits) and _may_cost(definition, job, rule.credits == "any"),
         files=(rule.files or bool(getattr(message, "runs", ()))) and _names_files(job),
     )
@@ -155,13 +155,13 @@ def needs(definition: Definition, job: Snapshot, message: Message) -> Needs:
 def _may_cost(definition: Definition, job: Snapshot, by_people: bool) -> bool:
     if price_of(definition, job) == 0:
         return False
-    taking = [edge for edge in definition.workflow.edges if edge.money in ("hold", "charge")]
-    return any(by_people or set(edge.by) - PEOPLE for edge in taking)
+    return bool(definition.spenders if by_people else definition.spenders - PEOPLE)
 
 
 def _names_files(job: Snapshot) -> bool:
-    waiting = job.attempt is not None and bool(job.attempt.sent)
-    return waiting or any(found.asset for found in job.artifacts.values())
+    if job.attempt is not None and job.attempt.sent:
+        return True
+    return bool(job.artifacts) and any(found.asset for found in job.artifacts.values())
 
 
 __all__ = [

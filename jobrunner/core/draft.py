@@ -7,6 +7,7 @@ a frozen ``Decision`` of it. A draft that is dropped leaves no trace, which is w
 way along a path needs no undoing.
 """
 
+from collections.abc import Collection
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -49,6 +50,7 @@ class Cause(Struct, frozen=True):
     not_before: int = 0
 
 
+NOTHING = Report()
 BY_ENGINE = Cause("engine")
 BY_STAGE = Cause("stage")
 BY_TIMER = Cause("timer")
@@ -78,18 +80,18 @@ class Draft:
         self.job = case.job
         self.decided = newborn
         self.diverted = False
-        self.report = Report()
+        self.report = NOTHING
         self.unfit: dict[str, str] = {}
         self.event: decision.EventRow | None = None
-        self.hops: list[decision.EdgeTaken] = []
-        self.ledger: list[decision.CreditEntry] = []
-        self.audits: list[AuditRecord] = []
-        self.dead_letters: list[decision.DeadLetter] = []
+        self.hops: tuple[decision.EdgeTaken, ...] = ()
+        self.ledger: tuple[decision.CreditEntry, ...] = ()
+        self.audits: tuple[AuditRecord, ...] = ()
+        self.dead_letters: tuple[decision.DeadLetter, ...] = ()
         self.attempts: dict[int, Attempt] = {}
-        self.artifacts: list[Artifact] = []
-        self.assets: list[Asset] = []
-        self.effects: list[decision.Effect] = []
-        self.logs: list[decision.LogEvent] = []
+        self.artifacts: tuple[Artifact, ...] = ()
+        self.assets: tuple[Asset, ...] = ()
+        self.effects: tuple[decision.Effect, ...] = ()
+        self.logs: tuple[decision.LogEvent, ...] = ()
         self.handed: decision.Handed | None = None
         self.awaited: JobsAwaited | None = None
         self.answer: dict[str, Any] = {}
@@ -108,46 +110,41 @@ class Draft:
             self.set(**changes)
 
     def arm(self, purpose: Any, due_at: int) -> None:
-        kept = tuple(timer for timer in self.job.timers if timer.purpose != purpose)
-        self.set(timers=(*kept, Timer(purpose, due_at)))
+        kept = without(self.job.timers, (purpose,))
+        self.job = replace(self.job, timers=(*kept, Timer(purpose, due_at)))
 
     def disarm(self, *purposes: str) -> None:
-        kept = tuple(timer for timer in self.job.timers if timer.purpose not in purposes)
-        if len(kept) != len(self.job.timers):
-            self.set(timers=kept)
+        kept = without(self.job.timers, purposes)
+        if kept is not self.job.timers:
+            self.job = replace(self.job, timers=kept)
 
     def log(self, event: str, **fields: Any) -> None:
-        self.logs.append(decision.LogEvent(event, fields))
+        self.logs += (decision.LogEvent(event, fields),)
 
     def tear_out(self, status: int = 200) -> decision.Decision:
         """Finish the decision: count the version, set the stamps, freeze the rows."""
-        self.job = with_turn(self.definition, self.before, self.job, self.now)
-        self._count()
-        hops = tuple(self.hops)
+        definition, before = self.definition, self.before
+        job = self._counted(with_turn(definition, before, self.job, self.now))
         return decision.Decision(
-            before=self.before,
-            after=self.job,
-            hops=hops,
-            ledger=tuple(self.ledger),
-            audits=tuple(self.audits),
-            dead_letters=tuple(self.dead_letters),
-            attempts=tuple(self.attempts.values()),
-            artifacts=tuple(self.artifacts),
-            assets=tuple(self.assets),
-            event=self.event,
-            effects=tuple(self.effects),
-            logs=tuple(self.logs),
-            notifications=notifications(self.definition, self.before, self.job, hops),
-            answer=self.answer,
-            status=status,
-            handed=self.handed,
-            kin=kin_of(self.definition, self.before, self.job, self.awaited),
-        )
+            before, job, self.hops, self.ledger, self.audits, self.dead_letters,
+            tuple(self.attempts.values()), self.artifacts, self.assets, self.event,
+            effects=self.effects, logs=self.logs, answer=self.answer, status=status,
+            notifications=notifications(definition, before, job, self.hops),
+            handed=self.handed, kin=kin_of(definition, before, job, self.awaited),
+        )  # fmt: skip
 
-    def _count(self) -> None:
-        if self.before is None:
-            return
+    def _counted(self, job: Snapshot) -> Snapshot:
+        before = self.before
+        if before is None:
+            return job
         if self.decided:
-            self.set(version=self.before.version + 1, beat=0, updated_at=self.now)
-        else:
-            self.set(beat=self.before.beat + 1, updated_at=self.now)
+            return replace(job, version=before.version + 1, beat=0, updated_at=self.now)
+        return replace(job, beat=before.beat + 1, updated_at=self.now)
+
+
+def without(timers: tuple[Timer, ...], purposes: Collection[str]) -> tuple[Timer, ...]:
+    """Leave these purposes out; the same tuple where none of them is armed."""
+    if not timers:
+        return timers
+    kept = [timer for timer in timers if timer.purpose not in purposes]
+    return timers if len(kept) == len(timers) else tuple(kept)

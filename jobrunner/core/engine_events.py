@@ -128,7 +128,7 @@ def stop(case: Case[Stop]) -> Verdict:
     failure = Failure("STOPPED", message.reason or "stopped by an operator", retryable=False)
     if refused := fail(draft, failure, Cause("engine", message.reason)):
         return refused
-    draft.audits.append(AuditRecord("job.stop", message.actor.name, {"reason": message.reason}))
+    draft.audits += (AuditRecord("job.stop", message.actor.name, {"reason": message.reason}),)
     draft.answer = {"replayed": False}
     return draft.tear_out()
 
@@ -155,7 +155,7 @@ def release(case: Case[Release]) -> Verdict:
     draft.decide(stuck=None)
     if refused := go_on(draft, Cause("engine", message.reason)):
         return refused
-    draft.audits.append(AuditRecord("job.release", message.actor.name, {"was": job.stuck}))
+    draft.audits += (AuditRecord("job.release", message.actor.name, {"was": job.stuck}),)
     draft.answer = {"replayed": False}
     return draft.tear_out()
 

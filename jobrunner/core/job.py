@@ -313,10 +313,16 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
         return self.kind in ENDED
 
     def lock(self, scope: str) -> HeldLock | None:
-        return next((lock for lock in self.locks if lock.scope == scope), None)
+        for lock in self.locks:
+            if lock.scope == scope:
+                return lock
+        return None
 
     def timer(self, purpose: str) -> Timer | None:
-        return next((timer for timer in self.timers if timer.purpose == purpose), None)
+        for timer in self.timers:
+            if timer.purpose == purpose:
+                return timer
+        return None
 
     def value(self, artifact: str) -> Any:
         """An artifact's current value, or None."""

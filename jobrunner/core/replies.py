@@ -101,14 +101,14 @@ def _witness(draft: Draft) -> None:
     match draft.case.message:
         case Move(to=to, reason=reason):
             fields = {"from": source_of(draft), "to": to, "reason": reason}
-            draft.audits.append(AuditRecord("job.transition", draft.actor.name, fields))
+            draft.audits += (AuditRecord("job.transition", draft.actor.name, fields),)
         case Edit(name=name):
-            draft.audits.append(AuditRecord("job.edit", draft.actor.name, {"artifact": name}))
+            draft.audits += (AuditRecord("job.edit", draft.actor.name, {"artifact": name}),)
         case Claim():
-            draft.audits.append(AuditRecord("job.claim", draft.actor.name))
+            draft.audits += (AuditRecord("job.claim", draft.actor.name),)
         case Answered(key=key):
             fields = {"name": key, "way": "role", "run_id": draft.job.run_id}
-            draft.audits.append(AuditRecord("answer.give", draft.actor.name, fields))
+            draft.audits += (AuditRecord("answer.give", draft.actor.name, fields),)
 
 
 def nothing_to(draft: Draft, act: str) -> Refused:

@@ -28,36 +28,22 @@ FREE_TO = ("stage", "workflow", "admin")
 def apply_report(draft: Draft, report: Report) -> None:
     """Write what the report gives; what is missing clears nothing. Values of no form that the
     workflow knows count as missing."""
-    draft.report = fitting(draft, report)
-    report = _sifted(draft, draft.report)
-    add_artifacts(draft, report.artifacts, files=report.assets)
-    _add_assets(draft, report)
-    _decide_changes(draft, report)
-    changes: dict[str, Any] = {}
-    if report.progress is not None:
-        changes["progress"] = report.progress
-    if report.message is not None:
-        changes["progress_message"] = report.message
-    if changes:
-        draft.set(**changes)
-
-
-def _decide_changes(draft: Draft, report: Report) -> None:
-    """More than progress: whoever has seen this version has not seen these."""
-    changes: dict[str, Any] = {}
+    draft.report = report = fitting(draft, report)
+    if (sift := draft.state.sift) is not None:
+        report = sifted(sift, question(draft))
+    if report.artifacts:
+        add_artifacts(draft, report.artifacts, files=report.assets)
+    if report.assets:
+        _add_assets(draft, report)
+    # More than progress: whoever has seen this version has not seen these.
     if report.result is not None and report.result != draft.job.result:
-        changes["result"] = report.result
+        draft.decide(result=report.result)
     if report.correlation_id and report.correlation_id != draft.job.correlation_id:
-        changes["correlation_id"] = report.correlation_id
-    if changes:
-        draft.decide(**changes)
-
-
-def _sifted(draft: Draft, report: Report) -> Report:
-    sift = draft.state.sift
-    if sift is None:
-        return report
-    return sifted(sift, question(draft))
+        draft.decide(correlation_id=report.correlation_id)
+    if report.progress is not None:
+        draft.set(progress=report.progress)
+    if report.message is not None:
+        draft.set(progress_message=report.message)
 
 
 def add_artifacts(
@@ -79,7 +65,7 @@ def add_artifacts(
             draft.job.run_id,
             addresses.get(value, "") if isinstance(value, str) else "",
         )
-        draft.artifacts.append(artifact)
+        draft.artifacts += (artifact,)
         draft.decide(artifacts={**draft.job.artifacts, name: artifact})
 
 
@@ -88,7 +74,7 @@ def _add_assets(draft: Draft, report: Report) -> None:
     for reported in report.assets:
         asset = shelved(reported, draft.job, folder)
         asset = asset if asset.created_at else replace(asset, created_at=draft.now)
-        draft.assets.append(asset)
+        draft.assets += (asset,)
         counts = draft.job.asset_types
         known = counts.get(asset.asset_type, 0)
         draft.decide(asset_types={**counts, asset.asset_type: known + 1}, asset_url=asset.url)
@@ -98,14 +84,20 @@ def _add_assets(draft: Draft, report: Report) -> None:
 def fitting(draft: Draft, report: Report) -> Report:
     """Return the report without what has a wrong form; ``draft.unfit`` says what that was, and
     why."""
+    if report.artifacts:
+        report = _fitting_artifacts(draft, report)
+    if report.result is not None and (why := _wrong_result(draft, report.result)):
+        draft.unfit["result"] = why
+        report = replace(report, result=None)
+    return report
+
+
+def _fitting_artifacts(draft: Draft, report: Report) -> Report:
     kept = dict(report.artifacts)
     for name, value in _news(draft, report).items():
         if why := _wrong(draft, name, value):
             draft.unfit[_place(draft, name)] = why
             del kept[name]
-    if why := _wrong_result(draft, report.result):
-        draft.unfit["result"] = why
-        report = replace(report, result=None)
     return report if len(kept) == len(report.artifacts) else replace(report, artifacts=kept)
 
 
@@ -145,8 +137,6 @@ def _wrong(draft: Draft, name: str, value: Any) -> str:
 
 
 def _wrong_result(draft: Draft, result: Any) -> str:
-    if result is None:
-        return ""
     if _reported(draft) and (why := _not_theirs(draft, None)):
         return why
     return unlike(result, draft.definition.result_shapes(draft.job.job_type))
@@ -160,7 +150,7 @@ def _reported(draft: Draft) -> bool:
 
 def _not_theirs(draft: Draft, listed: Listed | None) -> str:
     writers = listed.writers if listed else FREE_TO
-    if not draft.actor.roles(draft.job) & set(writers):
+    if draft.actor.roles(draft.job).isdisjoint(writers):
         whose = f"only {', '.join(writers)} may" if writers else "only commands may"
         return f"{whose} write it"
     if listed is not None and listed.states and draft.job.status not in listed.states:

@@ -15,7 +15,7 @@ from jobrunner.core.declaration.functions import permitted
 from jobrunner.core.declaration.workflow import Edge, Guard, State, Trigger
 from jobrunner.core.draft import Cause, Draft
 from jobrunner.core.failed_stage import named, unnamed
-from jobrunner.core.job import Failure, Run
+from jobrunner.core.job import Failure, HeldLock, Run
 from jobrunner.core.messages import Report
 from jobrunner.core.units import AuditRecord
 from jobrunner.errors import Refused
@@ -66,7 +66,7 @@ def say_again(draft: Draft, cause: Cause) -> Refused | None:
         if refused := _ask(draft, guard, status, cause):
             return refused
     draft.decide(heartbeat_at=draft.now, entered_at=draft.now)
-    draft.hops.append(hop(draft, status, status, cause))
+    draft.hops += (hop(draft, status, status, cause),)
     draft.log("job.transition", from_status=status, to_status=status)
     if draft.job.timer("deadline"):
         _clock(draft, draft.state)
@@ -127,7 +127,7 @@ def _divert(draft: Draft, guard: Guard, refused: Refused, cause: Cause) -> Refus
 
 
 def _locked(draft: Draft, target: str) -> Refused | None:
-    lock = draft.definition.lock_guarding(target)
+    lock = draft.definition.guarding.get(target)
     held = draft.job.lock(lock.scope) if lock else None
     if held is None or not draft.job.live or held.run_id == draft.job.run_id:
         return None
@@ -141,36 +141,30 @@ def _take(draft: Draft, edge: Edge, target: str, cause: Cause) -> Refused | None
     to = draft.definition.states[target]
     untouched = draft.job
     _open_run(draft, to)
-    if refused := move_money(draft, edge.money, cause.reason):
+    if edge.money and (refused := move_money(draft, edge.money, cause.reason)):
         draft.job = untouched
         return refused
     cause = _blamed(draft, to, cause)
     _leave(draft, target, cause)
     if edge.audit is not None:
-        draft.audits.append(AuditRecord(edge.audit.event, draft.actor.name, edge.audit.fields))
+        draft.audits += (AuditRecord(edge.audit.event, draft.actor.name, edge.audit.fields),)
         draft.log(edge.audit.event, **edge.audit.fields)
     draft.decided = True
-    draft.hops.append(hop(draft, source, target, cause))
+    draft.hops += (hop(draft, source, target, cause),)
     draft.log("job.transition", from_status=source, to_status=target)
     enter(draft, to, source, cause)
     return None
 
 
 def _blamed(draft: Draft, to: State, cause: Cause) -> Cause:
-    """Give an end of a failing kind a failure, also where nobody named one."""
-    if not _is_failure(to) or cause.failure is not None or _known(draft):
+    """Give an end of a failing kind a failure, also where nobody named one. A job that comes from
+    a failure keeps the reason of that."""
+    if cause.failure is not None or not to.failing:
+        return cause
+    if draft.state.failing and draft.job.failure_code is not None:
         return cause
     text = cause.reason or f"moved to {to.name!r} without a reason"
     return replace(cause, failure=named(draft, Failure(unnamed(to), text, retryable=False)))
-
-
-def _known(draft: Draft) -> bool:
-    """Say whether the job comes from a failure, whose reason it keeps."""
-    return _is_failure(draft.state) and draft.job.failure_code is not None
-
-
-def _is_failure(state: State) -> bool:
-    return bool(state.fails) or state.ends in ("failed", "expired", "rejected")
 
 
 def hop(draft: Draft, source: str | None, target: str, cause: Cause) -> EdgeTaken:
@@ -191,28 +185,28 @@ def _leave(draft: Draft, target: str, cause: Cause) -> None:
 
 def _open_run(draft: Draft, to: State) -> None:
     """Open a run where work is to be done; close it where a person or nobody is awaited."""
-    if draft.job.live or rests(to):
+    if to.rests or draft.job.live:
         return
     opener = draft.actor.badge if draft.opener == "callback" else ""
     run = Run(draft.case.moment.id, draft.opener, draft.now, opener=opener)
     draft.set(run=run, tries={}, worked="", deaths=0)
 
 
-def rests(state: State) -> bool:
-    """Say whether no run is open in this state: the job has ended, or waits for a person."""
-    return state.ended or (state.kind == "waiting" and state.person)
-
-
 def enter(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
     """Stamps, run, locks, clocks and line of a state that was just entered."""
     _revive(draft, source)
     _forget(draft, state)
-    draft.set(status=state.name, kind=state.kind, entered_at=draft.now)
-    if state.entry is not None:
-        draft.set(progress=state.entry)
-    _settle_locks(draft, state)
-    if rests(state) and draft.job.run is not None and draft.job.run.live:
-        run = draft.job.run
+    job, run, locks = draft.job, draft.job.run, _locks_in(draft, state)
+    progress = job.progress if state.entry is None else state.entry
+    draft.job = replace(
+        job,
+        status=state.name,
+        kind=state.kind,
+        entered_at=draft.now,
+        progress=progress,
+        locks=locks,
+    )
+    if state.rests and run is not None and run.live:
         draft.set(run=Run(run.id, run.opened_by, run.started_at, live=False))
     if state.kind == "queued":
         _queue(draft)
@@ -246,43 +240,43 @@ def _revive(draft: Draft, source: str | None) -> None:
 def _forget(draft: Draft, state: State) -> None:
     """Clear what was said of an earlier try: of the next one, and of a good end, it would not be
     true."""
-    good = state.ended and not _is_failure(state)
+    good = state.ended and not state.failing
     if state.kind != "active" and not good:
         return
     if draft.job.failure_code is not None or draft.job.failure_message is not None:
         draft.set(failure_code=None, failure_message=None, failed_stage=None)
-    said_of_this = getattr(draft.case.message, "to", "") == state.name and draft.report.message
-    if state.kind == "active" and draft.job.progress_message is not None and not said_of_this:
-        draft.set(progress_message=None)
+    if state.kind == "active" and draft.job.progress_message is not None:
+        said_of_this = getattr(draft.case.message, "to", "") == state.name
+        if not (said_of_this and draft.report.message):
+            draft.set(progress_message=None)
 
 
-def _settle_locks(draft: Draft, state: State) -> None:
+def _locks_in(draft: Draft, state: State) -> tuple[HeldLock, ...]:
     """Scopes that the state lies outside of are freed; one that guards it is taken or kept."""
-    locks = {lock.scope: lock for lock in draft.definition.workflow.locks}
-    kept = {
-        held.scope: held
-        for held in draft.job.locks
-        if state.name in locks[held.scope].guarded + locks[held.scope].held
-    }
-    guarding = draft.definition.lock_guarding(state.name)
+    definition, job, name = draft.definition, draft.job, state.name
+    guarding = definition.guarding.get(name)
+    if guarding is None and not job.locks:
+        return ()
+    declared = ((held, definition.locks[held.scope]) for held in job.locks)
+    kept = {held.scope: held for held, lock in declared if name in lock.guarded + lock.held}
     if guarding is not None:
-        outside = not draft.definition.in_house(state.name, draft.job.job_type)
+        outside = not definition.at(name, job.job_type).in_house
         kept[guarding.scope] = lock_for(draft, guarding.scope, outside)
-    if draft.job.locks or kept:
-        draft.set(locks=tuple(kept.values()))
+    return tuple(kept.values())
 
 
 def _queue(draft: Draft) -> None:
-    if draft.job.scheduled_at is None:
-        draft.set(scheduled_at=draft.now)
-    if calls_for_slot(draft):
-        draft.set(line_at=draft.now)
+    job, now = draft.job, draft.now
+    line_at = now if calls_for_slot(draft) else job.line_at
+    scheduled_at = now if job.scheduled_at is None else job.scheduled_at
+    draft.job = replace(job, line_at=line_at, scheduled_at=scheduled_at)
 
 
 def calls_for_slot(draft: Draft) -> bool:
     """Say whether a stage of ours works behind this queue, and the time for it has come."""
-    job, behind = draft.job, draft.definition.onward_of(draft.job.status, draft.job.job_type)
-    return bool(behind) and draft.definition.in_house(behind, job.job_type) and not postponed(draft)
+    definition, job = draft.definition, draft.job
+    behind = definition.onward_of(job.status, job.job_type)
+    return bool(behind) and definition.in_house(behind, job.job_type) and not postponed(draft)
 
 
 def postponed(draft: Draft) -> bool:
@@ -292,11 +286,10 @@ def postponed(draft: Draft) -> bool:
 
 
 def _work(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
-    run = draft.job.run
+    job, now = draft.job, draft.now
     came = draft.definition.states[source].kind if source else ""
-    if came == "queued" or (run is not None and run.started_at == draft.now):
-        draft.set(started_at=draft.now)
-    draft.set(heartbeat_at=draft.now)
+    begins = came == "queued" or (job.run is not None and job.run.started_at == now)
+    draft.job = replace(job, started_at=now if begins else job.started_at, heartbeat_at=now)
     open_attempt(draft, state.name, cause.not_before)
 
 
@@ -311,7 +304,7 @@ def _clock(draft: Draft, state: State) -> None:
 
 def watch_lapse(draft: Draft, state: State) -> None:
     """Arm the clock that closes a run which rests here and nobody outside takes on."""
-    lock = next((one for one in draft.definition.workflow.locks if state.name in one.held), None)
+    lock = draft.definition.holding.get(state.name)
     lapses = lock is not None and lock.lapse_s and draft.job.live
     if lock is None or not lapses or _passes_on(draft, state):
         draft.disarm("lapse")
@@ -320,15 +313,17 @@ def watch_lapse(draft: Draft, state: State) -> None:
 
 
 def _end(draft: Draft, state: State) -> None:
-    draft.set(completed_at=draft.now, timers=(), line_at=None, run_at=None)
-    ending = draft.job
-    if state.ends in ("completed", "partial"):
-        draft.set(result_url=ending.asset_url)
+    job, good = draft.job, state.ends in ("completed", "partial")
+    url = job.asset_url if good else job.result_url
+    draft.job = replace(
+        job, completed_at=draft.now, timers=(), line_at=None, run_at=None, result_url=url
+    )
+    if good:
         draft.log(
             "job.completed",
             status=state.name,
-            asset_types=ending.asset_types,
-            artifacts=sorted(ending.artifacts),
+            asset_types=job.asset_types,
+            artifacts=sorted(job.artifacts),
         )
     if state.ends == "canceled":
         draft.log("job.canceled")
@@ -337,8 +332,7 @@ def _end(draft: Draft, state: State) -> None:
 def _take_failure(draft: Draft, state: State, cause: Cause) -> None:
     """Store why in a failure state; also in one that only remarks on it."""
     failure = cause.failure
-    failing = _is_failure(state)
-    if failure is not None and (failing or state.remarks):
+    if failure is not None and (state.failing or state.remarks):
         draft.set(
             failure_code=failure.code,
             failure_message=failure.message,
@@ -352,8 +346,8 @@ def _take_failure(draft: Draft, state: State, cause: Cause) -> None:
             draft.job.failure_message or "",
             draft.job.failed_stage or "",
         )
-        draft.dead_letters.append(DeadLetter(why, known, hidden=why == "superseded"))
-    if failing and state.ends == "failed":
+        draft.dead_letters += (DeadLetter(why, known, hidden=why == "superseded"),)
+    if state.ends == "failed":
         _log_failure(draft)
 
 
@@ -370,12 +364,13 @@ def _log_failure(draft: Draft) -> None:
 
 
 def _next(draft: Draft) -> str:
-    state, job = draft.state, draft.job
+    job = draft.job
+    here = draft.definition.at(job.status, job.job_type)
+    state, target = here.state, here.onward
     if job.stuck or job.paused:
         return ""
     if state.kind == "active":
         return state.done if _superfluous(draft, state) else ""
-    target = draft.definition.onward_of(state.name, job.job_type)
     if not target or postponed(draft):
         return ""
     if state.kind == "queued":

@@ -34,7 +34,6 @@ from jobrunner.core.messages import (
     Submit,
     Told,
 )
-from jobrunner.core.steps import rests
 from jobrunner.errors import STATUS_OF_CODE, Refused
 
 NO_OPS = frozenset(
@@ -115,7 +114,7 @@ def standing(definition: Definition, job: Snapshot) -> None:
         assert job.credits != "held", "no hold is left open"
     if job.kind == "final":
         assert job.paused is None, "what has ended is not held back"
-    if rests(state):
+    if state.rests:
         assert not job.live, "where a person is waited for no run is open"
     _attempt(definition, job)
     _line(definition, job)
@@ -342,5 +341,5 @@ def _locks(definition: Definition, job: Snapshot) -> None:
         assert job.status in locks[held.scope].guarded + locks[held.scope].held
         assert held.run_id == job.run_id, "a lock of another run"
         assert job.live, "a lock of a closed run"
-    guarding = definition.lock_guarding(job.status)
+    guarding = definition.guarding.get(job.status)
     assert guarding is None or job.lock(guarding.scope) is not None, f"{job.status} is unlocked"

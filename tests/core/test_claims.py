@@ -6,7 +6,6 @@ from msgspec.structs import replace
 from jobrunner.core.decision import Decision, NoOp
 from jobrunner.core.job import Actor, Attempt
 from jobrunner.core.messages import Beat, Claim, Do, Event, Fired, Message, Move, Report
-from jobrunner.core.steps import rests
 from jobrunner.errors import Refused
 from tests.driving import ADA, ADMIN, World, code
 from tests.standing import LIFECYCLES, Take, only, report_of, stand, take
@@ -42,7 +41,7 @@ def lost(workflow: str, state: str) -> World:
     for purpose in ("retry", "backoff"):
         if world.jobs[only(world)].timer(purpose):
             world.fire(only(world), purpose)
-    if rests(world.definition.states[world.jobs[only(world)].status]):
+    if world.definition.states[world.jobs[only(world)].status].rests:
         assert isinstance(take(world, LIFECYCLES[workflow].steps[state][-1]), Decision)
         run_id = world.jobs[only(world)].run_id
     assert isinstance(world.claim(only(world), BERT), Decision)

@@ -217,7 +217,7 @@ def in_shape(today: Definition, job: Snapshot) -> None:
         assert attempt.stage == EXTERNAL or attempt.started_at is not None
         return
     assert attempt.stage == stage, f"for {attempt.stage}, and {stage} is to work on it"
-    guarding = today.lock_guarding(job.status)
+    guarding = today.guarding.get(job.status)
     held = job.lock(guarding.scope) if guarding else None
     assert held is None or (held.holder == "external") == (stage == EXTERNAL)
     deadline = state.deadline

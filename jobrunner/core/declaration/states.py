@@ -1,5 +1,6 @@
 """The parts of a declaration that make up its graph: states, edges, guards, retries, locks."""
 
+from functools import cached_property
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -94,7 +95,7 @@ class Deadline(Declared, frozen=True):
     path: tuple[str, ...] = ()
 
 
-class State(Declared, frozen=True):
+class State(Declared, frozen=True, dict=True):
     """One node of a workflow.
 
     stage        by job type (``*`` for the rest) the stage bound to it, or ``external``
@@ -156,9 +157,19 @@ class State(Declared, frozen=True):
     at_a_time: int = 1
     remote: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def ended(self) -> bool:
         return self.kind in ENDED
+
+    @cached_property
+    def rests(self) -> bool:
+        """Say whether no run is open here: the job has ended, or waits for a person."""
+        return self.ended or (self.kind == "waiting" and self.person)
+
+    @cached_property
+    def failing(self) -> bool:
+        """Say whether this state is a failure."""
+        return bool(self.fails) or self.ends in ("failed", "expired", "rejected")
 
 
 class Lock(Declared, frozen=True):

@@ -11,6 +11,7 @@ Numbers with a time in them end in ``_s`` (seconds). 0 switches a limit off.
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from hashlib import sha256
+from itertools import product
 from typing import Any, Literal
 
 import msgspec
@@ -21,7 +22,7 @@ from jobrunner.core.declaration.artifacts import Listed, Shape
 from jobrunner.core.declaration.happenings import UNASKED, Happening
 from jobrunner.core.declaration.offspring import ChildWorkflow
 from jobrunner.core.declaration.one_of_a_kind import SingletonBy
-from jobrunner.core.declaration.spelling import NOT
+from jobrunner.core.declaration.situations import Situation, situation_of
 from jobrunner.core.declaration.states import (
     ANY,
     EXTERNAL,
@@ -332,41 +333,56 @@ class Definition:
         """List where a job may go from here, self edges included, sorted."""
         return sorted(self.table.get(status, {}))
 
+    @cached_property
+    def _situations(self) -> dict[tuple[str, str], Situation]:
+        settings = self.workflow.settings
+        both = product(self.states.values(), self.job_types)
+        return {(state.name, kind): situation_of(state, kind, settings) for state, kind in both}
+
+    def at(self, status: str, job_type: str) -> Situation:
+        """The situation of a job that stands here. Those of types that are not declared are not
+        kept: anybody may ask for one."""
+        known = self._situations.get((status, job_type))
+        return known or situation_of(self.states[status], job_type, self.workflow.settings)
+
     def stage_of(self, status: str, job_type: str) -> str:
-        """The stage bound to an active state for this type of job; ``external`` when none is."""
-        stage = self.states[status].stage
-        return stage.get(job_type, stage.get(ANY, EXTERNAL))
+        return self.at(status, job_type).stage
 
     def in_house(self, status: str, job_type: str) -> bool:
-        return self.states[status].kind == "active" and self.stage_of(status, job_type) != EXTERNAL
+        return self.at(status, job_type).in_house
 
     def is_remote(self, status: str, job_type: str) -> bool:
-        """Say whether the stage of a plugin is run here, and by workers elsewhere."""
-        return not {ANY, job_type}.isdisjoint(self.states[status].remote)
+        return self.at(status, job_type).remote
 
     def goes_on(self, status: str, job_type: str) -> bool:
-        """Say whether the engine itself takes jobs into this state, wherever its stage runs."""
-        return self.in_house(status, job_type) or self.is_remote(status, job_type)
+        return self.at(status, job_type).goes_on
 
     def onward_of(self, status: str, job_type: str) -> str:
-        """Name the state to which the engine takes a job that stands here, or an empty string."""
-        state = self.states[status]
-        setting = state.onward_if.removeprefix(NOT)
-        if setting and bool(self.workflow.settings.get(setting)) == (setting != state.onward_if):
-            return ""
-        return state.onward.get(job_type, state.onward.get(ANY, ""))
+        return self.at(status, job_type).onward
 
     def result_shapes(self, job_type: str) -> tuple[Shape, ...]:
         """The forms that a result may have; none: any."""
         return self.workflow.results.get(job_type, self.workflow.results.get(ANY, ()))
 
     @cached_property
-    def _guarding(self) -> dict[str, Lock]:
+    def guarding(self) -> dict[str, Lock]:
         """The first lock that guards a state is its lock."""
         return {status: lock for lock in reversed(self.workflow.locks) for status in lock.guarded}
 
-    def lock_guarding(self, status: str) -> Lock | None:
-        return self._guarding.get(status)
+    @cached_property
+    def holding(self) -> dict[str, Lock]:
+        """The first lock that is kept while a job rests in a state, by that state."""
+        return {status: lock for lock in reversed(self.workflow.locks) for status in lock.held}
+
+    @cached_property
+    def locks(self) -> dict[str, Lock]:
+        return {lock.scope: lock for lock in self.workflow.locks}
+
+    @cached_property
+    def spenders(self) -> frozenset[Trigger]:
+        """Everybody who may take an edge that costs."""
+        costs = (edge for edge in self.workflow.edges if edge.money in ("hold", "charge"))
+        return frozenset(trigger for edge in costs for trigger in edge.by)
 
     def _sources(self, edge: Edge) -> list[str]:
         if edge.source != ANY:

@@ -186,8 +186,7 @@ def notifications(
     definition: Definition, before: Snapshot | None, after: Snapshot, hops: tuple[EdgeTaken, ...]
 ) -> tuple[Notification, ...]:
     """Make one notification for each endpoint that wants to hear of this."""
-    endpoints = tuple(_endpoints(definition, after))
-    if not endpoints:
+    if not after.notify_url and not definition.workflow.notify.url:
         return ()
     state = definition.states[after.status]
     person = rests_with_person(definition, after.status, after.job_type)
@@ -205,7 +204,7 @@ def notifications(
             type=f"job.{what}",
             body=body,
         )
-        for target, owner, url, wanted in endpoints
+        for target, owner, url, wanted in _endpoints(definition, after)
         if what in wanted or (hops and EVERY in wanted)
     )
 

@@ -64,8 +64,8 @@ def halted_by(definition: Definition, job: Snapshot, facts: Facts) -> Paused | N
     """The pause that keeps an attempt of the house from starting here, whichever it is."""
     if job.paused or facts.halted:
         return job.paused or facts.halted
-    stage = stage_ahead(definition, job)
-    return Paused("", 0) if stage in facts.halted_stages else None
+    halted = facts.halted_stages and stage_ahead(definition, job) in facts.halted_stages
+    return Paused("", 0) if halted else None
 
 
 def stage_ahead(definition: Definition, job: Snapshot) -> str:
@@ -101,6 +101,6 @@ def _barred(job: Snapshot, message: Pause | Resume) -> Refused | None:
 
 def _answered(draft: Draft, event: str, **said: str) -> Verdict:
     fields = {"reason": draft.case.message.reason, **said}
-    draft.audits.append(AuditRecord(event, draft.actor.name, fields))
+    draft.audits += (AuditRecord(event, draft.actor.name, fields),)
     draft.answer = {"replayed": False}
     return draft.tear_out()

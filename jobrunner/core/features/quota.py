@@ -1,16 +1,13 @@
 """Quotas of a user in a workflow: refused at the door, and asserted in the commit of the birth."""
 
-from msgspec.structs import replace
-
 from jobrunner.core.decision import QuotaAssert
-from jobrunner.core.declaration.workflow import Definition, Quota
+from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts
 from jobrunner.core.messages import Submit
 from jobrunner.errors import Refused
 
 
-def over_quota(definition: Definition, submit: Submit, facts: Facts) -> Refused | None:
-    quota = _quota_of(definition, submit)
+def over_quota(quota: QuotaAssert, facts: Facts) -> Refused | None:
     for name, limit, current in (
         ("open jobs", quota.open_jobs, facts.open_jobs),
         ("jobs a minute", quota.per_minute, facts.last_minute),
@@ -27,13 +24,9 @@ def over_quota(definition: Definition, submit: Submit, facts: Facts) -> Refused 
 
 
 def quota_assert(definition: Definition, submit: Submit) -> QuotaAssert | None:
-    quota = _quota_of(definition, submit)
-    if not (quota.open_jobs or quota.per_minute or quota.per_day):
-        return None
-    return QuotaAssert(quota.open_jobs, quota.per_minute, quota.per_day)
-
-
-def _quota_of(definition: Definition, submit: Submit) -> Quota:
     """A stage submits as fast as it works: only how many there are is counted for its children."""
     quota = definition.workflow.quota
-    return quota if submit.parent is None else replace(quota, per_minute=0)
+    per_minute = quota.per_minute if submit.parent is None else 0
+    if not (quota.open_jobs or per_minute or quota.per_day):
+        return None
+    return QuotaAssert(quota.open_jobs, per_minute, quota.per_day)

@@ -87,16 +87,18 @@ class Redaction:
 
 def redacted(message: messages.Message, clean: Redaction) -> messages.Message:
     """The message, as everybody may read what it says."""
-    if isinstance(message, messages.Remote):
-        return replace(message, said=redacted(message.said, clean))
     match message:
+        case messages.Start():
+            return message  # says nothing
         case messages.Ended():
             return replace(
                 message,
                 report=_report(message.report, clean),
                 failure=_failure(message.failure, clean),
-                log=tuple(clean(line) for line in message.log),
+                log=tuple(map(clean, message.log)),
             )
+        case messages.Remote():
+            return replace(message, said=redacted(message.said, clean))
         case messages.Move():
             return replace(
                 message, report=_report(message.report, clean), reason=_text(message.reason, clean)

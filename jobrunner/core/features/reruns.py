@@ -152,7 +152,7 @@ def inherit(draft: Draft, origin: Origin) -> None:
         asset_url=origin.assets[-1].url if origin.assets else None,
     )
     fields = {"of": origin.job_id, "from": origin.place, "reason": origin.reason}
-    draft.audits.append(AuditRecord("job.rerun", origin.by, fields))
+    draft.audits += (AuditRecord("job.rerun", origin.by, fields),)
     draft.answer |= {"from": origin.place, "carried": [one.name for one in origin.artifacts]}
 
 

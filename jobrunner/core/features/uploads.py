@@ -184,5 +184,5 @@ def _trigger(draft: Draft) -> Trigger:
 def _answered(draft: Draft, upload: Upload) -> Verdict:
     if draft.actor.role == "admin":
         fields = {"upload": upload.name}
-        draft.audits.append(AuditRecord("job.upload", draft.actor.name, fields))
+        draft.audits += (AuditRecord("job.upload", draft.actor.name, fields),)
     return answered(draft)

@@ -66,7 +66,7 @@ def give(case: Case[Give]) -> Verdict:
     _settle(draft, message.name, replace(posed, said=message.said, giver=giver), message.value)
     way = "token" if message.digest else "role"
     fields = {"name": message.name, "way": way, "run_id": attempt.run_id}
-    draft.audits.append(AuditRecord("answer.give", giver, fields))
+    draft.audits += (AuditRecord("answer.give", giver, fields),)
     draft.answer = {"replayed": False, "applied": True}
     return draft.tear_out()
 

@@ -22,7 +22,7 @@ from jobrunner.core.features.upgrades.upgrades import SHORT, Repinned, formerly
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Migrate
 from jobrunner.core.replies import Verdict
-from jobrunner.core.steps import go_on, hop, rests
+from jobrunner.core.steps import go_on, hop
 
 
 def migrate(case: Case[Migrate]) -> Verdict:
@@ -63,7 +63,7 @@ def _moved(case: Case[Migrate], status: str, names: dict[str, str]) -> Draft:
     text = f"moved from {job.digest[:SHORT]} to version {today.workflow.version}"
     reason = f"{text} ({today.digest[:SHORT]})"
     said = f"{reason}: {case.message.reason}" if case.message.reason else reason
-    draft.hops.append(hop(draft, job.status, status, Cause("admin", said)))
+    draft.hops += (hop(draft, job.status, status, Cause("admin", said)),)
     draft.log("job.migrated", was=job.digest, digest=today.digest, status=status)
     _guard(draft)
     bring(draft)
@@ -73,7 +73,7 @@ def _moved(case: Case[Migrate], status: str, names: dict[str, str]) -> Draft:
 
 def _guard(draft: Draft) -> None:
     """The lock of the new place, where the job has none of its scope."""
-    guarding = draft.definition.lock_guarding(draft.job.status)
+    guarding = draft.definition.guarding.get(draft.job.status)
     if guarding is None or draft.job.lock(guarding.scope) is not None:
         return
     outside = not draft.definition.in_house(draft.job.status, draft.job.job_type)
@@ -141,7 +141,7 @@ def _at_work(job: Snapshot, state: State) -> str:
 
 
 def _in_another_run(job: Snapshot, state: State) -> str:
-    waits = rests(state) and job.live
+    waits = state.rests and job.live
     return f"its run is open, and {state.name} of today waits for a person" if waits else ""
 
 
