@@ -8,6 +8,7 @@ from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.consequences import Consequences
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.features.first_attempts import FirstAttempts
+from jobrunner.actors.features.guesses import Guesses
 from jobrunner.actors.features.turns.singletons import digest_alone, made_alone
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
@@ -15,6 +16,7 @@ from jobrunner.core.births import born, derived_parts, keys_of, needs_facts
 from jobrunner.core.decision import Clash, Decision, KeyRow, NoOp
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts, Known
+from jobrunner.core.features.asserted import is_asserted
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.features.schedules.schedules import MomentDone
 from jobrunner.core.features.turns.singletons import by_declaration
@@ -41,6 +43,7 @@ class Submissions:
         self._consequences = consequences
         self._dispatcher = dispatcher
         self._first_attempts = first
+        self._guesses = Guesses()
         self.under_way = 0
 
     async def submit(
@@ -75,6 +78,7 @@ class Submissions:
                 span = world.span(began_at, world.clock.monotonic() - began)
                 world.meter.submitted(answer.job, span)
                 return answer
+            self._guesses.learn(submission.actor.name, right=False)
         raise Refused("OVERLOADED", "too much happens around this key or account; try again")
 
     async def _verdict(
@@ -83,13 +87,45 @@ class Submissions:
         """Raises: Refused"""
         first = self._first_attempts if at_once else None
         try:
-            verdict = await _decided(self._world, definition, submission, first)
+            verdict = await self._decided(definition, submission, first)
         except PluginFault as fault:
             asked_by = submission.correlation_id
             raise self._world.faulted(fault, correlation_id=asked_by) from fault
         if isinstance(verdict, Refused):
             raise _denied(self._world, submission, verdict)
         return verdict
+
+    async def _decided(
+        self, definition: Definition, submission: Submit, first: FirstAttempts | None
+    ) -> Verdict:
+        world, moment = self._world, self._world.moment()
+        submission = by_declaration(definition, submission, moment.now)
+        parts = derived_parts(definition, submission, moment.now)
+        keys = keys_of(parts, submission, _hex)
+        kept = tuple(key for key in keys if key is not None)
+
+        def judged(wanted: Submit, known: Facts) -> Verdict:
+            return born(definition, wanted, known, moment, kept)
+
+        def made(wanted: Submit, known: Facts) -> Verdict:
+            begun = first.begun(definition, wanted, known, judged) if first else None
+            verdict, known = begun or (judged(wanted, known), known)
+            return world.recorder.kept(verdict, wanted, known, moment, kept)
+
+        def decided(facts: Facts) -> Verdict:
+            return made_alone(world, submission, facts, moment, made)
+
+        async def asked() -> Verdict:
+            return decided(await _facts(world, definition, submission, keys, moment.now))
+
+        if not (submission.singleton or needs_facts(definition, submission, keys)):
+            return decided(_unasked(submission))
+        if not is_asserted(definition, submission):
+            return await asked()
+        owner = submission.actor.name
+        return await self._guesses.decided(
+            owner, kept, lambda: decided(_unasked(submission)), asked
+        )
 
     async def _committed(self, verdict: Decision, tick: Ticks) -> Answer | None:
         """Commit the birth. None when a fact has changed meanwhile: read and decide again."""
@@ -106,25 +142,9 @@ class Submissions:
         self._consequences.committed(verdict, job)
 
 
-async def _decided(
-    world: World, definition: Definition, submission: Submit, first: FirstAttempts | None
-) -> Verdict:
-    moment = world.moment()
-    submission = by_declaration(definition, submission, moment.now)
-    parts = derived_parts(definition, submission, moment.now)
-    keys = keys_of(parts, submission, _hex)
-    facts = await _facts(world, definition, submission, keys, moment.now)
-    kept = tuple(key for key in keys if key is not None)
-
-    def judged(wanted: Submit, known: Facts) -> Verdict:
-        return born(definition, wanted, known, moment, kept)
-
-    def made(wanted: Submit, known: Facts) -> Verdict:
-        begun = first.begun(definition, wanted, known, judged) if first else None
-        verdict, known = begun or (judged(wanted, known), known)
-        return world.recorder.kept(verdict, wanted, known, moment, kept)
-
-    return made_alone(world, submission, facts, moment, made)
+def _unasked(submission: Submit) -> Facts:
+    """Make facts of which the store was not asked for any."""
+    return Facts(verified=submission.origin.verified if submission.origin else frozenset())
 
 
 async def _facts(
@@ -134,9 +154,6 @@ async def _facts(
     keys: tuple[KeyRow | None, ...],
     now: int,
 ) -> Facts:
-    verified = submission.origin.verified if submission.origin else frozenset[str]()
-    if not (submission.singleton or needs_facts(definition, submission, keys)):
-        return Facts(verified=verified)
     if (tie := submission.parent) is not None:
         found = await world.reader.child(tie.job_id, tie.run_id, tie.key)
         if found is not None:
@@ -158,8 +175,8 @@ async def _facts(
             now=now,
         )
     )
-    return Facts(
-        verified=verified,
+    return replace(
+        _unasked(submission),
         known=answer.known,
         derived=answer.derived,
         singleton=answer.singleton,

@@ -1,0 +1,77 @@
+"""Guesses what the store would say about a submission: its key is free, and its owner can pay.
+
+Nearly always that is so, and the commit looks at both again. So the birth is decided as if nothing
+were known of key and balance, and one trip to the reader's thread is saved. A guess may only say
+yes: what would be refused on it is asked about, and so is what the commit has refused.
+
+A wrong guess costs more than a question. The set of units that it was written in is taken back and
+written one by one. So a key that came lately is asked about, and after a wrong guess its owner is
+asked about until so many questions have shown that guessing would have been right; for a shorter
+while everybody is, since a restart brings old keys of many owners. Counted in submissions and not
+in time, so that a simulation decides the same each time.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from jobrunner.core.decision import Decision, KeyRow
+from jobrunner.core.replies import Verdict
+
+KEYS_MAX = 32_768
+OWNERS_MAX = 10_000
+DOUBTS_OF_OWNER = 64
+DOUBTS_OF_ALL = 32
+MARK = 16
+
+
+class Guesses:
+    """Knows the keys of two generations, each of ``KEYS_MAX``, and whom not to trust now."""
+
+    def __init__(self) -> None:
+        self._keys: set[str] = set()
+        self._older: set[str] = set()
+        self._owners: dict[str, int] = {}
+        self._doubts = 0
+
+    async def decided(
+        self,
+        owner: str,
+        keys: tuple[KeyRow, ...],
+        guessing: Callable[[], Verdict],
+        asking: Callable[[], Awaitable[Verdict]],
+    ) -> Verdict:
+        """Decide by ``guessing``, or else by ``asking``."""
+        new = self._is_new(owner, keys)
+        if new and not self._doubts and owner not in self._owners:
+            verdict = guessing()
+            if isinstance(verdict, Decision):
+                return verdict
+        verdict = await asking()
+        if new:
+            self.learn(owner, right=_as_guessed(verdict))
+        return verdict
+
+    def _is_new(self, owner: str, keys: tuple[KeyRow, ...]) -> bool:
+        """Say whether none of these keys came lately; from now on they did."""
+        marks = [owner + key.digest[:MARK] for key in keys]
+        new = self._keys.isdisjoint(marks) and self._older.isdisjoint(marks)
+        if len(self._keys) >= KEYS_MAX:
+            self._keys, self._older = set(), self._keys
+        self._keys.update(marks)
+        return new
+
+    def learn(self, owner: str, *, right: bool) -> None:
+        """Note whether a guess about this owner was right, or would have been."""
+        left = self._owners.pop(owner, 0)
+        if not right:
+            self._doubts = self._doubts if left else DOUBTS_OF_ALL
+            self._owners[owner] = DOUBTS_OF_OWNER
+            if len(self._owners) > OWNERS_MAX:
+                del self._owners[next(iter(self._owners))]
+            return
+        self._doubts = max(self._doubts - 1, 0)
+        if left > 1:
+            self._owners[owner] = left - 1
+
+
+def _as_guessed(verdict: Verdict) -> bool:
+    return isinstance(verdict, Decision) and not any(key.takes_from for key in verdict.keys)
