@@ -86,14 +86,13 @@ def stands(job: Snapshot) -> tuple[str, bool]:
 
 def claim_at(job: Snapshot) -> int | None:
     """Say from when an outside worker may take this job; None while it may not."""
+    attempt = job.attempt
     if job.line_at is not None or job.stuck is not None or job.paused is not None:
         return None
+    if job.kind != "queued" if attempt is None else not _is_up_for_claim(attempt):
+        return None
     run_at = job.timer("run_at")
-    attempt = job.attempt
-    at = run_at.due_at if run_at else 0
-    if attempt is None:
-        return at if job.kind == "queued" else None
-    return max(attempt.not_before, at) if _is_up_for_claim(attempt) else None
+    return max(attempt.not_before if attempt else 0, run_at.due_at if run_at else 0)
 
 
 def _is_up_for_claim(attempt: Attempt) -> bool:

@@ -13,7 +13,7 @@ from jobrunner.core.declaration.workflow import EXTERNAL, Call, Definition, Guar
 from jobrunner.core.job import Snapshot
 
 Brought = Callable[[str], bool]
-BY_ITSELF = {"engine", "stage", "timer"}
+BY_ITSELF = frozenset({"engine", "stage", "timer"})
 
 
 def absent(definition: Definition, is_stage: Brought) -> tuple[str, ...]:
@@ -60,10 +60,10 @@ def _needed(
     if not works:
         edges += [edge for edge in (definition.table[state.name].get(target),) if edge]
     for edge in edges:
-        if not set(edge.by) & BY_ITSELF:
+        if not edge.guards or BY_ITSELF.isdisjoint(edge.by):
             continue
         for guard in edge.guards:
-            asked = not guard.on or set(guard.on) & BY_ITSELF
+            asked = not guard.on or not BY_ITSELF.isdisjoint(guard.on)
             if asked and not _has(definition, guard.call.name):
                 yield guard.call.name, ""
     if works and state.sift is not None and not _has(definition, state.sift.name):

@@ -28,8 +28,8 @@ def params_of(definition: Definition, job: Snapshot) -> Any:
 def decoded(given: Any, kind: type[Struct]) -> Any:
     """Leniently: what the struct does not know any more is ignored, and a number that was
     stored as text is one. Raises: Stale."""
-    known = set(kind.__struct_encode_fields__)
-    if isinstance(given, dict):
+    known = kind.__struct_encode_fields__
+    if isinstance(given, dict) and not given.keys() <= set(known):
         given = {name: value for name, value in given.items() if name in known}
     try:
         return msgspec.convert(given, kind, strict=False)

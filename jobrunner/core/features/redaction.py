@@ -18,6 +18,7 @@ from jobrunner.core.job import Failure
 
 GONE = "[redacted]"
 SHORTEST = 4
+WORDLESS = frozenset({bool, int, float, type(None)})
 UNSAFE = re.compile(rb"[^A-Za-z0-9_.~-]")
 # These look at words of strangers, in the one loop that serves everybody. So each takes a time in
 # proportion to the text: none walks far through a run in which each letter may be a beginning.
@@ -76,6 +77,8 @@ class Redaction:
 
     def within(self, value: Any) -> Any:
         """The same for every text in a value."""
+        if type(value) in WORDLESS:
+            return value
         if isinstance(value, str):
             return self.known_in(value)
         if isinstance(value, dict):
