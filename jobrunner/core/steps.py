@@ -140,11 +140,13 @@ def _take(draft: Draft, edge: Edge, target: str, cause: Cause) -> Refused | None
     source = draft.job.status
     to = draft.definition.states[target]
     untouched = draft.job
-    _open_run(draft, to)
+    if not to.rests and not draft.job.live:
+        _open_run(draft)
     if edge.money and (refused := move_money(draft, edge.money, cause.reason)):
         draft.job = untouched
         return refused
-    cause = _blamed(draft, to, cause)
+    if to.failing and cause.failure is None:
+        cause = _blamed(draft, to, cause)
     _leave(draft, target, cause)
     if edge.audit is not None:
         draft.audits += (AuditRecord(edge.audit.event, draft.actor.name, edge.audit.fields),)
@@ -159,8 +161,6 @@ def _take(draft: Draft, edge: Edge, target: str, cause: Cause) -> Refused | None
 def _blamed(draft: Draft, to: State, cause: Cause) -> Cause:
     """Give an end of a failing kind a failure, also where nobody named one. A job that comes from
     a failure keeps the reason of that."""
-    if cause.failure is not None or not to.failing:
-        return cause
     if draft.state.failing and draft.job.failure_code is not None:
         return cause
     text = cause.reason or f"moved to {to.name!r} without a reason"
@@ -177,16 +177,15 @@ def hop(draft: Draft, source: str | None, target: str, cause: Cause) -> EdgeTake
 
 def _leave(draft: Draft, target: str, cause: Cause) -> None:
     quit_attempt(draft, cause, target)
-    draft.disarm(*OF_A_STATE)
     job = draft.job
+    if job.timers:
+        draft.disarm(*OF_A_STATE)
     if job.line_at is not None or job.next_attempt_at is not None or job.deadline_at is not None:
         draft.set(line_at=None, next_attempt_at=None, deadline_at=None)
 
 
-def _open_run(draft: Draft, to: State) -> None:
-    """Open a run where work is to be done; close it where a person or nobody is awaited."""
-    if to.rests or draft.job.live:
-        return
+def _open_run(draft: Draft) -> None:
+    """Open a run, since work is to be done."""
     opener = draft.actor.badge if draft.opener == "callback" else ""
     run = Run(draft.case.moment.id, draft.opener, draft.now, opener=opener)
     draft.set(run=run, tries={}, worked="", deaths=0)
@@ -194,8 +193,11 @@ def _open_run(draft: Draft, to: State) -> None:
 
 def enter(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
     """Stamps, run, locks, clocks and line of a state that was just entered."""
-    _revive(draft, source)
-    _forget(draft, state)
+    came = draft.definition.states[source].kind if source else ""
+    if came == "settled":
+        _revive(draft)
+    if state.kind == "active" or (state.ended and not state.failing):
+        _forget(draft, state)
     job, run, locks = draft.job, draft.job.run, _locks_in(draft, state)
     progress = job.progress if state.entry is None else state.entry
     draft.job = replace(
@@ -211,19 +213,18 @@ def enter(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
     if state.kind == "queued":
         _queue(draft)
     if state.kind == "active":
-        _work(draft, state, source, cause)
+        _work(draft, state, came == "queued", cause)
     else:
         _clock(draft, state)
     if state.ended:
         _end(draft, state)
     if state.kind == "final" and draft.job.paused is not None:
         draft.set(paused=None)
-    _take_failure(draft, state, cause)
+    if state.failing or state.remarks or state.dead_letter:
+        _take_failure(draft, state, cause)
 
 
-def _revive(draft: Draft, source: str | None) -> None:
-    if source is None or draft.definition.states[source].kind != "settled":
-        return
+def _revive(draft: Draft) -> None:
     draft.set(
         completed_at=None,
         failure_code=None,
@@ -240,9 +241,6 @@ def _revive(draft: Draft, source: str | None) -> None:
 def _forget(draft: Draft, state: State) -> None:
     """Clear what was said of an earlier try: of the next one, and of a good end, it would not be
     true."""
-    good = state.ended and not state.failing
-    if state.kind != "active" and not good:
-        return
     if draft.job.failure_code is not None or draft.job.failure_message is not None:
         draft.set(failure_code=None, failure_message=None, failed_stage=None)
     if state.kind == "active" and draft.job.progress_message is not None:
@@ -253,14 +251,11 @@ def _forget(draft: Draft, state: State) -> None:
 
 def _locks_in(draft: Draft, state: State) -> tuple[HeldLock, ...]:
     """Scopes that the state lies outside of are freed; one that guards it is taken or kept."""
-    definition, job, name = draft.definition, draft.job, state.name
-    guarding = definition.guarding.get(name)
-    if guarding is None and not job.locks:
-        return ()
-    declared = ((held, definition.locks[held.scope]) for held in job.locks)
-    kept = {held.scope: held for held, lock in declared if name in lock.guarded + lock.held}
+    definition, job = draft.definition, draft.job
+    scopes, guarding = definition.scopes[state.name], definition.guarding.get(state.name)
+    kept = {held.scope: held for held in job.locks if held.scope in scopes}
     if guarding is not None:
-        outside = not definition.at(name, job.job_type).in_house
+        outside = not definition.at(state.name, job.job_type).in_house
         kept[guarding.scope] = lock_for(draft, guarding.scope, outside)
     return tuple(kept.values())
 
@@ -285,10 +280,9 @@ def postponed(draft: Draft) -> bool:
     return timer is not None and timer.due_at > draft.now
 
 
-def _work(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
+def _work(draft: Draft, state: State, was_queued: bool, cause: Cause) -> None:
     job, now = draft.job, draft.now
-    came = draft.definition.states[source].kind if source else ""
-    begins = came == "queued" or (job.run is not None and job.run.started_at == now)
+    begins = was_queued or (job.run is not None and job.run.started_at == now)
     draft.job = replace(job, started_at=now if begins else job.started_at, heartbeat_at=now)
     open_attempt(draft, state.name, cause.not_before)
 
@@ -370,7 +364,7 @@ def _next(draft: Draft) -> str:
     if job.stuck or job.paused:
         return ""
     if state.kind == "active":
-        return state.done if _superfluous(draft, state) else ""
+        return state.done if state.produces and _superfluous(draft, state) else ""
     if not target or postponed(draft):
         return ""
     if state.kind == "queued":

@@ -375,8 +375,13 @@ class Definition:
         return {status: lock for lock in reversed(self.workflow.locks) for status in lock.held}
 
     @cached_property
-    def locks(self) -> dict[str, Lock]:
-        return {lock.scope: lock for lock in self.workflow.locks}
+    def scopes(self) -> dict[str, frozenset[str]]:
+        """The scopes of the locks that are taken or kept in a state, by that state."""
+        locks = [(lock.scope, {*lock.guarded, *lock.held}) for lock in self.workflow.locks]
+        return {
+            name: frozenset(scope for scope, in_it in locks if name in in_it)
+            for name in self.states
+        }
 
     @cached_property
     def spenders(self) -> frozenset[Trigger]:
