@@ -64,16 +64,15 @@ class WrittenAnswer(web.StreamResponse):
         self._reply = reply
         self._status = reply.status
 
-    async def prepare(self, request: web.BaseRequest) -> None:
-        assert isinstance(request, HttpRequest), "every request here is one of ours"
+    def said_to(self, request: HttpRequest) -> bytes:
+        """Write all of it, as it goes over the wire."""
+        self._eof_sent = True
         if self._keep_alive is None:
             self._keep_alive = request.keep_alive
-        said = self._head(request)
-        if request.method != "HEAD" and self._status not in BODILESS:
-            said += self._reply.body
-        await request.writer.write(said)
-        await request.writer.drain()
-        self._eof_sent = True
+        head = self._head(request)
+        if request.method == "HEAD" or self._status in BODILESS:
+            return head
+        return head + self._reply.body
 
     def _head(self, request: HttpRequest) -> bytes:
         reply, own, body = self._reply, self._reply.headers, self._reply.body

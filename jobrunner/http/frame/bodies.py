@@ -37,22 +37,38 @@ class Decodes(Protocol[T_co]):
     def decode(self, raw: bytes, /) -> T_co: ...
 
 
-async def read(
-    request: web.Request, settings: Settings, *, plain: bool = False, most: int
-) -> bytes:
-    """The whole body, under a limit of size, ``most``, and a limit of time; of a plain one, of any
-    type.
+def taken(request: web.Request, most: int, *, plain: bool) -> bytes:
+    """Take a body that is here already: at most so many bytes, and JSON unless it is a plain one.
 
-    Raises: Refused BODY_TOO_LARGE, BODY_TIMEOUT, UNSUPPORTED_MEDIA_TYPE.
+    Raises: Refused BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE.
     """
-    if not request.body_exists:
-        return b""
-    if (request.content_length or 0) > most:
+    raw = request.content.read_nowait()
+    if len(raw) > most:
         raise too_large(most)
-    raw = await _received(request, settings.read_timeout_s, most)
     if raw and not plain:
         _check_type(request)
     return raw
+
+
+async def read(
+    request: web.Request, settings: Settings, *, plain: bool = False, most: int
+) -> bytes:
+    """Read a body that is on its way, under a limit of time too.
+
+    Raises: also Refused BODY_TIMEOUT.
+    """
+    if (request.content_length or 0) > most:
+        raise too_large(most)
+    raw, timeout_s = bytearray(), settings.read_timeout_s
+    with anyio.move_on_after(timeout_s):
+        while data := await request.content.readany():
+            raw += data
+            if len(raw) > most:
+                raise too_large(most)
+        if raw and not plain:
+            _check_type(request)
+        return bytes(raw)
+    raise Refused("BODY_TIMEOUT", f"the body did not arrive within {timeout_s:g} s")
 
 
 def check_coding(request: web.Request) -> None:
@@ -124,27 +140,6 @@ def not_its_struct(error: msgspec.ValidationError) -> Refused:
 
 def too_large(limit: int) -> Refused:
     return Refused("BODY_TOO_LARGE", f"a body may have {limit} bytes here", max_bytes=limit)
-
-
-async def _received(request: web.Request, timeout_s: float, most: int) -> bytes:
-    """Take a body that is here already without setting a clock."""
-    if request.content.is_eof():
-        raw = request.content.read_nowait()
-        if len(raw) > most:
-            raise too_large(most)
-        return raw
-    with anyio.move_on_after(timeout_s):
-        return await _gathered(request, most)
-    raise Refused("BODY_TIMEOUT", f"the body did not arrive within {timeout_s:g} s")
-
-
-async def _gathered(request: web.Request, most: int) -> bytes:
-    gathered = bytearray()
-    while data := await request.content.readany():
-        gathered += data
-        if len(gathered) > most:
-            raise too_large(most)
-    return bytes(gathered)
 
 
 def _check_type(request: web.Request) -> None:

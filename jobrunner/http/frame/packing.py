@@ -28,8 +28,8 @@ class Packing:
         self.places = anyio.CapacityLimiter(AT_ONCE)
 
     async def pack(self, request: web.Request, reply: HttpReply) -> HttpReply:
-        """Pack it, if it is to be and somebody has time."""
-        if not self._is_large(request, reply):
+        """Pack what answers a question, if it is to be and somebody has time."""
+        if not self._is_large(reply):
             return reply
         headers = reply.headers | {"Vary": "Accept-Encoding"}
         body, accepted = reply.body, ",".join(request.headers.getall("Accept-Encoding", ()))
@@ -38,11 +38,10 @@ class Packing:
             headers["Content-Encoding"] = CODING
         return replace(reply, body=body, headers=headers)
 
-    def _is_large(self, request: web.Request, reply: HttpReply) -> bool:
+    def _is_large(self, reply: HttpReply) -> bool:
         """Say whether this answer may be packed, whoever asked."""
         return (
             0 < self._size_min <= len(reply.body)
-            and request.method == "GET"
             and reply.status == 200
             and "ETag" not in reply.headers
         )

@@ -21,7 +21,7 @@ from jobrunner.core.job import Actor
 from jobrunner.errors import Refused, StorageFull, bug_told
 from jobrunner.http.frame import cors
 from jobrunner.http.frame.answering import NOWHERE, HttpRequest, WrittenAnswer
-from jobrunner.http.frame.bodies import check_coding, convert, decode, read
+from jobrunner.http.frame.bodies import check_coding, convert, decode, read, taken
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpDoor, HttpReply, Query, Settings
 from jobrunner.http.frame.inputs import is_visible
 from jobrunner.http.frame.origins import check_page, client_of, is_local
@@ -184,7 +184,9 @@ class _Frame:
         else:
             answer = await served(request)
         if isinstance(answer, HttpReply):
-            answer = WrittenAnswer(await self._packing.pack(request, answer))
+            if request.method == "GET":
+                answer = await self._packing.pack(request, answer)
+            answer = WrittenAnswer(answer)
             self._demand_standing(request)  # the last thing before it is sent
         if request.refused is not None:
             self._refusals.note(request, request.refused, known=True)
@@ -279,7 +281,10 @@ def _body(
             check_coding(request)
         if not is_read:
             return b"", None
-        raw = await read(request, settings, plain=plain, most=most)
+        if request.content.is_eof():
+            raw = taken(request, most, plain=plain)
+        else:
+            raw = await read(request, settings, plain=plain, most=most)
         return raw, None if plain else decode(raw or absent, decoder)
 
     return body

@@ -146,6 +146,24 @@ class Connection(Front):
             self.transport.write(_written(problem(refused, self._door.ids.fresh())))
             self.force_close()
 
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send an answer that is whole with one write; the second of what is returned says that
+        nobody was there to take it."""
+        if isinstance(resp, WrittenAnswer) and isinstance(request, HttpRequest):
+            if self.transport is None or self.transport.is_closing():
+                return resp, True
+            self.transport.write(resp.said_to(request))
+            if self._paused:
+                try:
+                    await self._drain_helper()
+                except ConnectionError:
+                    return resp, True
+            if not self._upgraded:
+                return resp, False
+        return await super().finish_response(request, resp, start_time)
+
     def handle_error(
         self,
         request: web.BaseRequest,
