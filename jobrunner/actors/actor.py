@@ -6,7 +6,6 @@ again, because the row is the truth. A caller that is cancelled meanwhile only l
 commit itself sees to what follows from it.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.consequences import Consequences
 from jobrunner.actors.features.families.lineage import unless_awaited
+from jobrunner.actors.features.turns.loans import Loans
 from jobrunner.actors.mailbox import Mailbox
 from jobrunner.actors.requester import REQUEST, asked
 from jobrunner.actors.shared import World
@@ -40,29 +40,29 @@ from jobrunner.core.messages import (
     SetAside,
     Start,
     Supersede,
+    Told,
 )
 from jobrunner.core.units import Unreadable
 from jobrunner.errors import PluginFault, Refused
 
 TRIES = 4
 SNAPSHOT_BYTES = 4096
-Lend = Callable[[Snapshot, Definition], frozenset[str]]
 FROM_INSIDE = (Start, Ended, Fired, Recovered, SetAside, Advance, Supersede, Rebound, JobsEnded)
 
 
 class JobActor:
     """The only writer of one job. ``weight`` is about the size of its snapshot in bytes, 0 without
-    one, and ``weighed`` the part of it that the supervisor has counted. ``lend`` names the stages
-    that may begin in the slot that the job has."""
+    one, and ``weighed`` the part of it that the supervisor has counted. ``loans`` names the
+    stages that may begin in the commit of what follows from a letter."""
 
-    def __init__(self, job_id: str, world: World, consequences: Consequences, lend: Lend) -> None:
+    def __init__(self, job_id: str, world: World, consequences: Consequences, loans: Loans) -> None:
         self.job_id = job_id
         self.mailbox = Mailbox()
         self.weight = self.weighed = 0
         self._payload_weight = 0
         self._world = world
         self._consequences = consequences
-        self._lend = lend
+        self._loans = loans
         self._job: Snapshot | None = None
 
     @property
@@ -101,7 +101,7 @@ class JobActor:
 
     async def _received(self, message: Message, tick: Tick | None) -> Answer:
         message = redacted(message, self._world.surroundings.redaction)
-        for _ in range(TRIES):
+        for tries in range(TRIES):
             job = self._job or await self._read()
             if job.unreadable:
                 raise await self._unreadable(job, message)
@@ -109,7 +109,7 @@ class JobActor:
             if isinstance(message, Start):
                 self._lacks_nothing(job)
                 message = _or_stuck(definition, job, message)
-            verdict = await self._decide(definition, job, message)
+            verdict = await self._decide(definition, job, message, tries)
             if isinstance(verdict, Refused):
                 inside = isinstance(message, FROM_INSIDE)
                 raise verdict if inside else self._denied(job, message, verdict)
@@ -126,7 +126,9 @@ class JobActor:
         if job.unreadable:
             raise await self._unreadable(job, message)
         definition = self._definition(job, message)
-        return job, await self._decide(definition, job, _or_stuck(definition, job, message))
+        return job, await self._decide(
+            definition, job, _or_stuck(definition, job, message), 1, lends=False
+        )
 
     async def _read(self) -> Snapshot:
         job = await self._world.reader.job(self.job_id)
@@ -167,8 +169,27 @@ class JobActor:
             )
         return definition
 
-    async def _decide(self, definition: Definition, job: Snapshot, message: Message) -> Verdict:
-        facts = await self._facts(definition, job, message)
+    async def _decide(
+        self,
+        definition: Definition,
+        job: Snapshot,
+        message: Message,
+        tries: int,
+        *,
+        lends: bool = True,
+    ) -> Verdict:
+        """Decide, after so many tries. ``lends``: what begins may do so in a slot that is free."""
+        facts, verdict = await self._facts(definition, job, message, tries, lends), None
+        try:
+            verdict = await self._judged(definition, job, message, facts)
+            return verdict
+        finally:
+            if facts.lent:
+                self._loans.judged(job, message, verdict)
+
+    async def _judged(
+        self, definition: Definition, job: Snapshot, message: Message, facts: Facts
+    ) -> Verdict:
         moment = self._world.moment()
         try:
             verdict = decide(definition, job, message, facts, moment)
@@ -181,7 +202,9 @@ class JobActor:
                 return beset(definition, job, message, facts, moment, fault)
             return refused
 
-    async def _facts(self, definition: Definition, job: Snapshot, message: Message) -> Facts:
+    async def _facts(
+        self, definition: Definition, job: Snapshot, message: Message, tries: int, lends: bool
+    ) -> Facts:
         """Read only the facts on which this message may turn; look up last what memory knows."""
         wanted, reader = needs(definition, job, message), self._world.reader
         event, balance, webhook, sound = None, None, None, frozenset[str]()
@@ -192,11 +215,11 @@ class JobActor:
             balance = (await reader.credits(job.user_id)).balance
         if wanted.files:
             sound = await verified(self._world, job)
-        if wanted.webhook is not None:
+        # Whoever brings a webhook has just looked, and so does the commit: only a clash is news.
+        if wanted.webhook is not None and (tries or not isinstance(message, Told)):
             webhook = await reader.webhook(*wanted.webhook, self._world.clock.now() - KEPT_MS)
-        lent, holds = frozenset[str](), None
-        if isinstance(message, Ended):
-            lent, holds = self._lend(job, definition), self._world.rates.holds(job.attempt)
+        lent = self._loans.lend(definition, job, message) if lends else frozenset[str]()
+        holds = self._world.rates.holds(job.attempt) if isinstance(message, Ended) else None
         facts = Facts(
             event=event, balance=balance, verified=sound, webhook=webhook, lent=lent, holds=holds
         )

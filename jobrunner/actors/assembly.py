@@ -19,7 +19,6 @@ from jobrunner.actors.features.claims import Claims
 from jobrunner.actors.features.families.batches import Batches
 from jobrunner.actors.features.families.bearing import Bearing, FamilyLimits
 from jobrunner.actors.features.families.partings import Families
-from jobrunner.actors.features.first_attempts import FirstAttempts
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.features.notifications.signing import Seals
 from jobrunner.actors.features.overview import Overview
@@ -28,6 +27,7 @@ from jobrunner.actors.features.schedules.firings import Firings
 from jobrunner.actors.features.schedules.schedules import Schedules
 from jobrunner.actors.features.submissions import Submissions
 from jobrunner.actors.features.turns.limits import Limits
+from jobrunner.actors.features.turns.loans import Loans
 from jobrunner.actors.features.turns.rates import HOLD_MOST_S, HOLD_TIMES
 from jobrunner.actors.features.upgrades.upgrades import Upgrades
 from jobrunner.actors.features.webhooks import forget_webhooks
@@ -123,12 +123,11 @@ def _assembled(
     attempts = RunningAttempts(world, crew, stages, supervisor, dispatcher, bearing)
     deliveries = Deliveries(world, world.surroundings.outlets.tell, terms.seals)
     families = Families(world, supervisor, deliveries.note)
-    listeners = _listeners(supervisor, attempts, dispatcher, timers, deliveries, families)
+    loans = Loans(world, dispatcher, slots)
+    listeners = _listeners(supervisor, attempts, dispatcher, timers, deliveries, families, loans)
     consequences = Consequences(world, listeners)
-    supervisor.begin(crew, consequences, dispatcher.lend)
-    submissions = Submissions(
-        world, consequences, dispatcher, FirstAttempts(world, dispatcher, slots)
-    )
+    supervisor.begin(crew, consequences, loans)
+    submissions = Submissions(world, consequences, dispatcher, loans)
     resumed = partial(_look_again, world, timers, dispatcher)
     deletions = Deletions(world, supervisor)
     bulks = Bulks(world, supervisor, deletions, submissions, terms.limits)
@@ -164,10 +163,12 @@ def _listeners(
     timers: Timers,
     deliveries: Deliveries,
     families: Families,
+    loans: Loans,
 ) -> Listeners:
     """Name who hears of what follows a commit."""
     return Listeners(
         kept=supervisor.keep,
+        unwritten=loans.unwritten,
         start=attempts.start,
         stop=attempts.stop,
         abandoned=attempts.abandon,

@@ -22,6 +22,7 @@ class Listeners(Struct, frozen=True, kw_only=True):
     when the room is put together, and not silence later."""
 
     kept: Callable[[Snapshot], None]  # this is how the job stands on disk
+    unwritten: Callable[[Decision], None]  # this was decided, and could not be stored
     start: Callable[[Snapshot, Attempt], None]  # the stage of this attempt is to run here
     stop: Callable[[str, int], None]  # the attempt of this job and serial was left
     abandoned: Callable[[Snapshot, Attempt], None]  # the job ended, and this attempt was not done
@@ -43,6 +44,7 @@ class Consequences:
     def committed(self, decision: Decision, job: Snapshot | None) -> None:
         """Log what is on disk now, do what was decided, and wake whoever waits for it."""
         if job is None:
+            self._tell.unwritten(decision)
             return
         before, world = decision.before, self._world
         self._tell.kept(job)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from jobrunner.actors.actor import JobActor, Lend
+from jobrunner.actors.actor import JobActor
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.consequences import Consequences
+from jobrunner.actors.features.turns.loans import Loans
 from jobrunner.actors.shared import World
 from jobrunner.actors.tasks import Crew
 from jobrunner.core.decide import Verdict
@@ -53,10 +54,10 @@ class Supervisor:
         self._crew: Crew | None = None
         self._make: Callable[[str], JobActor] | None = None
 
-    def begin(self, crew: Crew, consequences: Consequences, lend: Lend) -> None:
+    def begin(self, crew: Crew, consequences: Consequences, loans: Loans) -> None:
         """Begin: from now on jobs may be told something, and commits have these consequences."""
         self._crew = crew
-        self._make = partial(JobActor, world=self._world, consequences=consequences, lend=lend)
+        self._make = partial(JobActor, world=self._world, consequences=consequences, loans=loans)
 
     def __len__(self) -> int:
         """How many actors are at work."""

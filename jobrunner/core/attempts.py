@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from jobrunner.core.decision import StartStage, StopStage
 from jobrunner.core.declaration.workflow import EXTERNAL, Retry
 from jobrunner.core.draft import Cause, Draft, without
+from jobrunner.core.features.turns.halts import halted_by
 from jobrunner.core.job import Attempt, Failure, HeldLock, Snapshot
 from jobrunner.core.messages import Ended, Recovered
 
@@ -134,6 +135,19 @@ def resume(draft: Draft) -> None:
     draft.disarm("deadline", "limit", "heartbeat")
     draft.decide(deadline_at=None)
     _line_up(draft, attempt)
+    keep_the_slot(draft)
+
+
+def keep_the_slot(draft: Draft) -> None:
+    """Begin the job's next attempt in this commit, where the slot is lent on, or to a newborn."""
+    job, facts = draft.job, draft.case.facts
+    attempt = job.attempt
+    if attempt is None or job.line_at is None or attempt.stage not in facts.lent:
+        return
+    if draft.definition.states[attempt.state].one_at_a_time is not None:
+        return
+    if not job.stuck and halted_by(draft.definition, job, facts) is None:
+        hold(draft, OUR_STAGE)
 
 
 def end(draft: Draft, outcome: str, failure: Failure | None = None) -> None:

@@ -18,9 +18,9 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.draft import Case, Cause, Draft
 from jobrunner.core.engine_events import supersede
 from jobrunner.core.facts import Facts, Known
-from jobrunner.core.features.first_attempts import begin_at_once
 from jobrunner.core.features.quota import over_quota, quota_assert
 from jobrunner.core.features.reruns import inherit
+from jobrunner.core.features.turns.loans import begin_at_once
 from jobrunner.core.job import Run, Snapshot
 from jobrunner.core.messages import Moment, Submit, Supersede
 from jobrunner.core.steps import enter, go_on, hop

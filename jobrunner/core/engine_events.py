@@ -16,6 +16,7 @@ from jobrunner.core.attempts import (
     attempt_of,
     end,
     hold,
+    keep_the_slot,
     open_attempt,
     park,
     resume,
@@ -27,8 +28,8 @@ from jobrunner.core.failed_stage import named
 from jobrunner.core.failures import WORKER_LOST, fail
 from jobrunner.core.features.answers.settling import await_answer, awaits_answer
 from jobrunner.core.features.families.awaiting import await_jobs
-from jobrunner.core.features.pauses import halted_by
 from jobrunner.core.features.rebinding import bring
+from jobrunner.core.features.turns.halts import halted_by
 from jobrunner.core.features.turns.held_rates import put_back
 from jobrunner.core.features.webhooks import await_webhook
 from jobrunner.core.job import ENGINE, STAGE, Failure
@@ -236,18 +237,6 @@ def _make_stuck(draft: Draft, why: str) -> Decision:
 def _interrupt(draft: Draft, why: Failure | None = None) -> None:
     text = "the service stopped under this attempt"
     afresh(draft, "interrupted", why or Failure("INTERRUPTED", text))
-
-
-def keep_the_slot(draft: Draft) -> None:
-    """Begin the job's next attempt in this commit, where the slot is lent on, or to a newborn."""
-    job, facts = draft.job, draft.case.facts
-    attempt = job.attempt
-    if attempt is None or job.line_at is None or attempt.stage not in facts.lent:
-        return
-    if draft.definition.states[attempt.state].one_at_a_time is not None:
-        return
-    if not job.stuck and halted_by(draft.definition, job, facts) is None:
-        hold(draft, OUR_STAGE)
 
 
 def afresh(draft: Draft, outcome: str, failure: Failure | None) -> None:

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.consequences import Consequences
 from jobrunner.actors.dispatcher import Dispatcher
-from jobrunner.actors.features.first_attempts import FirstAttempts
 from jobrunner.actors.features.guesses import Guesses
+from jobrunner.actors.features.turns.loans import Loans
 from jobrunner.actors.features.turns.singletons import digest_alone, made_alone
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
@@ -20,7 +20,6 @@ from jobrunner.core.features.asserted import is_asserted
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.features.schedules.schedules import MomentDone
 from jobrunner.core.features.turns.singletons import by_declaration
-from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.core.questions import DoorQuestion
 from jobrunner.core.replies import Verdict
@@ -37,12 +36,12 @@ class Submissions:
     """``under_way`` is how many are being made just now."""
 
     def __init__(
-        self, world: World, consequences: Consequences, dispatcher: Dispatcher, first: FirstAttempts
+        self, world: World, consequences: Consequences, dispatcher: Dispatcher, loans: Loans
     ) -> None:
         self._world = world
         self._consequences = consequences
         self._dispatcher = dispatcher
-        self._first_attempts = first
+        self._loans = loans
         self._guesses = Guesses()
         self.under_way = 0
 
@@ -85,9 +84,9 @@ class Submissions:
         self, definition: Definition, submission: Submit, at_once: bool
     ) -> Decision | NoOp:
         """Raises: Refused"""
-        first = self._first_attempts if at_once else None
+        loans = self._loans if at_once else None
         try:
-            verdict = await self._decided(definition, submission, first)
+            verdict = await self._decided(definition, submission, loans)
         except PluginFault as fault:
             asked_by = submission.correlation_id
             raise self._world.faulted(fault, correlation_id=asked_by) from fault
@@ -96,7 +95,7 @@ class Submissions:
         return verdict
 
     async def _decided(
-        self, definition: Definition, submission: Submit, first: FirstAttempts | None
+        self, definition: Definition, submission: Submit, loans: Loans | None
     ) -> Verdict:
         world, moment = self._world, self._world.moment()
         submission = by_declaration(definition, submission, moment.now)
@@ -108,7 +107,7 @@ class Submissions:
             return born(definition, wanted, known, moment, kept)
 
         def made(wanted: Submit, known: Facts) -> Verdict:
-            begun = first.begun(definition, wanted, known, judged) if first else None
+            begun = loans.newborn(definition, wanted, known, judged) if loans else None
             verdict, known = begun or (judged(wanted, known), known)
             return world.recorder.kept(verdict, wanted, known, moment, kept)
 
@@ -129,17 +128,14 @@ class Submissions:
 
     async def _committed(self, verdict: Decision, tick: Ticks) -> Answer | None:
         """Commit the birth. None when a fact has changed meanwhile: read and decide again."""
+        verdict = self._world.rates.noted(verdict)
         ticked = replace(verdict, tick=tick) if tick else verdict
-        follow = partial(self._followed, verdict)
+        follow = partial(self._consequences.committed, verdict)
         outcome = ours(await self._world.commit(asked(ticked), follow))
         if isinstance(outcome, Clash):
             return None
         assert outcome.snapshot is not None, "a birth leaves a snapshot"
         return Answer(outcome.snapshot, verdict.answer, 201)
-
-    def _followed(self, verdict: Decision, job: Snapshot | None) -> None:
-        self._first_attempts.committed(verdict, job)
-        self._consequences.committed(verdict, job)
 
 
 def _unasked(submission: Submit) -> Facts:

@@ -292,14 +292,6 @@ class Definition:
         return any(state.one_at_a_time is not None for state in self.workflow.states)
 
     @cached_property
-    def begins_at_birth(self) -> bool:
-        """Say whether a first attempt may begin in the commit that makes its job: no stage is to be
-        waited for by its key, and nothing on the way there costs."""
-        edges = self.workflow.edges
-        costs = any(edge.money in ("hold", "charge") and "engine" in edge.by for edge in edges)
-        return not (costs or self.takes_turns)
-
-    @cached_property
     def commands(self) -> dict[str, Command]:
         return {command.name: command for command in self.workflow.commands}
 

@@ -70,12 +70,12 @@ def _awaited(job: Snapshot | None) -> tuple[str, int] | None:
 # ---------------------------------------------------------------- answers
 
 
-SEEN = "SELECT 1 FROM webhooks WHERE source = :source AND webhook_id = :webhook_id"
+SEEN = "SELECT 1 FROM webhooks WHERE source = ? AND webhook_id = ?"
 AWAITED = """
-    SELECT j.uid, a.open FROM awaits a LEFT JOIN jobs j ON j.id = a.job WHERE a.name = :name
+    SELECT j.uid, a.open FROM awaits a LEFT JOIN jobs j ON j.id = a.job WHERE a.name = ?
 """
 KEPT = """
-    SELECT id, value FROM webhooks WHERE name = :name AND value IS NOT NULL AND at >= :since
+    SELECT id, value FROM webhooks WHERE name = ? AND value IS NOT NULL AND at >= ?
     ORDER BY id LIMIT 1
 """
 OLD = """
@@ -88,10 +88,13 @@ OLD = """
 def webhook(
     db: sqlite3.Connection, source: str, webhook_id: str, name: str, since: int
 ) -> WebhookFacts:
-    asked = {"source": source, "webhook_id": webhook_id, "name": name, "since": since}
-    seen, awaited, kept = (db.execute(one, asked).fetchone() for one in (SEEN, AWAITED, KEPT))
+    """Say who awaits it, and of one that came whether it came before; without an id, what came
+    before somebody would await it."""
+    awaited = db.execute(AWAITED, (name,)).fetchone()
+    seen = webhook_id and db.execute(SEEN, (source, webhook_id)).fetchone()
+    kept = None if webhook_id else db.execute(KEPT, (name, since)).fetchone()
     return WebhookFacts(
-        seen is not None,
+        bool(seen),
         Awaited(awaited[0], bool(awaited[1])) if awaited else None,
         KeptWebhook(kept[0], parsed(kept[1])) if kept else None,
     )

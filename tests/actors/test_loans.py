@@ -1,4 +1,4 @@
-"""A job that somebody waits for begins in the commit that makes it, and takes nobody's place."""
+"""Work begins in the commit that calls for it, where a slot is free, and takes nobody's place."""
 
 import asyncio
 from functools import partial
@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from jobrunner import Ask, Call, Definition, Guard, JobType
+from jobrunner import Ask, Call, Context, Definition, Done, Guard, JobType, Stage, app
+from jobrunner.actors.features.webhooks import Hearing
+from jobrunner.config.settings import Config, ServerSection, StoreSection
 from jobrunner.core.job import Actor
-from jobrunner.core.messages import Submit
+from jobrunner.core.messages import Submit, Told
 from jobrunner.errors import StorageFull
+from jobrunner.stages import Registry
 from tests.actors.test_one_at_a_time import keyed
 from tests.actors.test_one_at_a_time import standing as standing_with
 from tests.actors.test_slots import Stand, standing
@@ -69,6 +72,17 @@ async def test_it_takes_no_slot_from_those_who_wait(tmp_path: Path) -> None:
         assert stand.began == [first, second, third, fourth]
 
 
+async def test_who_waits_is_looked_at_first(tmp_path: Path) -> None:
+    """A slot is free, but not what eve's job needs: whoever comes now gets in line behind her."""
+    async with standing(tmp_path) as stand:
+        first = await stand.submit("gpu", "ada", 0)
+        await until(lambda: first in stand.going)
+        await stand.submit("gpu", "eve", 0)
+        job_id = await stand.submit("plain", "bob", 0, at_once=True)
+        await until(lambda: job_id in stand.going)
+        assert await hops(stand, job_id) == [(1, 1, "queued"), (2, 1, "working")]
+
+
 async def test_a_users_share_holds_for_it(tmp_path: Path) -> None:
     """Whoever has all that one user may have is in nobody's way, and gets no more."""
     async with standing(tmp_path, active_jobs=4, per_user_active=1) as stand:
@@ -99,6 +113,25 @@ async def test_a_pause_holds_for_it(tmp_path: Path) -> None:
             assert await hops(stand, job_id) == [(1, 1, "queued")]
             await pausing.resume(scope, name, ADMIN, None)
             await until(partial(stand.going.__contains__, job_id))
+
+
+async def test_a_rate_holds_for_it(tmp_path: Path) -> None:
+    """What it takes from a rate is stored with it, as with every start."""
+    registry, stand = Registry(), Stand()
+    registry.add(Stage("s.rated", stand.work, rates={"there": 1}, pace={"there": "2/day burst 2"}))
+    registry.add(definition_of("rated", "s.rated", limit_s=60))
+    config = Config(
+        server=ServerSection(port=0, drain_seconds=0),
+        store=StoreSection(path=str(tmp_path / "jobs.db"), assets=str(tmp_path / "assets")),
+    )
+    stored = []
+    async with app.running(config, lambda *_, **__: None, registry=registry) as service:
+        stand.service = service
+        for number in range(3):
+            await stand.submit("rated", "ada", number, at_once=True)
+            stored.append([row.full_at for row in await service.store.reader.rates()])
+        await until(lambda: len(stand.going) == 2)
+    assert stored[0] < stored[1] == stored[2]
 
 
 async def test_a_later_start_holds_for_it(tmp_path: Path) -> None:
@@ -201,3 +234,71 @@ async def test_a_replay_takes_no_slot(tmp_path: Path) -> None:
             found = await stand.service.facade.submit(order, at_once=True)
             assert found.job.id == "plain-0"
         assert stand.service.facade.dispatcher.running == {"plain-0": "ada"}
+
+
+async def listen(ctx: Context[Any]) -> Done:
+    return Done(result=await ctx.await_callback(ctx.job_id, 60, source="bell"))
+
+
+async def parked(stand: Stand, user: str, number: int) -> str:
+    job_id = await stand.submit("bells", user, number)
+    kept = stand.service.facade.supervisor.kept
+    await until(lambda: (job := kept(job_id)).attempt and job.attempt.status == "parked")
+    await until(lambda: job_id not in stand.service.facade.dispatcher.running)
+    return job_id
+
+
+async def rung(stand: Stand, job_id: str, number: int = 1) -> Hearing:
+    heard: Hearing = await stand.service.facade.hear(Told("bell", f"ring-{number}", job_id, "ding"))
+    return heard
+
+
+def bells() -> Definition:
+    return definition_of("bells", "s.bells", limit_s=60)
+
+
+async def test_a_parked_attempt_goes_on_in_the_commit_that_tells_it(tmp_path: Path) -> None:
+    async with standing_with(tmp_path, bells(), bells=listen) as stand:
+        job_id = await parked(stand, "ada", 0)
+        heard = await asyncio.gather(*(rung(stand, job_id) for _ in range(3)))
+        assert sorted((one.applied, one.reason) for one in heard) == [
+            (False, "replayed"),
+            (False, "replayed"),
+            (True, ""),
+        ]
+        await until(lambda: stand.service.facade.supervisor.kept(job_id).status == "done")
+        await until(lambda: not stand.service.facade.dispatcher.running)
+        job = await stand.service.store.reader.job(job_id)
+        # Born, begun, parked; told and begun again; done.
+        assert (job.version, job.result) == (5, "ding")
+
+
+async def test_it_waits_in_line_where_others_do(tmp_path: Path) -> None:
+    plain = definition_of("plain", "s.plain", limit_s=60)
+    async with standing_with(tmp_path, bells(), plain, bells=listen) as stand:
+        job_id = await parked(stand, "ada", 0)
+        pausing = stand.service.facade.pausing
+        await pausing.pause("stage", "s.bells", ADMIN, None)
+        assert (await rung(stand, job_id)).applied
+        job = await stand.service.store.reader.job(job_id)
+        assert (job.version, job.attempt.status) == (4, "due")
+        assert not stand.service.facade.dispatcher.running
+        await pausing.resume("stage", "s.bells", ADMIN, None)
+        await until(lambda: stand.service.facade.supervisor.kept(job_id).status == "done")
+
+
+async def test_what_goes_on_no_more_gives_the_slot_back(tmp_path: Path) -> None:
+    async with standing_with(tmp_path, bells(), bells=listen) as stand:
+        job_id = await parked(stand, "ada", 0)
+        late = Told("bell", "ring-1", "another key", "ding")
+        answer = await stand.service.facade.ask(job_id, late)
+        assert answer.job.attempt.status == "parked"
+        assert not stand.service.facade.dispatcher.running
+
+
+async def test_what_is_only_foreseen_takes_no_slot(tmp_path: Path) -> None:
+    async with standing_with(tmp_path, bells(), bells=listen) as stand:
+        job_id = await parked(stand, "ada", 0)
+        message = Told("bell", "ring-1", job_id, "ding")
+        await stand.service.facade.supervisor.foresee(job_id, message)
+        assert not stand.service.facade.dispatcher.running

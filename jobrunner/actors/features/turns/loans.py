@@ -1,0 +1,102 @@
+"""Lends slots to work that begins in the commit that calls for it: the first attempt of a job whose
+end somebody waits for, and a parked attempt that is told what it awaits.
+
+A slot is taken before that is decided, where one is free and nobody in line has a claim to it. What
+does not begin after all gives it back. A birth is then decided again without: what keeps an attempt
+from beginning must not keep a job from being made.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from jobrunner.actors.dispatcher import Dispatcher
+from jobrunner.actors.shared import World
+from jobrunner.actors.slots import Slots
+from jobrunner.core.decision import Decision, StartStage
+from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.facts import Facts
+from jobrunner.core.features.turns.loans import may_begin
+from jobrunner.core.job import Snapshot
+from jobrunner.core.messages import Answered, Ended, Message, Submit, Told
+from jobrunner.core.replies import Verdict
+from jobrunner.errors import PluginFault
+
+RESUMES = (Told, Answered)
+Judged = Callable[[Submit, Facts], Verdict]
+
+
+class Loans:
+    def __init__(self, world: World, dispatcher: Dispatcher, slots: Slots) -> None:
+        self._world = world
+        self._dispatcher = dispatcher
+        self._slots = slots
+
+    def newborn(
+        self, definition: Definition, submit: Submit, facts: Facts, judged: Judged
+    ) -> tuple[Verdict, Facts] | None:
+        """Let a birth be decided that begins its first attempt, on facts that name the stages it
+        may begin. None where it may begin none."""
+        if facts.known is not None or facts.derived is not None:
+            return None
+        lent = self._taken(definition, submit.workflow, submit.job_id, submit.actor.name)
+        if not lent:
+            return None
+        known = replace(facts, lent=lent)
+        with suppress(PluginFault):
+            verdict = judged(submit, known)
+            if _begins(verdict):
+                return verdict, known
+        self._dispatcher.ended(submit.job_id)
+        return None
+
+    def lend(self, definition: Definition, job: Snapshot, message: Message) -> frozenset[str]:
+        """Name the stages that may begin in the commit of what follows from this message."""
+        if isinstance(message, Ended):
+            return self._dispatcher.lend(job, definition)
+        attempt = job.attempt
+        if attempt is None or attempt.status != "parked" or not isinstance(message, RESUMES):
+            return frozenset()
+        return self._taken(definition, job.workflow, job.id, job.user_id)
+
+    def judged(self, job: Snapshot, message: Message, verdict: Verdict | None) -> None:
+        """Take back the slot that was lent, if nothing begins in it."""
+        if isinstance(message, RESUMES) and not _begins(verdict):
+            self._dispatcher.ended(job.id)
+
+    def unwritten(self, decision: Decision) -> None:
+        """Take the slot back from what was not written after all."""
+        before = decision.before
+        attempt = before.attempt if before is not None else None
+        lent = before is None or (attempt is not None and attempt.status == "parked")
+        if lent and _begins(decision):
+            self._dispatcher.ended(decision.after.id)
+
+    def _taken(
+        self, definition: Definition, workflow: str, job_id: str, user_id: str
+    ) -> frozenset[str]:
+        """Take a slot for this job, and name the stages that it may begin in it."""
+        if not may_begin(definition) or self._is_held_back(workflow):
+            return frozenset()
+        slots = self._slots
+        if self._dispatcher.keeps_waiting or slots.lack(job_id, user_id, None):
+            return frozenset()
+        slots.take(job_id, user_id, None)
+        lent = slots.lend(job_id, self._world.registry.stages_of(definition))
+        if not lent:
+            slots.give_back(job_id)
+        return lent
+
+    def _is_held_back(self, workflow: str) -> bool:
+        """Say whether nothing new may begin, here or in this workflow."""
+        world = self._world
+        if world.draining or self._dispatcher.on_trial or world.surroundings.is_held(workflow):
+            return True
+        return bool(world.pauses.stages) or workflow in world.pauses.workflows
+
+
+def _begins(verdict: Verdict | None) -> bool:
+    return isinstance(verdict, Decision) and any(
+        isinstance(effect, StartStage) for effect in verdict.effects
+    )

@@ -1,0 +1,30 @@
+"""Slots on loan: an attempt begins in the commit that calls for it."""
+
+from functools import lru_cache
+
+from jobrunner.core.attempts import keep_the_slot
+from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.draft import Draft
+from jobrunner.core.engine_events import leave_the_queue
+from jobrunner.core.features.turns.halts import stage_ahead
+from jobrunner.errors import Refused
+
+
+def begin_at_once(draft: Draft) -> Refused | None:
+    """Begin the attempt of a newborn that stands in line, where a slot is lent to it."""
+    lent, job = draft.case.facts.lent, draft.job
+    if not lent or job.line_at is None or stage_ahead(draft.definition, job) not in lent:
+        return None
+    refused = leave_the_queue(draft)
+    if refused is None:
+        keep_the_slot(draft)
+    return refused
+
+
+@lru_cache(maxsize=256)
+def may_begin(definition: Definition) -> bool:
+    """Say whether an attempt may begin in the commit that calls for it: no stage is to be waited
+    for by its key, and nothing on the way there costs."""
+    edges = definition.workflow.edges
+    costs = any(edge.money in ("hold", "charge") and "engine" in edge.by for edge in edges)
+    return not (costs or definition.takes_turns)
