@@ -21,6 +21,7 @@ statement may run: it would be a transaction of its own.
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from msgspec import Struct
@@ -35,7 +36,7 @@ from jobrunner.store.features.families.families import FAMILY_IN_ORDER
 from jobrunner.store.features.quota import exceeded
 from jobrunner.store.features.statements import BESIDE_IN_ORDER
 from jobrunner.store.keeping.desk import LAST_IN_ORDER
-from jobrunner.store.statements import IN_ORDER, TALLY, Row, Statement
+from jobrunner.store.statements import BLOCK, IN_ORDER, TALLY, Row, Statement
 
 
 class Written(Struct, frozen=True):
@@ -173,13 +174,25 @@ def _execute(
     connection: sqlite3.Connection, statement: Statement, given: list[tuple[Any, ...]]
 ) -> None:
     try:
-        hit = connection.executemany(statement.sql, given).rowcount
+        hit = _run(connection, statement, given)
     except sqlite3.IntegrityError as error:
         if statement.taken and error.sqlite_errorcode in TAKEN:
             raise _Refusal(statement.taken, str(error)) from error
         raise
     if statement.missed and hit < len(given):
         raise _Refusal(statement.missed)
+
+
+def _run(connection: sqlite3.Connection, statement: Statement, given: list[tuple[Any, ...]]) -> int:
+    """Write the rows, by the block as far as they go; say how many were hit."""
+    whole = len(given) - len(given) % BLOCK if statement.block else 0
+    hit = 0
+    if whole:
+        blocks = (tuple(chain(*given[at : at + BLOCK])) for at in range(0, whole, BLOCK))
+        hit = connection.executemany(statement.block, blocks).rowcount
+    if whole < len(given):
+        hit += connection.executemany(statement.sql, given[whole:]).rowcount
+    return hit
 
 
 def _count(connection: sqlite3.Connection, quota: QuotaCheck) -> None:

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.consequences import Consequences
@@ -121,10 +121,8 @@ class Submissions:
             return decided(_unasked(submission))
         if not is_asserted(definition, submission):
             return await asked()
-        owner = submission.actor.name
-        return await self._guesses.decided(
-            owner, kept, lambda: decided(_unasked(submission)), asked
-        )
+        owner, unasked = submission.actor.name, partial(decided, _unasked(submission))
+        return await self._guesses.decided(owner, kept, unasked, asked)
 
     async def _committed(self, verdict: Decision, tick: Ticks) -> Answer | None:
         """Commit the birth. None when a fact has changed meanwhile: read and decide again."""
@@ -171,16 +169,7 @@ async def _facts(
             now=now,
         )
     )
-    return replace(
-        _unasked(submission),
-        known=answer.known,
-        derived=answer.derived,
-        singleton=answer.singleton,
-        balance=answer.balance,
-        open_jobs=answer.open_jobs,
-        last_minute=answer.last_minute,
-        last_day=answer.last_day,
-    )
+    return replace(_unasked(submission), **asdict(answer))
 
 
 def _denied(world: World, submission: Submit, refused: Refused) -> Refused:
