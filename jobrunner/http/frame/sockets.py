@@ -155,13 +155,13 @@ class Connection(Front):
             if self.transport is None or self.transport.is_closing():
                 return resp, True
             self.transport.write(resp.said_to(request))
-            if self._paused:
+            if self.writing_paused:
                 try:
-                    await self._drain_helper()
+                    await request.writer.drain()
                 except ConnectionError:
                     return resp, True
-            if not self._upgraded:
-                return resp, False
+            if "Upgrade" not in request.headers and request.method != "CONNECT":
+                return resp, False  # and what follows is read as requests
         return await super().finish_response(request, resp, start_time)
 
     def handle_error(

@@ -74,7 +74,7 @@ class Front(web.RequestHandler):
     """``_owed`` is how much of a request the server underneath has still to get until the next one
     begins, and None when nobody can tell any more."""
 
-    __slots__ = ("_about", "_begun", "_desk", "_held", "_owed", "_pieces", "_place")
+    __slots__ = ("_about", "_begun", "_desk", "_held", "_owed", "_pieces", "_place", "_stopped")
 
     def __init__(self, server: web.Server, desk: Desk, **settings: Any) -> None:
         super().__init__(server, **settings)
@@ -85,6 +85,7 @@ class Front(web.RequestHandler):
         self._held = b""
         self._about = Framed(b"", 0)
         self._place = NO_PLACE
+        self._stopped = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Bound the memory of each read by what it may bring; as much as asyncio asks for is
@@ -105,9 +106,14 @@ class Front(web.RequestHandler):
         else:
             self.pass_on(data)
 
+    def pause_reading(self) -> None:
+        self._stopped = True
+        super().pause_reading()
+
     def resume_reading(self, resume_parser: bool = True) -> None:
         """Resume only what was paused: the server underneath asks for it with each body."""
-        if self._reading_paused or self._buffer_paused:
+        if self._stopped:
+            self._stopped = False
             super().resume_reading(resume_parser)
 
     def connection_lost(self, exc: BaseException | None) -> None:
