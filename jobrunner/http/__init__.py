@@ -30,9 +30,3 @@ is only the core's language.
 Deliberately absent: forms, templates, rights that only a page enforces, and TLS (a reverse proxy
 has that).
 """
-
-from jobrunner.http.frame.endpoint import HttpDoor, Settings
-from jobrunner.http.frame.server import make_site, open_site
-from jobrunner.http.routes.table import table_of
-
-__all__ = ["HttpDoor", "Settings", "make_site", "open_site", "table_of"]

@@ -7,13 +7,14 @@ same shape.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import anyio
 import msgspec
 from aiohttp import web
 from msgspec import Struct
+from yarl import URL
 
 from jobrunner.actors.requester import ADDRESS, REQUEST
 from jobrunner.actors.tasks import Crew
@@ -38,8 +39,6 @@ REQUEST_ID_MAX = 128
 FILES_SPARE = 512
 CONNECTIONS_MIN = 64
 UNREAD = (408, 413)
-QUERIES_MAX = 64
-QUERY_LENGTH_MAX = 64
 NOBODY = Actor("", "user")
 ABOUT_US = frozenset({"/healthz", "/readyz", "/metrics"})
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -127,7 +126,6 @@ class _Frame:
         self._trust = door.settings.trusted_proxies, door.settings.trusts_socket
         self._router = web.UrlDispatcher()
         self._entries: dict[tuple[str, str], _Entry] = {}
-        self._plain: dict[tuple[str, str], _Entry] = {}
 
     def add(self, endpoint: Endpoint) -> None:
         served = _serve(self._door, endpoint)
@@ -137,12 +135,11 @@ class _Frame:
             assert resource is not None, "whatever has a path is a resource"
             entry = _Entry(resource.canonical, served, not endpoint.streams)
             self._entries[method, entry.route] = entry
-            if "{" not in endpoint.path:
-                self._plain[method, endpoint.path] = entry
 
     async def answer(self, request: HttpRequest) -> web.StreamResponse:
-        door, method = self._door, request.method
-        entry = self._plain.get((method, request.rel_url.raw_path)) or await self._found(request)
+        door, method, path = self._door, request.method, request.rel_url.raw_path
+        entry = self._entries.get((method, path)) if "{" not in path else None
+        entry = entry or await self._found(request)
         request.route = entry.route
         if entry.invites and "Expect" in request.headers:
             await invite(request)
@@ -227,14 +224,13 @@ def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
     assert handler is not None, f"{endpoint.path} decorates nothing"
     actor_of, body_of = _actor(door, endpoint), _body(door.settings, endpoint)
     settings, limits, is_a_page = door.settings, door.limits, endpoint.is_a_page
-    queries = dict[str, Query]()
 
     async def served(request: HttpRequest) -> HttpReply | web.StreamResponse:
         if settings.auth == "none":
             check_page(request, settings.public_url, settings.cors, of_a_page=is_a_page)
         actor = await actor_of(request)
         request.known = actor is not NOBODY
-        query = None if kind is None else _query(request, kind, queries)
+        query = None if kind is None else _query(kind, request.rel_url.raw_query_string)
         limits.admit(weight)
         raw, body = await body_of(request)
         front = _front(request)
@@ -321,25 +317,19 @@ def _actor(door: HttpDoor, endpoint: Endpoint) -> Callable[[HttpRequest], Awaita
     return actor
 
 
-def _query(request: HttpRequest, kind: type[Query], known: dict[str, Query]) -> Query:
-    """Read the query, or remember it: clients ask the same over and over.
+@lru_cache(maxsize=256)
+def _query(kind: type[Query], text: str) -> Query:
+    """Read a query; clients ask the same over and over.
 
     Raises: Refused VALIDATION_ERROR, also for a name that is not known here."""
-    text = request.rel_url.raw_query_string
-    if (found := known.get(text)) is not None:
-        return found
+    query = URL.build(query_string=text, encoded=True).query
     given: dict[str, Any] = {}
-    for name in request.query if text else ():
-        values = request.query.getall(name)
+    for name in query:
+        values = query.getall(name)
         if len(values) > 1 and name not in kind.many:
             raise invalid(f"?{name} is there more than once", (f"?{name}", "repeated"))
         given[name] = values if name in kind.many else values[0]
-    found = convert(given, kind, "?")
-    if len(text) <= QUERY_LENGTH_MAX:
-        if len(known) >= QUERIES_MAX:
-            known.clear()
-        known[text] = found
-    return found
+    return convert(given, kind, "?")
 
 
 def _correlation_id(headers: Mapping[str, str]) -> str:
