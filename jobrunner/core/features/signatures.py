@@ -53,13 +53,13 @@ def verified(
     headers: Mapping[str, str], body: bytes, keys: Iterable[bytes], now_s: float
 ) -> str | None:
     """The id of a webhook that one of the keys has signed just now; None for every other."""
-    webhook_id = _only(headers, "webhook-id")
-    timestamp = _only(headers, "webhook-timestamp")
+    said = [(name.lower(), value) for name, value in headers.items()]
+    webhook_id, timestamp = _only(said, "webhook-id"), _only(said, "webhook-timestamp")
     if not ID.fullmatch(webhook_id) or not TIMESTAMP.fullmatch(timestamp):
         return None
     if abs(now_s - int(timestamp)) > TOLERANCE_S:
         return None
-    given = _signatures(_only(headers, "webhook-signature"))
+    given = _signatures(_only(said, "webhook-signature"))
     fits = False
     for key in keys if given else ():
         expected = signature(key, webhook_id, timestamp, body)
@@ -68,9 +68,9 @@ def verified(
     return webhook_id if fits else None
 
 
-def _only(headers: Mapping[str, str], name: str) -> str:
+def _only(said: Iterable[tuple[str, str]], name: str) -> str:
     """A header that stands there once; two of a name could be read as either."""
-    found = [value for header, value in headers.items() if header.lower() == name]
+    found = [value for header, value in said if header == name]
     return found[0] if len(found) == 1 and len(found[0]) <= HEADER_MAX else ""
 
 
