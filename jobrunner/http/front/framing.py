@@ -16,7 +16,7 @@ TELLING = re.compile(
     rb"\n(content-length|transfer-encoding|expect|upgrade|connection|x-request-id):"
     rb"[\t ]*+([^\r]*?)[\t ]*+\r"
 )
-LENGTH = re.compile(rb"[0-9]{1,12}")
+DIGITS_MAX = 12
 
 
 class Framed(NamedTuple):
@@ -35,17 +35,16 @@ def framed(data: bytes) -> Framed | None:
     if found is None:
         return _begun(data)
     length, names_itself = 0, False
-    told = set[bytes]()
-    for name, value in TELLING.findall(data[found.start(2) - 1 : found.end(2)].lower()):
-        if name in told:
-            return None
-        told.add(name)
-        if name == b"content-length" and LENGTH.fullmatch(value):
+    told = TELLING.findall(data[found.start(2) - 1 : found.end(2)].lower())
+    for name, value in told:
+        if name == b"content-length" and value.isdigit() and len(value) <= DIGITS_MAX:
             length = int(value)
         elif name == b"x-request-id":
             names_itself = True
         elif name != b"connection" or value != b"keep-alive":
             return None
+    if len(told) > 1 and len(dict(told)) < len(told):
+        return None
     return Framed(found[1], found.end() + length, names_itself)
 
 
