@@ -111,16 +111,13 @@ def _decided(decision: Decision, fresh_rows: Iterator[int], initial_credits: int
     """Compile a decision, other jobs first: a superseded job lets go of its money and its key
     before the new one takes them."""
     rows: list[Row] = []
+    touched: list[str] = []
     for other in decision.also:
-        rows += _one_job(other, _placed(other, fresh_rows), initial_credits)
+        _add(rows, touched, other, _placed(other, fresh_rows), initial_credits)
     after = _placed(decision, fresh_rows)
-    rows += _one_job(decision, after, initial_credits)
+    _add(rows, touched, decision, after, initial_credits)
     if decision.tick is not None:
         rows += tick_rows(decision.tick, after)
-    touched = [after.id, *names_in(decision)]
-    for other in decision.also:
-        touched += (other.after.id, *names_in(other))
-    touched += [key.takes_from for key in decision.keys if key.takes_from]
     before, scope = decision.before, (after.user_id, after.workflow)
     closing = before is not None and before.kind in OPEN and after.kind not in OPEN
     return Work(
@@ -144,37 +141,43 @@ def _placed(decision: Decision, fresh_rows: Iterator[int]) -> Snapshot:
     return after if after.row == before.row else structs.replace(after, row=before.row)
 
 
-def _one_job(decision: Decision, after: Snapshot, initial_credits: int) -> list[Row]:
+def _add(
+    rows: list[Row], touched: list[str], decision: Decision, after: Snapshot, initial_credits: int
+) -> None:
+    """Add the rows of a decision about one job: here those that nearly every decision has."""
     was, job = decision.before or UNBORN, after.row
-    rows = [*repinned_rows(decision, after)] if decision.repinned else [_job(decision, after)]
-    rows += _tallied(decision.before, after)
-    rows += [_hop(number, hop, after) for number, hop in enumerate(decision.hops, 1)]
+    touched.append(after.id)
+    rows += repinned_rows(decision, after) if decision.repinned else (_job(decision, after),)
+    if was is UNBORN or stands(was) != stands(after):
+        rows += _tallied(decision.before, after)
+    for number, hop in enumerate(decision.hops, 1):
+        rows += (_hop(number, hop, after),)
     if was is UNBORN or payload_of(was) != payload_of(after):
         rows.append(sql.PAYLOAD.row(job=job, **payload_row(after)))
     if was.locks != after.locks:
-        gone = [lock.scope for lock in was.locks if after.lock(lock.scope) is None]
-        rows += [sql.LOCK_FREED.row(job=job, scope=scope) for scope in gone]
-        news = [lock for lock in after.locks if lock not in was.locks]
-        rows += [sql.LOCK.row(job=job, **structs.asdict(lock)) for lock in news]
+        rows += _locks(was, after)
     if was.timers != after.timers:
         rows += _timers(was, after)
-    rows += [_attempt(attempt, job) for attempt in decision.attempts]
+    for attempt in decision.attempts:
+        rows += (_attempt(attempt, job),)
     if decision.artifacts or was.artifacts != after.artifacts:
         rows += _artifacts(decision, was, after)
     if was.turn_key or after.turn_key:
         rows += turn_rows(was, after)
-    _append(rows, decision, after, initial_credits)
-    return rows
+    _add_rare(rows, touched, decision, after, initial_credits)
 
 
-def _append(rows: list[Row], decision: Decision, after: Snapshot, initial_credits: int) -> None:
-    """Append the rows of what few decisions have."""
+def _add_rare(
+    rows: list[Row], touched: list[str], decision: Decision, after: Snapshot, initial_credits: int
+) -> None:
+    """Add the rows of what few decisions have."""
     if decision.assets or decision.audits or decision.dead_letters:
         rows += _left(decision, after)
     for entry in decision.ledger:
         rows += _money(entry, after, initial_credits)
     if decision.keys:
         rows += _keys(decision, after)
+        touched += [key.takes_from for key in decision.keys if key.takes_from]
     if decision.event:
         rows.append(sql.EVENT.row(job=after.row, **structs.asdict(decision.event)))
     if decision.record is not None:
@@ -187,6 +190,7 @@ def _append(rows: list[Row], decision: Decision, after: Snapshot, initial_credit
         rows += rate_rows(decision)
     if decision.webhook or decision.handed or _waits(decision.before) or _waits(after):
         rows += [*heard_rows(decision, after), *answer_rows(decision, after)]
+        touched += names_in(decision)
 
 
 def _left(decision: Decision, after: Snapshot) -> Iterator[Row]:
@@ -218,16 +222,12 @@ def _job(decision: Decision, job: Snapshot) -> Row:
     return sql.JOB_MOVED, (*place, *moving, *known)
 
 
-def _tallied(before: Snapshot | None, after: Snapshot) -> list[Row]:
-    was, now = before and stands(before), stands(after)
-    if was == now:
-        return []
-    workflow, (status, in_line) = after.workflow, now
-    came = sql.TALLY.row(workflow=workflow, status=status, jobs=1, in_line=int(in_line))
-    if not was:
-        return [came]
-    status, in_line = was
-    return [came, sql.TALLY.row(workflow=workflow, status=status, jobs=-1, in_line=-int(in_line))]
+def _tallied(before: Snapshot | None, after: Snapshot) -> Iterator[Row]:
+    workflow, (status, in_line) = after.workflow, stands(after)
+    yield sql.TALLY.row(workflow=workflow, status=status, jobs=1, in_line=int(in_line))
+    if before is not None:
+        status, in_line = stands(before)
+        yield sql.TALLY.row(workflow=workflow, status=status, jobs=-1, in_line=-int(in_line))
 
 
 def _keys(decision: Decision, job: Snapshot) -> Iterator[Row]:
@@ -260,6 +260,15 @@ def _hop(number: int, hop: EdgeTaken, job: Snapshot) -> Row:
         to_status=hop.to_status, trigger=hop.trigger, actor=hop.actor, reason=hop.reason,
         run_id=hop.run_id, event_id=hop.event_id, at=job.updated_at,
     )  # fmt: skip
+
+
+def _locks(before: Snapshot, after: Snapshot) -> Iterator[Row]:
+    for lock in before.locks:
+        if after.lock(lock.scope) is None:
+            yield sql.LOCK_FREED.row(job=after.row, scope=lock.scope)
+    for lock in after.locks:
+        if lock not in before.locks:
+            yield sql.LOCK.row(job=after.row, **structs.asdict(lock))
 
 
 def _timers(before: Snapshot, after: Snapshot) -> Iterator[Row]:
