@@ -125,8 +125,9 @@ def _make(
     keys: tuple[KeyRow, ...],
     freed: list[Snapshot],
 ) -> Decision | Refused:
-    ended = [_superseded(definition, old, submit, moment) for old in freed]
-    also = tuple(decided for decided in ended if decided is not None)
+    # A job that has ended for good has nothing left to do, and only loses its key.
+    losers = [old for old in freed if old.kind != "final"]
+    also = tuple([_superseded(definition, old, submit, moment) for old in losers])
     draft = _newborn(definition, submit, _richer(facts, also), moment)
     if submit.origin is not None:
         inherit(draft, submit.origin)
@@ -178,12 +179,7 @@ def _newborn(definition: Definition, submit: Submit, facts: Facts, moment: Momen
     return Draft(case, submit.actor, "birth", newborn=True)
 
 
-def _superseded(
-    definition: Definition, old: Snapshot, submit: Submit, moment: Moment
-) -> Decision | None:
-    """End a job that loses its key; one that has ended for good has nothing left to do."""
-    if old.kind == "final":
-        return None
+def _superseded(definition: Definition, old: Snapshot, submit: Submit, moment: Moment) -> Decision:
     decided = supersede(Case(definition, old, Supersede(submit.job_id), Facts(), moment))
     assert isinstance(decided, Decision), f"superseding {old.id}: {decided!r}"
     return decided
@@ -197,7 +193,7 @@ def _holders(keys: tuple[KeyRow, ...], facts: Facts) -> tuple[Known | None, ...]
 
 
 def _taken_from(key: KeyRow, holder: Known | None) -> KeyRow:
-    return KeyRow(key.digest, key.body_digest, key.parts, holder.job_id if holder else "")
+    return replace(key, takes_from=holder.job_id) if holder else key
 
 
 def _ask(definition: Definition, submit: Submit, facts: Facts, now: int) -> Ask:

@@ -13,6 +13,7 @@ from jobrunner.errors import Refused
 
 Standing = Literal["none", "held", "captured", "released", "charged", "refunded"]
 
+TAKES: tuple[Money, ...] = ("hold", "charge")
 AFTER: dict[Money, Standing] = {
     "hold": "held",
     "capture": "captured",
@@ -32,13 +33,15 @@ NEEDS: dict[Money, frozenset[Standing]] = {
 def move_money(draft: Draft, kind: Money | None, reason: str | None = None) -> Refused | None:
     """Adds the ledger entry that an edge declares; a cost of 0 moves nothing. What is held or
     charged costs the price of today, and is settled at its own amount."""
-    if kind in ("hold", "charge"):
-        draft.set(cost=price_of(draft.definition, draft.job))
+    if kind is None:
+        return None
+    if kind in TAKES and (price := price_of(draft.definition, draft.job)) != draft.job.cost:
+        draft.set(cost=price)
     job = draft.job
-    if kind is None or job.cost == 0:
+    if job.cost == 0:
         return None
     assert job.credits in NEEDS[kind], f"{kind} of job {job.id} while its credits are {job.credits}"
-    if kind in ("hold", "charge") and (short := _too_little(draft)):
+    if kind in TAKES and (short := _too_little(draft)):
         return short
     draft.ledger += (CreditEntry(kind, job.cost, job.user_id, job.run_id, reason or ""),)
     draft.log(f"credits.{AFTER[kind]}", amount=job.cost)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from jobrunner.core import commands, engine_events, status_moves, timers, waits
+from jobrunner.core import commands, engine_events, messages, status_moves, timers, waits
 from jobrunner.core.access import foreign
 from jobrunner.core.births import born, derived_parts, keys_of
 from jobrunner.core.credits import price_of
@@ -24,37 +24,7 @@ from jobrunner.core.features.families.awaiting import jobs_ended
 from jobrunner.core.features.upgrades import moving_over
 from jobrunner.core.features.webhooks import WebhookKey
 from jobrunner.core.job import Snapshot
-from jobrunner.core.messages import (
-    Advance,
-    Answered,
-    Arrived,
-    Arriving,
-    Beat,
-    Checkpoint,
-    Claim,
-    Do,
-    Edit,
-    Ended,
-    Fired,
-    JobsEnded,
-    Keep,
-    Message,
-    Migrate,
-    Moment,
-    Move,
-    Pause,
-    Rebound,
-    Recovered,
-    Release,
-    Remote,
-    Resume,
-    Sending,
-    SetAside,
-    Start,
-    Stop,
-    Supersede,
-    Told,
-)
+from jobrunner.core.messages import Message, Moment
 from jobrunner.core.replies import Verdict
 from jobrunner.errors import PluginFault, Refused
 
@@ -84,37 +54,41 @@ class Needs(Struct, frozen=True):
 
 
 DECIDERS: dict[type, Decider] = {
-    Move: Decider(status_moves.move, event=status_moves.event_of, credits="any", files=True),
-    Do: Decider(commands.command, credits="any", files=True),
-    Edit: Decider(commands.edit, credits="any", files=True),
-    Arriving: Decider(uploads.arriving, credits="any", files=True),
-    Arrived: Decider(uploads.arrived, credits="any", files=True),
-    Claim: Decider(claims.claim, credits="engine"),
-    Beat: Decider(claims.beat),
-    Sending: Decider(sent_files.sending),
-    Start: Decider(engine_events.start, credits="engine", files=True),
-    Ended: Decider(engine_events.ended, webhook=webhooks.awaited_by, credits="engine", files=True),
-    Keep: Decider(waits.keep),
-    Checkpoint: Decider(waits.checkpoint, credits="engine"),
-    Remote: Decider(
+    messages.Move: Decider(
+        status_moves.move, event=status_moves.event_of, credits="any", files=True
+    ),
+    messages.Do: Decider(commands.command, credits="any", files=True),
+    messages.Edit: Decider(commands.edit, credits="any", files=True),
+    messages.Arriving: Decider(uploads.arriving, credits="any", files=True),
+    messages.Arrived: Decider(uploads.arrived, credits="any", files=True),
+    messages.Claim: Decider(claims.claim, credits="engine"),
+    messages.Beat: Decider(claims.beat),
+    messages.Sending: Decider(sent_files.sending),
+    messages.Start: Decider(engine_events.start, credits="engine", files=True),
+    messages.Ended: Decider(
+        engine_events.ended, webhook=webhooks.awaited_by, credits="engine", files=True
+    ),
+    messages.Keep: Decider(waits.keep),
+    messages.Checkpoint: Decider(waits.checkpoint, credits="engine"),
+    messages.Remote: Decider(
         remote.remote, remote.event_of, webhook=remote.webhook_of, credits="engine", files=True
     ),
-    Answered: Decider(waits.answered),
-    Told: Decider(webhooks.told, webhook=webhooks.told_by),
+    messages.Answered: Decider(waits.answered),
+    messages.Told: Decider(webhooks.told, webhook=webhooks.told_by),
     Pose: Decider(settling.pose),
     Give: Decider(settling.give),
-    JobsEnded: Decider(jobs_ended),
-    Fired: Decider(timers.fired, credits="engine", files=True),
-    Recovered: Decider(engine_events.recovered, credits="engine", files=True),
-    Stop: Decider(engine_events.stop, credits="engine", files=True),
-    SetAside: Decider(engine_events.set_aside),
-    Release: Decider(engine_events.release, credits="engine", files=True),
-    Pause: Decider(pauses.pause),
-    Resume: Decider(pauses.resume, credits="engine", files=True),
-    Advance: Decider(engine_events.advance, credits="engine", files=True),
-    Rebound: Decider(engine_events.rebound, credits="engine", files=True),
-    Migrate: Decider(moving_over.migrate, credits="engine", files=True),
-    Supersede: Decider(engine_events.supersede, credits="engine"),
+    messages.JobsEnded: Decider(jobs_ended),
+    messages.Fired: Decider(timers.fired, credits="engine", files=True),
+    messages.Recovered: Decider(engine_events.recovered, credits="engine", files=True),
+    messages.Stop: Decider(engine_events.stop, credits="engine", files=True),
+    messages.SetAside: Decider(engine_events.set_aside),
+    messages.Release: Decider(engine_events.release, credits="engine", files=True),
+    messages.Pause: Decider(pauses.pause),
+    messages.Resume: Decider(pauses.resume, credits="engine", files=True),
+    messages.Advance: Decider(engine_events.advance, credits="engine", files=True),
+    messages.Rebound: Decider(engine_events.rebound, credits="engine", files=True),
+    messages.Migrate: Decider(moving_over.migrate, credits="engine", files=True),
+    messages.Supersede: Decider(engine_events.supersede, credits="engine"),
 }
 
 

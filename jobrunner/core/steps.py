@@ -293,7 +293,8 @@ def _clock(draft: Draft, state: State) -> None:
         due_at = draft.now + int(state.deadline.after_s * 1000)
         draft.arm("deadline", due_at)
         draft.set(deadline_at=due_at)
-    watch_lapse(draft, state)
+    if draft.job.timers or state.name in draft.definition.holding:
+        watch_lapse(draft, state)
 
 
 def watch_lapse(draft: Draft, state: State) -> None:
@@ -365,11 +366,12 @@ def _next(draft: Draft) -> str:
         return ""
     if state.kind == "active":
         return state.done if state.produces and _superfluous(draft, state) else ""
-    if not target or postponed(draft):
+    if not target:
         return ""
     if state.kind == "queued":
-        return "" if draft.definition.states[target].kind == "active" else target
-    return target if _passes_on(draft, state) else ""
+        waits = draft.definition.states[target].kind == "active" or postponed(draft)
+        return "" if waits else target
+    return target if _passes_on(draft, state) and not postponed(draft) else ""
 
 
 def _superfluous(draft: Draft, state: State) -> bool:
