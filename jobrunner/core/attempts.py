@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from jobrunner.core.decision import StartStage, StopStage
 from jobrunner.core.declaration.workflow import EXTERNAL, Retry
-from jobrunner.core.draft import Cause, Draft, without
+from jobrunner.core.draft import Cause, Draft, armed, without
 from jobrunner.core.features.turns.halts import halted_by
-from jobrunner.core.job import Attempt, Failure, HeldLock, Snapshot
+from jobrunner.core.job import Attempt, Failure, HeldLock, Snapshot, Timer
 from jobrunner.core.messages import Ended, Recovered
 
 OUR_STAGE = "stage"
 CLAIM_LEASE_S = 60
+OVER = (Ended, Recovered)
 OF_AN_ATTEMPT = ("limit", "lease", "heartbeat", "backoff", "deadline")
 
 
@@ -85,12 +86,14 @@ def hold(draft: Draft, holder: str, claimant: str = "") -> Attempt:
     )
     draft.attempts[attempt.serial] = attempt
     draft.decided = True
-    timers = without(job.timers, ("backoff",))
-    draft.job = replace(
-        job, attempt=attempt, timers=timers, line_at=None, next_attempt_at=None, heartbeat_at=now
-    )
+    timers, locks = without(job.timers, ("backoff",)), job.locks
     if holder == OUR_STAGE:
-        _limit(draft, attempt)
+        timers, locks = _limited(draft, attempt, timers), _ours(locks, attempt.epoch)
+    draft.job = replace(
+        job, attempt=attempt, timers=timers, locks=locks, line_at=None, next_attempt_at=None,
+        heartbeat_at=now,
+    )  # fmt: skip
+    if holder == OUR_STAGE:
         pulse(draft, attempt)
         draft.effects += (StartStage(attempt),)
         return attempt
@@ -188,8 +191,9 @@ def _word(draft: Draft, cause: Cause, target: str) -> str:
 
 def _at_work(draft: Draft, attempt: Attempt) -> bool:
     """Say whether a stage of ours is on it, other than the one that just said that it is over."""
-    over = isinstance(draft.case.message, Ended | Recovered)
-    return attempt.holder == OUR_STAGE and attempt.status == "running" and not over
+    if attempt.holder != OUR_STAGE or attempt.status != "running":
+        return False
+    return not isinstance(draft.case.message, OVER)
 
 
 def at_work(job: Snapshot) -> bool:
@@ -264,13 +268,13 @@ def _set_deadline(draft: Draft, start: int, seconds: float) -> None:
     draft.set(deadline_at=due_at)
 
 
-def _limit(draft: Draft, attempt: Attempt) -> None:
-    state, epoch = draft.definition.states[attempt.state], draft.case.moment.epoch
-    if state.limit_s:
-        draft.arm("limit", draft.now + int(state.limit_s * 1000))
-    ours = [HeldLock(lock.scope, lock.run_id, "stage", epoch) for lock in draft.job.locks]
-    if draft.job.locks != (locks := tuple(ours)):
-        draft.set(locks=locks)
+def _limited(draft: Draft, attempt: Attempt, timers: tuple[Timer, ...]) -> tuple[Timer, ...]:
+    limit_s = draft.definition.states[attempt.state].limit_s
+    return armed(timers, "limit", draft.now + int(limit_s * 1000)) if limit_s else timers
+
+
+def _ours(locks: tuple[HeldLock, ...], epoch: int) -> tuple[HeldLock, ...]:
+    return tuple([HeldLock(lock.scope, lock.run_id, "stage", epoch) for lock in locks])
 
 
 def _renewed(lock: HeldLock, until: int) -> HeldLock:

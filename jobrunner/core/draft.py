@@ -20,7 +20,7 @@ from jobrunner.core.features.families.kinship import kin_of
 from jobrunner.core.features.families.parentage import JobsAwaited
 from jobrunner.core.features.notifications import notifications
 from jobrunner.core.features.turns.one_at_a_time import with_turn
-from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Snapshot, Timer
+from jobrunner.core.job import Actor, Artifact, Asset, Attempt, Failure, Purpose, Snapshot, Timer
 from jobrunner.core.messages import Moment, Report
 from jobrunner.core.units import AuditRecord
 
@@ -109,9 +109,8 @@ class Draft:
         if changes:
             self.set(**changes)
 
-    def arm(self, purpose: Any, due_at: int) -> None:
-        kept = without(self.job.timers, (purpose,))
-        self.job = replace(self.job, timers=(*kept, Timer(purpose, due_at)))
+    def arm(self, purpose: Purpose, due_at: int) -> None:
+        self.job = replace(self.job, timers=armed(self.job.timers, purpose, due_at))
 
     def disarm(self, *purposes: str) -> None:
         kept = without(self.job.timers, purposes)
@@ -140,6 +139,10 @@ class Draft:
         if self.decided:
             return replace(job, version=before.version + 1, beat=0, updated_at=self.now)
         return replace(job, beat=before.beat + 1, updated_at=self.now)
+
+
+def armed(timers: tuple[Timer, ...], purpose: Purpose, due_at: int) -> tuple[Timer, ...]:
+    return (*without(timers, (purpose,)), Timer(purpose, due_at))
 
 
 def without(timers: tuple[Timer, ...], purposes: Collection[str]) -> tuple[Timer, ...]:

@@ -22,6 +22,7 @@ ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}\Z")
 PLAIN = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,100}")
 NUMBERED = re.compile(r"-[0-9]+\Z")
 
+REPORTING = (Move, Ended, Checkpoint)
 FREE_TO = ("stage", "workflow", "admin")
 
 
@@ -145,7 +146,7 @@ def _wrong_result(draft: Draft, result: Any) -> str:
 def _reported(draft: Draft) -> bool:
     """Say whether a value came in somebody's report, and was not made by the workflow of a
     request."""
-    return isinstance(draft.case.message, Move | Ended | Checkpoint)
+    return isinstance(draft.case.message, REPORTING)
 
 
 def _not_theirs(draft: Draft, listed: Listed | None) -> str:

@@ -200,20 +200,20 @@ def enter(draft: Draft, state: State, source: str | None, cause: Cause) -> None:
         _forget(draft, state)
     job, run, locks = draft.job, draft.job.run, _locks_in(draft, state)
     progress = job.progress if state.entry is None else state.entry
+    begins = came == "queued" or (run is not None and run.started_at == draft.now)
+    works = state.kind == "active"
     draft.job = replace(
-        job,
-        status=state.name,
-        kind=state.kind,
+        job, status=state.name, kind=state.kind, progress=progress, locks=locks,
         entered_at=draft.now,
-        progress=progress,
-        locks=locks,
-    )
+        started_at=draft.now if works and begins else job.started_at,
+        heartbeat_at=draft.now if works else job.heartbeat_at,
+    )  # fmt: skip
     if state.rests and run is not None and run.live:
         draft.set(run=Run(run.id, run.opened_by, run.started_at, live=False))
     if state.kind == "queued":
         _queue(draft)
-    if state.kind == "active":
-        _work(draft, state, came == "queued", cause)
+    if works:
+        open_attempt(draft, state.name, cause.not_before)
     else:
         _clock(draft, state)
     if state.ended:
@@ -278,13 +278,6 @@ def postponed(draft: Draft) -> bool:
     """Say whether a later start was asked for. After its timer the clock may be set back."""
     timer = draft.job.timer("run_at")
     return timer is not None and timer.due_at > draft.now
-
-
-def _work(draft: Draft, state: State, was_queued: bool, cause: Cause) -> None:
-    job, now = draft.job, draft.now
-    begins = was_queued or (job.run is not None and job.run.started_at == now)
-    draft.job = replace(job, started_at=now if begins else job.started_at, heartbeat_at=now)
-    open_attempt(draft, state.name, cause.not_before)
 
 
 def _clock(draft: Draft, state: State) -> None:
