@@ -132,11 +132,11 @@ def park(draft: Draft, awaits: str, await_s: float, source: str = "") -> None:
     draft.decided = True
 
 
-def resume(draft: Draft) -> None:
-    """Put the parked attempt back in line: what it awaited is there."""
-    attempt = amend(draft, status="due", awaits="", source="")
-    draft.disarm("deadline", "limit", "heartbeat")
-    draft.decide(deadline_at=None)
+def resume(draft: Draft, **changes: Any) -> None:
+    """Put the parked attempt back in line: what it awaited is there, and among ``changes``."""
+    attempt = amend(draft, status="due", awaits="", source="", **changes)
+    timers = without(draft.job.timers, ("deadline", "limit", "heartbeat"))
+    draft.decide(deadline_at=None, timers=timers)
     _line_up(draft, attempt)
     keep_the_slot(draft)
 
@@ -212,7 +212,7 @@ def amend(draft: Draft, **changes: Any) -> Attempt:
     assert draft.job.attempt is not None
     attempt = replace(draft.job.attempt, **changes)
     draft.attempts[attempt.serial] = attempt
-    draft.set(attempt=attempt)
+    draft.job = replace(draft.job, attempt=attempt)
     return attempt
 
 
@@ -264,8 +264,7 @@ def _external_deadline(draft: Draft, start: int) -> None:
 
 def _set_deadline(draft: Draft, start: int, seconds: float) -> None:
     due_at = start + int(seconds * 1000)
-    draft.arm("deadline", due_at)
-    draft.set(deadline_at=due_at)
+    draft.set(timers=armed(draft.job.timers, "deadline", due_at), deadline_at=due_at)
 
 
 def _limited(draft: Draft, attempt: Attempt, timers: tuple[Timer, ...]) -> tuple[Timer, ...]:

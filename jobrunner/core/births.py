@@ -145,8 +145,7 @@ def _make(
     quota = quota_assert(definition, submit)
     if not (keys or also or quota):
         return draft.tear_out()
-    rows = [_taken_from(key, known) for key, known in zip(keys, _holders(keys, facts), strict=True)]
-    return replace(draft.tear_out(), also=also, keys=tuple(rows), quota=quota)
+    return replace(draft.tear_out(), also=also, keys=_of_holders(keys, facts), quota=quota)
 
 
 def _richer(facts: Facts, also: tuple[Decision, ...]) -> Facts:
@@ -185,15 +184,11 @@ def _superseded(definition: Definition, old: Snapshot, submit: Submit, moment: M
     return decided
 
 
-def _holders(keys: tuple[KeyRow, ...], facts: Facts) -> tuple[Known | None, ...]:
+def _of_holders(keys: tuple[KeyRow, ...], facts: Facts) -> tuple[KeyRow, ...]:
     """Name who has each key now. Of two, the first is the client's; one alone may be either."""
-    if len(keys) == 1:
-        return (facts.known or facts.derived,)
-    return (facts.known, facts.derived)[: len(keys)]
-
-
-def _taken_from(key: KeyRow, holder: Known | None) -> KeyRow:
-    return replace(key, takes_from=holder.job_id) if holder else key
+    holders = (facts.known or facts.derived,) if len(keys) == 1 else (facts.known, facts.derived)
+    both = zip(keys, holders, strict=False)
+    return tuple([replace(key, takes_from=one.job_id) if one else key for key, one in both])
 
 
 def _ask(definition: Definition, submit: Submit, facts: Facts, now: int) -> Ask:

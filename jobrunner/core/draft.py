@@ -107,7 +107,7 @@ class Draft:
         """Change what counts as a new version of the job."""
         self.decided = True
         if changes:
-            self.set(**changes)
+            self.job = replace(self.job, **changes)
 
     def arm(self, purpose: Purpose, due_at: int) -> None:
         self.job = replace(self.job, timers=armed(self.job.timers, purpose, due_at))

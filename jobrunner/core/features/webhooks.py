@@ -15,7 +15,7 @@ second effect. A name is awaited by one job at a time; the attempt that comes se
 
 from msgspec.structs import replace
 
-from jobrunner.core.attempts import amend, attempt_of, park, resume
+from jobrunner.core.attempts import attempt_of, park, resume
 from jobrunner.core.decision import Handed, NoOp
 from jobrunner.core.draft import BY_STAGE, Case, Draft
 from jobrunner.core.facts import WebhookFacts
@@ -75,8 +75,7 @@ def told(case: Case[Told]) -> Verdict:
         return NoOp("not_awaited", job)
     teller = Actor(f"webhook:{message.source}", "workflow")
     draft = Draft(case, teller, "callback")
-    amend(draft, answers={**attempt.answers, name: message.value})
-    resume(draft)
+    resume(draft, answers={**attempt.answers, name: message.value})
     draft.answer = {"applied": True}
     return replace(draft.tear_out(), webhook=_row(message, draft.now))
 
@@ -92,9 +91,8 @@ def await_webhook(draft: Draft, message: Ended) -> Refused | None:
         park(draft, message.awaits, message.await_s, message.source)
         return None
     answers = attempt_of(draft.job).answers
-    amend(draft, answers={**answers, message.awaits: known.kept.value})
     draft.handed = Handed(known.kept.row, message.awaits)
-    resume(draft)
+    resume(draft, answers={**answers, message.awaits: known.kept.value})
     return None
 
 

@@ -33,6 +33,5 @@ def jobs_ended(case: Case[JobsEnded]) -> Verdict:
     if not waits(job) or job.serial != message.serial:
         return NoOp("not_awaited", job)
     draft = Draft(case, ENGINE, "engine")
-    amend(draft, jobs=0)
-    resume(draft)
+    resume(draft, jobs=0)
     return draft.tear_out()
