@@ -26,7 +26,7 @@ from jobrunner.core.features.webhooks import WebhookKey
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Message, Moment
 from jobrunner.core.replies import Verdict
-from jobrunner.errors import PluginFault, Refused
+from jobrunner.errors import PluginFault
 
 PEOPLE = {"user", "admin"}
 
@@ -138,16 +138,4 @@ def _names_files(job: Snapshot) -> bool:
     return bool(job.artifacts) and any(found.asset for found in job.artifacts.values())
 
 
-__all__ = [
-    "DECIDERS",
-    "Decider",
-    "Needs",
-    "Refused",
-    "Verdict",
-    "beset",
-    "born",
-    "decide",
-    "derived_parts",
-    "keys_of",
-    "needs",
-]
+__all__ = ["DECIDERS", "Verdict", "beset", "born", "decide", "derived_parts", "keys_of", "needs"]
