@@ -94,8 +94,8 @@ class Dispatcher:
             return frozenset()
         if self._around.is_held(job.workflow) or not self._world.registry.is_of_today(definition):
             return frozenset()
-        somebody = self._line.somebody_before(job.priority, job.user_id, self._slots.users)
-        if somebody and not self._slots.free:
+        claim = job.priority, job.user_id, self._slots.users
+        if not self._slots.free and self._line.somebody_before(*claim):
             return frozenset()
         return self._slots.lend(job.id, self._world.registry.stages_of(definition))
 

@@ -91,18 +91,18 @@ class Slots:
         """Name those of these stages that this job may begin in its slot. They are promised to it,
         until it begins one or gives its slot back."""
         self._take_back(job_id)
-        if (slot := self._held.get(job_id)) is None or is_away(slot.stage):
+        slot = self._held.get(job_id)
+        if slot is None or is_away(slot.stage) or self._here > self.limits.active_jobs:
             return frozenset()
-        self._count(slot, -1)
-        fit = [stage for stage in stages if not is_away(stage) and not self.short_of(stage)]
-        self._count(slot, 1)
-        if scarce := [stage for stage in fit if _is_scarce(stage) and stage != slot.stage]:
+        fit = self._fit_beside(slot.stage, stages)
+        if scarce := [stage for stage in fit if stage != slot.stage and _is_scarce(stage)]:
             self._promised[job_id] = scarce
             for stage in scarce:
                 self._count_stage(stage, 1)
         for stage in fit:
-            self._rates.take(job_id, stage)
-        return frozenset(stage.name for stage in fit)
+            if stage.rates:
+                self._rates.take(job_id, stage)
+        return frozenset([stage.name for stage in fit])
 
     def begin(self, job_id: str, stage: Stage | None) -> bool:
         """Begin this stage in the slot that the job has. Say whether others may now begin what they
@@ -133,8 +133,19 @@ class Slots:
         return self.short_of(stage) if stage is not None else ""
 
     def short_of(self, stage: Stage) -> str:
-        if full := self._no_slot_for(stage):
-            return full
+        return self._no_slot_for(stage) or self._no_turn_for(stage)
+
+    def _fit_beside(self, own: Stage | None, stages: Iterable[Stage]) -> list[Stage]:
+        """Pick those that may begin here when this stage has given back what it holds."""
+        if own is not None:
+            self._count_stage(own, -1)
+        fit = [one for one in stages if not is_away(one) and not self._no_turn_for(one)]
+        if own is not None:
+            self._count_stage(own, 1)
+        return fit
+
+    def _no_turn_for(self, stage: Stage) -> str:
+        """Name what a stage lacks beside its slot, if anything."""
         if 0 < stage.concurrency <= self._stages[stage.name]:
             return f"stage {stage.name}, of which {stage.concurrency} may run at a time"
         for name, count in stage.resources.items():
