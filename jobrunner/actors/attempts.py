@@ -40,7 +40,7 @@ class RunningAttempt:
     """A stage at work. It is called off at most once, and only while it is at work: what is done
     about its end is done."""
 
-    __slots__ = ("_at_work", "_called_off", "_task", "attempt", "host", "job", "left")
+    __slots__ = ("_at_work", "_called_off", "attempt", "host", "job", "left", "task")
 
     def __init__(self, job: Snapshot, attempt: Attempt, host: AttemptHost) -> None:
         self.job = job
@@ -49,12 +49,11 @@ class RunningAttempt:
         self.left = False
         self._at_work = False
         self._called_off = False
-        self._task: asyncio.Task[object] | None = None
+        self.task: asyncio.Task[object] | None = None
 
     async def ended(self, work: Coroutine[Any, Any, Ended]) -> Ended:
         """Return how it ended, also when it was called off, which may be before it has begun."""
         ended = Ended(self.attempt.serial, "interrupted")
-        self._task = asyncio.current_task()
         if self._called_off:
             work.close()
             return ended
@@ -62,8 +61,8 @@ class RunningAttempt:
         try:
             ended = await work
         except asyncio.CancelledError:
-            assert self._task is not None, "who is cancelled is a task"
-            self._task.uncancel()
+            assert self.task is not None, "who is cancelled is a task"
+            self.task.uncancel()
         finally:
             self._at_work = False
         return ended
@@ -71,8 +70,8 @@ class RunningAttempt:
     def call_off(self) -> None:
         """Asked once: a stage that is deaf to it, or a process that takes its time to go, is not
         disturbed in that."""
-        if self._at_work and not self._called_off and self._task is not None:
-            self._task.cancel()
+        if self._at_work and not self._called_off and self.task is not None:
+            self.task.cancel()
         self._called_off = True
 
 
@@ -110,7 +109,7 @@ class RunningAttempts:
         stage = self._world.registry.stage(attempt.stage)
         self._world.roster.began(job.id, attempt, stage)
         self._dispatcher.began(job.id, stage)
-        self._stages.start_soon(self._perform, run)
+        run.task = self._stages.start_soon(self._perform, run)
 
     def stop(self, job_id: str, serial: int) -> None:
         run = self._running.get(job_id)

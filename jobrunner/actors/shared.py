@@ -19,7 +19,7 @@ from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Moment
 from jobrunner.core.questions import Reader
 from jobrunner.errors import OutcomeUnknown, PluginFault, Refused, bug_told
-from jobrunner.files.library import SoundFiles
+from jobrunner.files.library import SoundFiles, scratch_path
 from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages import Registry
 from jobrunner.stages.equipment import Surroundings
@@ -49,6 +49,7 @@ class World:
         self.ids = ids
         self.children = children
         self.assets = os.path.abspath(assets) if assets else ""
+        self.scratch = scratch_path(self.assets)
         self.checked = SoundFiles(self.assets)
         self.surroundings = surroundings or Surroundings()
         self.pauses = Pauses()

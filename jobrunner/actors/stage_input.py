@@ -1,5 +1,6 @@
 """Gathers the input of a stage: the facts about its job, and a folder to scribble in."""
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +11,7 @@ from jobrunner.actors.shared import World
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.tracing import attempt_of
 from jobrunner.core.job import Asset, Attempt, Snapshot
-from jobrunner.files.library import Kept, is_handed_out, made_empty, scratch_path, tidy
+from jobrunner.files.library import Kept, is_handed_out, made_empty, tidy
 from jobrunner.stages import Given, Stage
 
 
@@ -19,7 +20,9 @@ async def given(
 ) -> Given:
     """The brief of an attempt; whoever asks for it takes it back in the end. In the loop there is
     no scratch folder before the stage asks for it, because most never do."""
-    brief = lending(world, job, await known(world, job, attempt, definition))
+    brief = await known(world, job, attempt, definition)
+    if world.surroundings.bucket is not None:
+        brief = lending(job, brief)
     if stage.runs != "loop":
         await world.children.in_thread(lambda: made_empty(brief.scratch))
     return brief
@@ -28,7 +31,7 @@ async def given(
 async def known(world: World, job: Snapshot, attempt: Attempt, definition: Definition) -> Given:
     """Gather everything that a stage is told of this attempt, wherever it runs."""
     around = world.surroundings
-    files = await recorded(world, job)
+    files = await recorded(world, job) if job.artifacts else {}
     return Given(
         job_id=job.id,
         workflow=job.workflow,
@@ -47,7 +50,7 @@ async def known(world: World, job: Snapshot, attempt: Attempt, definition: Defin
         root=world.assets,
         folder=_folder(definition, job),
         number=sum(job.asset_types.values()),
-        scratch=scratch_path(world.assets, f"{job.id}-{attempt.serial}"),
+        scratch=os.path.join(world.scratch, f"{job.id}-{attempt.serial}"),
         base_url=around.base_url,
         floor=around.room.floor,
         traceparent=attempt_of(job, attempt).text,
@@ -104,5 +107,4 @@ def _params(job: Snapshot) -> Any:
 
 
 def _folder(definition: Definition, job: Snapshot) -> str:
-    parts = (definition.workflow.folder, job.user_id, job.id)
-    return "/".join(part for part in parts if part)
+    return "/".join(filter(None, (definition.workflow.folder, job.user_id, job.id)))

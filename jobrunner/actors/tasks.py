@@ -34,7 +34,7 @@ class Crew:
         self, function: Callable[..., Awaitable[object]], *arguments: Any
     ) -> "asyncio.Task[object]":
         """Run it once."""
-        return self._started(self._try(partial(function, *arguments)), function)
+        return self._started(self._try(function, *arguments), function)
 
     def keep(self, serve: Serve) -> None:
         """Run it for good: start it again whenever it ends."""
@@ -64,11 +64,11 @@ class Crew:
         while await self._try(serve):
             await self._clock.sleep(AGAIN_S)
 
-    async def _try(self, function: Serve) -> bool:
+    async def _try(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> bool:
         """Run it; False when to try again makes no sense."""
         ask_for_nobody()
         try:
-            await function()
+            await function(*arguments)
         except OutcomeUnknown as error:
             self._give_up(error)
             return False

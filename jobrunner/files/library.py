@@ -100,10 +100,10 @@ def checked_name(name: str) -> str:
     return name
 
 
-def scratch_path(root: str, name: str) -> str:
-    """Name a folder for what an attempt needs only while it runs, on the disk that its files go
+def scratch_path(root: str) -> str:
+    """Name the folder of what attempts need only while they run, on the disk that their files go
     to."""
-    return os.path.abspath(os.path.join(root, SCRATCH, name))
+    return os.path.abspath(os.path.join(root, SCRATCH))
 
 
 def handed_out(folder: str) -> str:

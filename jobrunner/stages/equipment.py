@@ -1,7 +1,7 @@
 """The equipment that all stages of one service share: the way out, room on the disk, where
 callbacks come in, and what the companions of their workflows have opened."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -40,13 +40,13 @@ class Surroundings:
         self._without_files: set[str] = set()
         self._opened: dict[str, Opened] = {}
 
-    async def run(
+    def run(
         self, stage: Stage, given: Given, kind: type[Struct] | None, host: Host, children: Children
-    ) -> Ended:
+    ) -> Coroutine[Any, Any, Ended]:
         """Run one attempt where its stage is bound to run: here, or on a cluster."""
         if isinstance(stage, AwayStage):
-            return await self.elsewhere.run(stage, given, kind, host)
-        return await run_attempt(stage, given, kind, host, children)
+            return self.elsewhere.run(stage, given, kind, host)
+        return run_attempt(stage, given, kind, host, children)
 
     def hold(self, workflows: Iterable[str]) -> None:
         self._held |= set(workflows)

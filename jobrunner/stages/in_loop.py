@@ -20,29 +20,29 @@ SELF = "the stage cancelled itself"
 
 
 async def run_in_loop(stage: Stage, given: Given, params: Any, host: Host) -> Ended:
-    task = asyncio.ensure_future(_performed(stage, Context(given, host, params)))
+    end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(_performed(stage, Context(given, host, params), end))
     try:
-        return await asyncio.shield(task)
+        return await end
     except asyncio.CancelledError:
-        if task.cancelled():
-            return crashed(SELF)
         with anyio.CancelScope(shield=True):
             await _stopped(task)
         raise
 
 
-async def _performed(stage: Stage, context: Context[Any]) -> Ended:
-    """Turn whatever a stage raises, except its cancellation, into an outcome: what ends a program
-    (SystemExit) must not end the service."""
+async def _performed(stage: Stage, context: Context[Any], end: "asyncio.Future[Ended]") -> None:
+    """Turn whatever a stage raises into an outcome: what ends a program (SystemExit) must not end
+    the service. Nobody waits any more for that of an attempt that was called off."""
+    ended: Ended | None = None
     try:
-        outcome = await stage.run(context)
+        ended = returned(await stage.run(context), context.saved)
     except asyncio.CancelledError:
-        if asyncio.current_task().cancelling():  # type: ignore[union-attr]
-            raise
-        return crashed(SELF)
+        return
     except BaseException as fault:
-        return raised(fault)
-    return returned(outcome, context.saved)
+        ended = raised(fault)
+    finally:
+        if not end.done():
+            end.set_result(crashed(SELF) if ended is None else ended)
 
 
 async def run_abandon(stage: Stage, given: Given, params: Any, host: Host) -> str:
@@ -57,7 +57,7 @@ async def run_abandon(stage: Stage, given: Given, params: Any, host: Host) -> st
     return ""
 
 
-async def _stopped(task: asyncio.Task[Ended]) -> None:
+async def _stopped(task: asyncio.Task[None]) -> None:
     """Asked a few times; then its slot is kept for as long as it goes on. Asking for ever would
     take the loop from everybody else."""
     for _ in range(ASKS):

@@ -10,16 +10,15 @@ from jobrunner.core.job import JOB_ID, Snapshot
 from jobrunner.core.units import Cleared
 from jobrunner.errors import StorageError
 from jobrunner.files.incoming import cleared
-from jobrunner.files.library import SCRATCH, old_files, remove, tidy
+from jobrunner.files.library import old_files, remove, tidy
 
 CLEARINGS = 100
 
 
 async def clear_scratch(world: World) -> None:
     """Before any attempt begins: nobody who could need it is left."""
-    scratch = os.path.join(world.assets, SCRATCH)
-    if world.assets and os.path.isdir(scratch):
-        await world.children.in_thread(lambda: tidy(scratch))
+    if world.assets and os.path.isdir(world.scratch):
+        await world.children.in_thread(lambda: tidy(world.scratch))
 
 
 async def folders_of(world: World, job: Snapshot) -> tuple[str, ...]:

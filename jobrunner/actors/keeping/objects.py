@@ -92,10 +92,8 @@ async def brought(world: World, paths: Iterable[str]) -> None:
             await bucket.fetch(far.key, far.size, place, world.children.in_thread)
 
 
-def lending(world: World, job: Snapshot, brief: Given) -> Given:
+def lending(job: Snapshot, brief: Given) -> Given:
     """Let a stage ask for each file that it works on, where there is a store of objects."""
-    if world.surroundings.bucket is None:
-        return brief
     files = {name: one.asset for name, one in job.artifacts.items() if one.asset}
     return replace(brief, away={name: files[name] for name in brief.files})
 
