@@ -5,10 +5,9 @@ attempt was left is cancelled, and whatever it still says is late by its serial 
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import anyio
 
@@ -38,28 +37,32 @@ ABANDON_S = 10.0
 
 class RunningAttempt:
     """A stage at work. It is called off at most once, and only while it is at work: what is done
-    about its end is done."""
+    about its end is done. While its end is ``being_told``, the commit of that may begin another one
+    in its slot: ``then``, with which its task goes on."""
 
-    __slots__ = ("_at_work", "_called_off", "attempt", "host", "job", "left", "task")
+    __slots__ = (
+        "_at_work", "_called_off", "attempt", "being_told", "host", "job", "left", "task", "then",
+    )  # fmt: skip
 
     def __init__(self, job: Snapshot, attempt: Attempt, host: AttemptHost) -> None:
         self.job = job
         self.attempt = attempt
         self.host = host
         self.left = False
+        self.being_told = False
+        self.then: RunningAttempt | None = None
         self._at_work = False
         self._called_off = False
         self.task: asyncio.Task[object] | None = None
 
-    async def ended(self, work: Coroutine[Any, Any, Ended]) -> Ended:
+    async def ended(self, work: "Callable[[RunningAttempt], Awaitable[Ended]]") -> Ended:
         """Return how it ended, also when it was called off, which may be before it has begun."""
         ended = Ended(self.attempt.serial, "interrupted")
         if self._called_off:
-            work.close()
             return ended
         self._at_work = True
         try:
-            ended = await work
+            ended = await work(self)
         except asyncio.CancelledError:
             assert self.task is not None, "who is cancelled is a task"
             self.task.uncancel()
@@ -104,12 +107,18 @@ class RunningAttempts:
         return len(self._running)
 
     def start(self, job: Snapshot, attempt: Attempt) -> None:
-        run = RunningAttempt(job, attempt, self._host(job, attempt))
+        run, before = (
+            RunningAttempt(job, attempt, self._host(job, attempt)),
+            self._running.get(job.id),
+        )
         self._running[job.id] = run
         stage = self._world.registry.stage(attempt.stage)
         self._world.roster.began(job.id, attempt, stage)
         self._dispatcher.began(job.id, stage)
-        run.task = self._stages.start_soon(self._perform, run)
+        if before is not None and before.being_told:
+            before.then, run.task = run, before.task
+        else:
+            run.task = self._stages.start_soon(self._perform, run)
 
     def stop(self, job_id: str, serial: int) -> None:
         run = self._running.get(job_id)
@@ -163,22 +172,37 @@ class RunningAttempts:
             await self._empty.wait()
 
     async def _perform(self, run: RunningAttempt) -> None:
+        """Run it, and after it what begins in its slot. A fault in what follows the end of one does
+        not keep the next from beginning."""
+        now: RunningAttempt | None = run
+        while now is not None:
+            try:
+                await self._attempted(now)
+            except Exception:
+                if now.then is not None:
+                    now.then.task = self._stages.start_soon(self._perform, now.then)
+                raise
+            now = now.then
+
+    async def _attempted(self, run: RunningAttempt) -> None:
         job, attempt, clock = run.job, run.attempt, self._world.clock
         began_at, began = clock.now(), clock.monotonic()
-        ended = await run.ended(self._tried(run))
+        ended = await run.ended(self._tried)
         self._world.roster.ended(job.id, attempt)
         span = self._world.span(began_at, clock.monotonic() - began)
         self._world.meter.attempted(job, attempt, ended, span)
         try:
+            run.being_told = True
             await self._supervisor.deliver(job.id, run.host.close(ended))
+            run.being_told = False
             if run.left:
                 await self._keep_lines(run)
             self._hooks.over(job, attempt, ended, span.seconds)
         finally:
             self._leave(run)
         if self._leftovers.may_be(job, run.host.may_have_saved):
-            interrupted = ended.outcome == "interrupted"
-            await self._leftovers.clear(job, attempt.serial, interrupted)
+            about = job, attempt.serial, ended.outcome == "interrupted"
+            self._stages.start_soon(self._leftovers.clear, *about)
 
     def _leave(self, run: RunningAttempt) -> None:
         """Free the slot, unless the job's next attempt has it already."""

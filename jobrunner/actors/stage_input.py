@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
+from jobrunner.actors.keeping.cleaning import folder_of
 from jobrunner.actors.keeping.objects import is_there, lending
 from jobrunner.actors.shared import World
 from jobrunner.core.declaration.workflow import Definition
@@ -40,7 +40,7 @@ async def known(world: World, job: Snapshot, attempt: Attempt, definition: Defin
         state=attempt.state,
         run_id=attempt.run_id,
         attempt=attempt.number,
-        params=_params(job),
+        params={} if job.params is msgspec.UNSET else job.params,
         artifacts={name: found.value for name, found in job.artifacts.items()},
         settings=around.settings_of(job.workflow, definition.workflow.settings),
         kept=attempt.kept,
@@ -48,7 +48,7 @@ async def known(world: World, job: Snapshot, attempt: Attempt, definition: Defin
         files=files,
         seconds=definition.states[attempt.state].limit_s,
         root=world.assets,
-        folder=_folder(definition, job),
+        folder=folder_of(world, job),
         number=sum(job.asset_types.values()),
         scratch=os.path.join(world.scratch, f"{job.id}-{attempt.serial}"),
         base_url=around.base_url,
@@ -100,11 +100,3 @@ async def _is_sound(world: World, kept: Kept) -> bool:
     return await world.children.in_thread(lambda: world.checked(kept)) or await is_there(
         world, kept
     )
-
-
-def _params(job: Snapshot) -> Any:
-    return {} if job.params is msgspec.UNSET else job.params
-
-
-def _folder(definition: Definition, job: Snapshot) -> str:
-    return "/".join(filter(None, (definition.workflow.folder, job.user_id, job.id)))

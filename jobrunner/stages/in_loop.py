@@ -20,8 +20,9 @@ SELF = "the stage cancelled itself"
 
 
 async def run_in_loop(stage: Stage, given: Given, params: Any, host: Host) -> Ended:
-    end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(_performed(stage, Context(given, host, params), end))
+    loop = asyncio.get_running_loop()
+    end: asyncio.Future[Ended] = loop.create_future()
+    task = loop.create_task(_performed(stage, Context(given, host, params), end))
     try:
         return await end
     except asyncio.CancelledError:

@@ -42,7 +42,7 @@ def folder_of(world: World, job: Snapshot) -> str:
     """Name the folder for the job's own files, by its declaration."""
     definition = world.registry.of(job)
     folder = definition.workflow.folder if definition else ""
-    return "/".join(part for part in (folder, job.user_id, job.id) if part)
+    return "/".join(filter(None, (folder, job.user_id, job.id)))
 
 
 async def clear(world: World, folders: tuple[str, ...]) -> None:
