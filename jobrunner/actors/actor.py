@@ -206,24 +206,24 @@ class JobActor:
         self, definition: Definition, job: Snapshot, message: Message, tries: int, lends: bool
     ) -> Facts:
         """Read only the facts on which this message may turn; look up last what memory knows."""
-        wanted, reader = needs(definition, job, message), self._world.reader
+        wanted, world = needs(definition, job, message), self._world
         event, balance, webhook, sound = None, None, None, frozenset[str]()
         if wanted.event is not None:
-            seen = await reader.event(self.job_id, wanted.event)
+            seen = await world.reader.event(self.job_id, wanted.event)
             event = SeenEvent(*seen) if seen else None
         if wanted.balance:
-            balance = (await reader.credits(job.user_id)).balance
+            balance = (await world.reader.credits(job.user_id)).balance
         if wanted.files:
-            sound = await verified(self._world, job)
+            sound = await verified(world, job)
         # Whoever brings a webhook has just looked, and so does the commit: only a clash is news.
         if wanted.webhook is not None and (tries or not isinstance(message, Told)):
-            webhook = await reader.webhook(*wanted.webhook, self._world.clock.now() - KEPT_MS)
+            webhook = await world.reader.webhook(*wanted.webhook, world.clock.now() - KEPT_MS)
         lent = self._loans.lend(definition, job, message) if lends else frozenset[str]()
-        holds = self._world.rates.holds(job.attempt) if isinstance(message, Ended) else None
+        holds = world.rates.holds(job.attempt) if isinstance(message, Ended) else None
         facts = Facts(
             event=event, balance=balance, verified=sound, webhook=webhook, lent=lent, holds=holds
         )
-        return self._world.pauses.known_to(facts, job)
+        return world.pauses.known_to(facts, job)
 
     async def _commit(self, decision: Decision, tick: Tick | None) -> Answer | None:
         """Commit the decision. None when a fact has changed meanwhile: read and decide again."""

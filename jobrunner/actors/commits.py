@@ -61,10 +61,11 @@ def ours(outcome: T) -> T:
     Raises: Refused, once another one has it, or once this item of a bulk is over, or this moment of
     a schedule: to try again here would never help.
     """
-    if isinstance(outcome, Clash) and outcome.reason == "epoch":
-        raise Refused("DRAINING", "another process has taken over this data folder")
-    if isinstance(outcome, Clash) and outcome.reason == "tick":
-        raise Refused("ALREADY_EXISTS", "this item was done before, or aborted")
+    if isinstance(outcome, Clash):
+        if outcome.reason == "epoch":
+            raise Refused("DRAINING", "another process has taken over this data folder")
+        if outcome.reason == "tick":
+            raise Refused("ALREADY_EXISTS", "this item was done before, or aborted")
     return outcome
 
 

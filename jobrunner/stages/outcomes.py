@@ -192,11 +192,11 @@ def _report(result: Any, artifacts: Any, assets: Any, saved: Saved) -> Report:
         listed, values = tuple(assets), dict(artifacts)
     except (TypeError, ValueError):
         return Report(result=result, artifacts=artifacts, assets=assets)
-    ids = {asset.id for asset in listed if isinstance(asset, Asset)}
-    own = list(saved)
-    more = tuple(asset for asset, _ in own if asset.id not in ids)
-    named = {artifact: asset.url for asset, artifact in own if artifact}
-    return Report(result=result, artifacts=named | values, assets=listed + more)
+    if own := list(saved):
+        ids = {asset.id for asset in listed if isinstance(asset, Asset)}
+        listed += tuple(asset for asset, _ in own if asset.id not in ids)
+        values = {artifact: asset.url for asset, artifact in own if artifact} | values
+    return Report(result=result, artifacts=values, assets=listed)
 
 
 def _parked(
@@ -272,4 +272,4 @@ def _is_deep(data: bytes, value: Any) -> bool:
 
 
 def for_attempt(ended: Ended, serial: int, log: Iterable[str] = ()) -> Ended:
-    return replace(ended, serial=serial, log=tuple(plain(line) for line in log))
+    return replace(ended, serial=serial, log=tuple(map(plain, log)))

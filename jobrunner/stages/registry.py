@@ -135,7 +135,9 @@ class Registry:
     def judging(self, job: Snapshot, message: Message) -> Definition | None:
         """Find the declaration by which this message is decided: the job's own, but for a move to
         the one of today."""
-        return self.current(job.workflow) if isinstance(message, Migrate) else self.of(job)
+        if isinstance(message, Migrate):
+            return self.current(job.workflow)
+        return self._pinned.get(job.digest)
 
     def standings(self, definition: Definition) -> frozenset[tuple[str, str, bool]]:
         """List every standing in which the money of a job may be in each state, and is settled."""
@@ -171,7 +173,8 @@ class Registry:
 
     def stage(self, name: str) -> Stage | None:
         """Find a stage by its name, or by one that it had before."""
-        return self._known(name) or self.stages.get(self._renamed().get(name, ""))
+        found = self.stages.get(name) or self._known(name)
+        return found or self.stages.get(self._renamed().get(name, ""))
 
     def brings(self, stage: str) -> bool:
         """Say whether some plugin brings this stage, and it was not refused."""
