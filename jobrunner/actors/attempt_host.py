@@ -1,6 +1,7 @@
 """The host of one attempt: what its stage says reaches the job as messages, thinned out."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -12,10 +13,10 @@ from jobrunner.actors.host_answers import Reach
 from jobrunner.actors.shared import World
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.actors.tasks import Crew
+from jobrunner.core.engine_events import LOG_LINES_MAX
 from jobrunner.core.job import STAGE
 from jobrunner.core.messages import Beat, Checkpoint, Ended, Keep
 from jobrunner.core.messages import Report as Made
-from jobrunner.stages import LastLines
 from jobrunner.stages.outcomes import for_attempt, plain
 from jobrunner.stages.requests import Answer, Posing, Question
 
@@ -38,7 +39,7 @@ class AttemptHost:
         self._supervisor = supervisor
         self._job_id = job_id
         self._serial = serial
-        self._lines = LastLines()
+        self._lines = deque[str](maxlen=LOG_LINES_MAX)
         self._last = float("-inf")
         self._late: Beat | None = None
         self._catching_up = False
@@ -94,7 +95,7 @@ class AttemptHost:
         return await self._world.children.in_thread(function)
 
     def log(self, line: str) -> None:
-        self._lines(line)
+        self._lines.append(line)
 
     def monotonic(self) -> float:
         return self._world.clock.monotonic()
@@ -112,7 +113,7 @@ class AttemptHost:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        return for_attempt(Ended(0, ""), self._serial, self._lines.all()).log
+        return for_attempt(Ended(0, ""), self._serial, self._lines).log
 
     def judged(self, ended: Ended) -> Ended:
         """An attempt that failed for want of a file was none."""
@@ -123,7 +124,7 @@ class AttemptHost:
         self._over = True
         if self._pulse is not None:
             self._pulse.cancel()
-        ended = for_attempt(ended, self._serial, self._lines.all())
+        ended = for_attempt(ended, self._serial, self._lines)
         late, report = self._late, ended.report
         if late is None or report.progress is not None:
             return ended

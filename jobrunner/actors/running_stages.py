@@ -13,20 +13,15 @@ Place = tuple[str, int]
 
 class Roster:
     def __init__(self) -> None:
-        self._running: dict[Place, str] = {}
-        self._in_loop: set[Place] = set()
+        self._running: dict[Place, tuple[str, Stage | None]] = {}
         self._deaf: set[Place] = set()
 
     def began(self, job_id: str, attempt: Attempt, stage: Stage | None) -> None:
-        place = job_id, attempt.serial
-        self._running[place] = attempt.stage
-        if stage is not None and stage.runs == "loop":
-            self._in_loop.add(place)
+        self._running[job_id, attempt.serial] = attempt.stage, stage
 
     def ended(self, job_id: str, attempt: Attempt) -> None:
         place = job_id, attempt.serial
         self._running.pop(place, None)
-        self._in_loop.discard(place)
         self._deaf.discard(place)
 
     def deaf(self, job_id: str, serial: int) -> str | None:
@@ -36,15 +31,16 @@ class Roster:
         if place not in self._running or place in self._deaf:
             return None
         self._deaf.add(place)
-        return self._running[place]
+        return self._running[place][0]
 
     def is_deaf(self, job_id: str) -> str:
         """The stage that goes on for this job though it was told to stop, if there is one."""
-        return next((self._running[place] for place in self._deaf if place[0] == job_id), "")
+        return next((self._running[place][0] for place in self._deaf if place[0] == job_id), "")
 
     def those_deaf(self) -> list[str]:
-        return [f"{self._running[place]} (job {place[0]})" for place in sorted(self._deaf)]
+        return [f"{self._running[place][0]} (job {place[0]})" for place in sorted(self._deaf)]
 
     def those_in_loop(self) -> list[str]:
         """The names of the stages that could block it."""
-        return sorted({self._running[place] for place in self._in_loop})
+        running = self._running.values()
+        return sorted({name for name, stage in running if stage and stage.runs == "loop"})

@@ -23,22 +23,16 @@ class AsJson:
     def __init__(self) -> None:
         self._encode = msgspec.json.Encoder(enc_hook=str).encode
         self._second = (-1, "")
-        self._stamped = (-1, "")
 
     def __call__(self, now: int, level: str, event: str, fields: dict[str, Any]) -> bytes:
-        at, ts = self._stamped
-        if at != now:
-            ts = self._stamp(now)
-        return self._encode({"ts": ts, "level": level, "event": event, **fields})
+        return self._encode({"ts": self._stamp(now), "level": level, "event": event, **fields})
 
     def _stamp(self, now: int) -> str:
-        """Kept, since a busy service writes several lines in one millisecond."""
         second, millis = divmod(now, 1000)
         if second != self._second[0]:
             text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
             self._second = (second, text)
-        self._stamped = now, f"{self._second[1]}.{millis:03d}Z"
-        return self._stamped[1]
+        return f"{self._second[1]}.{millis:03d}Z"
 
 
 class AsWords:

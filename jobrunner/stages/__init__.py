@@ -23,7 +23,7 @@ from jobrunner.stages.context import Context, PlainContext
 from jobrunner.stages.given import Given, Host
 from jobrunner.stages.outcomes import AwaitCallback, Done, Partial
 from jobrunner.stages.registry import Registry
-from jobrunner.stages.run import LastLines, run_attempt
+from jobrunner.stages.run import run_attempt
 
 __all__ = [
     "AwaitCallback",
@@ -31,7 +31,6 @@ __all__ = [
     "Done",
     "Given",
     "Host",
-    "LastLines",
     "Partial",
     "PermanentFailure",
     "PlainContext",

@@ -1,7 +1,5 @@
 """Runs one attempt of one stage, wherever the stage wants to run."""
 
-from collections import deque
-
 from msgspec import Struct
 
 from jobrunner.core.declaration.params import Stale, decoded
@@ -30,16 +28,3 @@ async def run_attempt(
     if stage.runs == "thread":
         return await run_in_thread(stage, given, params, host, children)
     return await run_in_loop(stage, given, params, host)
-
-
-class LastLines:
-    """The last lines that an attempt wrote."""
-
-    def __init__(self, longest: int = 200) -> None:
-        self._lines: deque[str] = deque(maxlen=longest)
-
-    def __call__(self, line: str) -> None:
-        self._lines.append(line)
-
-    def all(self) -> tuple[str, ...]:
-        return tuple(self._lines)

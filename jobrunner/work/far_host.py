@@ -2,6 +2,7 @@
 and files go along with the first word that speaks of them."""
 
 import os
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, BinaryIO, TypeVar
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from jobrunner.client import AsyncClient, CallerError, ClaimRecord, FileRecord, NotThere, TryLater
 from jobrunner.client.talk import ONCE
 from jobrunner.client.talks import asking, remote
+from jobrunner.core.engine_events import LOG_LINES_MAX
 from jobrunner.core.features.redaction import Redaction
 from jobrunner.core.job import Asset
 from jobrunner.core.keeping.objects import LACKS_FILES
@@ -21,7 +23,7 @@ from jobrunner.files.lent import coming_in, going_out, is_here
 from jobrunner.files.library import Kept, is_sound
 from jobrunner.outgoing.calls import Download, Exchange
 from jobrunner.ports import Ports
-from jobrunner.stages import Given, LastLines
+from jobrunner.stages import Given
 from jobrunner.stages.equipment import Surroundings
 from jobrunner.stages.outcomes import plain
 from jobrunner.stages.requests import Answer, Browse, Find, Found, Held, Question, Recall, Recalled
@@ -53,7 +55,7 @@ class FarHost:
         self._on_lost = on_lost
         self._way_out = WayOut(around.outlets, given)
         self._clean: Redaction = around.redaction
-        self._lines = LastLines()
+        self._lines = deque[str](maxlen=LOG_LINES_MAX)
         self._sent: set[str] = set()
         self._asking = 0
         self._lacked_files = False
@@ -92,7 +94,7 @@ class FarHost:
         return result
 
     def log(self, line: str) -> None:
-        self._lines(line)
+        self._lines.append(line)
 
     def monotonic(self) -> float:
         return self._ports.clock.monotonic()
@@ -115,7 +117,7 @@ class FarHost:
         more. Raises: CallerError, for an end that is not taken."""
         await self._send_all(ended.report.assets)
         late, self.late = self.late, {}  # or the next sign of life says it to a job that went on
-        lines = [self._clean(plain(one)) for one in self._lines.all()]
+        lines = [self._clean(plain(one)) for one in self._lines]
         said = {**late, **outcome_of(ended, self.fresh()), "log": lines}
         await insistent(self._client, partial(remote.outcome, *self._claim, said))
 
