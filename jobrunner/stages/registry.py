@@ -135,9 +135,7 @@ class Registry:
     def judging(self, job: Snapshot, message: Message) -> Definition | None:
         """Find the declaration by which this message is decided: the job's own, but for a move to
         the one of today."""
-        if isinstance(message, Migrate):
-            return self.current(job.workflow)
-        return self._pinned.get(job.digest)
+        return self.current(job.workflow) if isinstance(message, Migrate) else self.of(job)
 
     def standings(self, definition: Definition) -> frozenset[tuple[str, str, bool]]:
         """List every standing in which the money of a job may be in each state, and is settled."""
@@ -173,8 +171,7 @@ class Registry:
 
     def stage(self, name: str) -> Stage | None:
         """Find a stage by its name, or by one that it had before."""
-        found = self.stages.get(name) or self._known(name)
-        return found or self.stages.get(self._renamed().get(name, ""))
+        return self._known(name) or self.stages.get(self._renamed().get(name, ""))
 
     def brings(self, stage: str) -> bool:
         """Say whether some plugin brings this stage, and it was not refused."""
@@ -315,10 +312,9 @@ class Registry:
 
     def _known(self, name: str) -> Stage | None:
         """Find a stage, or its form for a cluster: that is there as soon as somebody binds it."""
-        found = self.stages.get(name)
-        if found is None and name.endswith(AWAY):
-            if (plain := self.stages.get(name.removesuffix(AWAY))) is not None:
-                found = self.stages[name] = away_form(plain)
+        found, plain = self.stages.get(name), name.removesuffix(AWAY)
+        if found is None and plain != name and plain in self.stages:
+            found = self.stages[name] = away_form(self.stages[plain])
         return found
 
     def by(self, stage: str) -> str:
