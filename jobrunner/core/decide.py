@@ -138,4 +138,7 @@ def _names_files(job: Snapshot) -> bool:
     return bool(job.artifacts) and any(found.asset for found in job.artifacts.values())
 
 
-__all__ = ["DECIDERS", "Verdict", "beset", "born", "decide", "derived_parts", "keys_of", "needs"]
+__all__ = [
+    "DECIDERS", "Decider", "Needs", "Verdict", "beset", "born", "decide", "derived_parts",
+    "keys_of", "needs",
+]  # fmt: skip
