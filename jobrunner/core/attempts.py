@@ -191,9 +191,8 @@ def _word(draft: Draft, cause: Cause, target: str) -> str:
 
 def _at_work(draft: Draft, attempt: Attempt) -> bool:
     """Say whether a stage of ours is on it, other than the one that just said that it is over."""
-    if attempt.holder != OUR_STAGE or attempt.status != "running":
-        return False
-    return not isinstance(draft.case.message, OVER)
+    ours = attempt.holder == OUR_STAGE and attempt.status == "running"
+    return ours and not isinstance(draft.case.message, OVER)
 
 
 def at_work(job: Snapshot) -> bool:
