@@ -6,7 +6,6 @@ Nothing here is stored.
 """
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 
 from jobrunner.core.declaration.guards import BUILT_IN
 from jobrunner.core.declaration.workflow import EXTERNAL, Call, Definition, Guard, State, Workflow
@@ -27,35 +26,26 @@ def absent(definition: Definition, is_stage: Brought) -> tuple[str, ...]:
 
 def lacking(definition: Definition, job: Snapshot, is_stage: Brought) -> tuple[str, ...]:
     """Name what this job lacks to move by itself from where it stands."""
-    if job.status not in definition.states or job.ended:
+    state = definition.states.get(job.status)
+    if state is None or job.ended:
         return ()
-    asked = _asked_of(definition, job.status, job.job_type, job.attempt is not None)
-    found = [name for name, stage in asked if not (stage and is_stage(stage))]
-    return tuple(dict.fromkeys(found)) if found else ()
-
-
-@lru_cache(maxsize=1024)
-def _asked_of(
-    definition: Definition, status: str, job_type: str, is_tried: bool
-) -> tuple[tuple[str, str], ...]:
-    """List the stages to ask for, and what is missing whatever stages there are."""
-    return tuple(_needed(definition, definition.states[status], job_type, is_tried))
+    return tuple(dict.fromkeys(_needed(definition, job, state, is_stage)))
 
 
 def _needed(
-    definition: Definition, state: State, job_type: str, is_tried: bool
-) -> Iterator[tuple[str, str]]:
+    definition: Definition, job: Snapshot, state: State, is_stage: Brought
+) -> Iterator[str]:
     works = state.kind == "active"
-    target = state.name if works else definition.onward_of(state.name, job_type)
-    if state.on_demand and is_tried:
-        yield from _of_a_stage(definition, job_type, state.on_demand)
+    target = state.name if works else definition.onward_of(state.name, job.job_type)
+    if state.on_demand and job.attempt is not None:
+        yield from _of_a_stage(definition, job, state.on_demand, is_stage)
     if not target:
         return
     if works or definition.states[target].kind == "active":
-        stage = definition.stage_of(target, job_type)
+        stage = definition.stage_of(target, job.job_type)
         if stage == EXTERNAL:
             return
-        yield from _of_a_stage(definition, job_type, stage)
+        yield from _of_a_stage(definition, job, stage, is_stage)
     edges = [*definition.table[target].values()]
     if not works:
         edges += [edge for edge in (definition.table[state.name].get(target),) if edge]
@@ -65,17 +55,19 @@ def _needed(
         for guard in edge.guards:
             asked = not guard.on or not BY_ITSELF.isdisjoint(guard.on)
             if asked and not _has(definition, guard.call.name):
-                yield guard.call.name, ""
+                yield guard.call.name
     if works and state.sift is not None and not _has(definition, state.sift.name):
-        yield state.sift.name, ""
+        yield state.sift.name
 
 
-def _of_a_stage(definition: Definition, job_type: str, stage: str) -> Iterator[tuple[str, str]]:
-    if stage != EXTERNAL:
-        yield f"stage {stage}", stage
-    declared = definition.job_types.get(job_type)
+def _of_a_stage(
+    definition: Definition, job: Snapshot, stage: str, is_stage: Brought
+) -> Iterator[str]:
+    if stage != EXTERNAL and not is_stage(stage):
+        yield f"stage {stage}"
+    declared = definition.job_types.get(job.job_type)
     if declared is not None and declared.params not in definition.structs:
-        yield f"struct {declared.params}", ""
+        yield f"struct {declared.params}"
 
 
 def _stages(definition: Definition) -> set[str]:

@@ -48,13 +48,9 @@ class HttpRequest(web.Request):
             response.headers.setdefault(name, value)
         response.headers["Server"] = FIXED["Server"]
         response.headers["X-Request-Id"] = self.correlation_id
-        for name, value in self.told().items():
-            response.headers.add(name, value)
-
-    def told(self) -> Mapping[str, str]:
-        """The headers for pages of other origins."""
         origins = self.door.settings.cors
-        return cors.told(self.headers.get("Origin", ""), origins) if origins else {}
+        for name, value in cors.told(self.headers.get("Origin", ""), origins).items():
+            response.headers.add(name, value)
 
 
 class WrittenAnswer(web.StreamResponse):
@@ -89,7 +85,9 @@ class WrittenAnswer(web.StreamResponse):
             text += f"Content-Length: {len(body)}\r\n"
         if self._keep_alive != (minor > 0) and "Connection" not in own:
             text += f"Connection: {'keep-alive' if self._keep_alive else 'close'}\r\n"
-        return f"{text}{_lines(own)}{_lines(request.told())}\r\n".encode()
+        if origins := request.door.settings.cors:
+            text += _lines(cors.told(request.headers.get("Origin", ""), origins))
+        return f"{text}{_lines(own)}\r\n".encode()
 
 
 def _lines(headers: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
 """Makes a running server of the table of routes. What holds for every request is done here, once.
 
 Each request goes through the same steps: correlation id, refusal of what no honest client sends,
-route, token, role, query, body, handler. Errors of every kind end in ``_frame`` and leave in the
+route, token, role, query, body, handler. Errors of every kind end in ``_Frame`` and leave in the
 same shape.
 """
 
@@ -161,12 +161,11 @@ class _Frame:
 
     async def _found(self, request: HttpRequest) -> _Entry:
         """Everything that no route takes counts as one."""
-        found = await self._router.resolve(request)
-        if (error := found.http_exception) is not None:
-            return _Entry(NOWHERE, _raising(error))
-        request.fields = found
-        assert found.route.resource is not None, "whatever has a path is a resource"
-        return self._entries[request.method, found.route.resource.canonical]
+        request.fields = found = await self._router.resolve(request)
+        resource = found.route.resource
+        if resource is None:
+            return _Entry(NOWHERE, found.handler)  # which refuses it
+        return self._entries[request.method, resource.canonical]
 
     async def _answered(self, request: HttpRequest, served: Served) -> web.StreamResponse:
         """Raises: Exception, whatever may befall a request."""
@@ -209,13 +208,6 @@ class _Frame:
         Raises: Refused LEASE_OVER"""
         if (refusal := self._door.refusal()) and request.route not in ABOUT_US:
             raise Refused("LEASE_OVER", refusal)
-
-
-def _raising(error: Exception) -> Served:
-    async def raised(_: HttpRequest) -> HttpReply:
-        raise error
-
-    return raised
 
 
 def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
