@@ -521,7 +521,7 @@ async def test_a_cancelled_caller_tears_nothing(tmp_path: Path, native: bool) ->
         heard, followed = list[int](), list[str]()
 
         async def commit(number: int) -> None:
-            await store.commit(priced(number), lambda kept: followed.append(kept.id))
+            await store.commit(priced(number), lambda kept: followed.append(kept.id if kept else ""))
             heard.append(number)
 
         scope = anyio.CancelScope()
