@@ -126,9 +126,9 @@ class JobActor:
         if job.unreadable:
             raise await self._unreadable(job, message)
         definition = self._definition(job, message)
-        return job, await self._decide(
-            definition, job, _or_stuck(definition, job, message), 1, lends=False
-        )
+        message = _or_stuck(definition, job, message)
+        facts = await self._facts(definition, job, message, 1)
+        return job, await self._judged(definition, job, message, facts)
 
     async def _read(self) -> Snapshot:
         job = await self._world.reader.job(self.job_id)
@@ -170,16 +170,11 @@ class JobActor:
         return definition
 
     async def _decide(
-        self,
-        definition: Definition,
-        job: Snapshot,
-        message: Message,
-        tries: int,
-        *,
-        lends: bool = True,
+        self, definition: Definition, job: Snapshot, message: Message, tries: int
     ) -> Verdict:
-        """Decide, after so many tries. ``lends``: what begins may do so in a slot that is free."""
-        facts, verdict = await self._facts(definition, job, message, tries, lends), None
+        """Decide about a letter after so many tries; it may begin an attempt in a slot on loan."""
+        facts, verdict = await self._facts(definition, job, message, tries), None
+        facts = self._loans.known_to(facts, definition, job, message)
         try:
             verdict = await self._judged(definition, job, message, facts)
             return verdict
@@ -203,7 +198,7 @@ class JobActor:
             return refused
 
     async def _facts(
-        self, definition: Definition, job: Snapshot, message: Message, tries: int, lends: bool
+        self, definition: Definition, job: Snapshot, message: Message, tries: int
     ) -> Facts:
         """Read only the facts on which this message may turn; look up last what memory knows."""
         wanted, world = needs(definition, job, message), self._world
@@ -218,11 +213,8 @@ class JobActor:
         # Whoever brings a webhook has just looked, and so does the commit: only a clash is news.
         if wanted.webhook is not None and (tries or not isinstance(message, Told)):
             webhook = await world.reader.webhook(*wanted.webhook, world.clock.now() - KEPT_MS)
-        lent = self._loans.lend(definition, job, message) if lends else frozenset[str]()
         holds = world.rates.holds(job.attempt) if isinstance(message, Ended) else None
-        facts = Facts(
-            event=event, balance=balance, verified=sound, webhook=webhook, lent=lent, holds=holds
-        )
+        facts = Facts(event=event, balance=balance, verified=sound, webhook=webhook, holds=holds)
         return world.pauses.known_to(facts, job)
 
     async def _commit(self, decision: Decision, tick: Tick | None) -> Answer | None:

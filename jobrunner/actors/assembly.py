@@ -13,6 +13,7 @@ from jobrunner.actors.consequences import Consequences, Listeners
 from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.drain import Drain
 from jobrunner.actors.facade import Facade
+from jobrunner.actors.features.abandonments import Abandonments
 from jobrunner.actors.features.bindings import begin_rebinding, rebind
 from jobrunner.actors.features.bulk import Bulks
 from jobrunner.actors.features.claims import Claims
@@ -124,7 +125,10 @@ def _assembled(
     deliveries = Deliveries(world, world.surroundings.outlets.tell, terms.seals)
     families = Families(world, supervisor, deliveries.note)
     loans = Loans(world, dispatcher, slots)
-    listeners = _listeners(supervisor, attempts, dispatcher, timers, deliveries, families, loans)
+    abandonments = Abandonments(world, crew, attempts)
+    listeners = _listeners(
+        supervisor, attempts, abandonments, dispatcher, timers, deliveries, families, loans
+    )
     consequences = Consequences(world, listeners)
     supervisor.begin(crew, consequences, loans)
     submissions = Submissions(world, consequences, dispatcher, loans)
@@ -159,6 +163,7 @@ def _assembled(
 def _listeners(
     supervisor: Supervisor,
     attempts: RunningAttempts,
+    abandonments: Abandonments,
     dispatcher: Dispatcher,
     timers: Timers,
     deliveries: Deliveries,
@@ -171,7 +176,7 @@ def _listeners(
         unwritten=loans.unwritten,
         start=attempts.start,
         stop=attempts.stop,
-        abandoned=attempts.abandon,
+        abandoned=abandonments.note,
         sent_files=attempts.clear_away,
         line=dispatcher.line_changed,
         timer=timers.note,

@@ -21,18 +21,16 @@ from jobrunner.actors.shared import World
 from jobrunner.actors.stage_input import given, take_back
 from jobrunner.actors.supervisor import Supervisor
 from jobrunner.actors.tasks import Crew
-from jobrunner.core.declaration.params import Stale, decoded, kind_of
+from jobrunner.core.declaration.params import kind_of
 from jobrunner.core.engine_events import LOG_LINES_MAX
 from jobrunner.core.job import Attempt, Failure, Snapshot
 from jobrunner.core.messages import Ended
 from jobrunner.core.units import LogLines
 from jobrunner.errors import JobrunnerError, StorageError
-from jobrunner.stages import Given, Stage
-from jobrunner.stages.in_loop import run_abandon
+from jobrunner.stages import Given
 from jobrunner.stages.outcomes import failed, places, raised, said
 
 GRACE_S = 5.0
-ABANDON_S = 10.0
 
 
 class RunningAttempt:
@@ -107,10 +105,8 @@ class RunningAttempts:
         return len(self._running)
 
     def start(self, job: Snapshot, attempt: Attempt) -> None:
-        run, before = (
-            RunningAttempt(job, attempt, self._host(job, attempt)),
-            self._running.get(job.id),
-        )
+        run = RunningAttempt(job, attempt, self.host(job, attempt))
+        before = self._running.get(job.id)
         self._running[job.id] = run
         stage = self._world.registry.stage(attempt.stage)
         self._world.roster.began(job.id, attempt, stage)
@@ -127,15 +123,17 @@ class RunningAttempts:
             run.call_off()
             self._crew.start_soon(self._listened, job_id, serial)
 
-    def abandon(self, job: Snapshot, attempt: Attempt) -> None:
-        """Tell a stage, if it wants to know, that its job is over and this attempt was not done."""
-        stage = self._world.registry.stage(attempt.runs or attempt.stage)
-        if stage is not None and stage.abandon is not None and attempt.started_at is not None:
-            self._crew.start_soon(self._abandoned, job, attempt, stage)
-
     def clear_away(self, job: Snapshot, attempt: Attempt) -> None:
         """Remove the files that an outside worker sent for this attempt and no report took."""
         self._crew.start_soon(self._leftovers.clear, job, attempt.serial, False)
+
+    def reach(self, brief: Given, job: Snapshot, attempt: Attempt) -> Reach:
+        """Make what a stage reaches beyond its brief."""
+        return Reach(self._world, brief, self._bearing(job, attempt))
+
+    def host(self, job: Snapshot, attempt: Attempt) -> AttemptHost:
+        """Make the host of an attempt's stage."""
+        return AttemptHost(self._world, self._crew, self._supervisor, job.id, attempt.serial)
 
     async def drain(self, seconds: float) -> None:
         """Let running stages finish for a while, then interrupt what is left. Of a stage that is
@@ -245,7 +243,7 @@ class RunningAttempts:
             return refused
         brief = await given(self._world, job, attempt, definition, stage)
         try:
-            host.reaching = partial(self._reach, brief, job, attempt)
+            host.reaching = partial(self.reach, brief, job, attempt)
             host.silence_s = definition.states[attempt.state].heartbeat_s
             if stage.runs == "loop":
                 host.live(always=True)
@@ -256,36 +254,6 @@ class RunningAttempts:
             return host.judged(await place.run(stage, brief, kind, host, children))
         finally:
             await take_back(self._world, brief)
-
-    def _reach(self, brief: Given, job: Snapshot, attempt: Attempt) -> Reach:
-        return Reach(self._world, brief, self._bearing(job, attempt))
-
-    def _host(self, job: Snapshot, attempt: Attempt) -> AttemptHost:
-        return AttemptHost(self._world, self._crew, self._supervisor, job.id, attempt.serial)
-
-    async def _abandoned(self, job: Snapshot, attempt: Attempt, stage: Stage) -> None:
-        """After the commit, once, and for a short time: what it does is a courtesy."""
-        definition = self._world.registry.of(job)
-        if definition is None:
-            return
-        host = self._host(job, attempt)
-        error = f"it took longer than {ABANDON_S:.0f} s"
-        with anyio.move_on_after(ABANDON_S):
-            try:
-                brief = await given(self._world, job, attempt, definition, stage)
-                try:
-                    host.reaching = partial(self._reach, brief, job, attempt)
-                    kind = kind_of(definition, job)
-                    params = decoded(brief.params, kind) if kind else brief.params
-                    error = await run_abandon(stage, brief, params, host)
-                finally:
-                    with anyio.CancelScope(shield=True):
-                        await take_back(self._world, brief)
-            except (JobrunnerError, Stale, OSError) as fault:
-                error = said(fault)
-        level = "warning" if error else "info"
-        about = {"stage": attempt.stage, "attempt": attempt.number, "error": error}
-        self._world.announce("stage.abandoned", job, level, **about)
 
     def _crashed(self, job: Snapshot, attempt: Attempt, failure: Failure) -> None:
         """Log with its place what a stage raised and nobody foresaw: its author has to see it. What

@@ -520,8 +520,11 @@ async def test_a_cancelled_caller_tears_nothing(tmp_path: Path, native: bool) ->
         write.gate = anyio.Event()
         heard, followed = list[int](), list[str]()
 
+        def follow(kept: Snapshot | None) -> None:
+            followed.append(kept.id if kept else "")
+
         async def commit(number: int) -> None:
-            await store.commit(priced(number), lambda kept: followed.append(kept.id if kept else ""))
+            await store.commit(priced(number), follow)
             heard.append(number)
 
         scope = anyio.CancelScope()

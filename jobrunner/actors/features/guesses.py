@@ -1,4 +1,4 @@
-"""Guesses what the store would say about a submission: its key is free, and its owner can pay.
+"""Asks the store about a submission, or guesses: its key is free, and its owner can pay.
 
 Nearly always that is so, and the commit looks at both again. So the birth is decided as if nothing
 were known of key and balance, and one trip to the reader's thread is saved. A guess may only say
@@ -13,7 +13,15 @@ in time, so that a simulation decides the same each time.
 
 from collections.abc import Awaitable, Callable
 
+from msgspec.structs import asdict, replace
+
+from jobrunner.actors.features.turns.singletons import digest_alone
+from jobrunner.actors.shared import World
 from jobrunner.core.decision import Decision, KeyRow
+from jobrunner.core.declaration.workflow import Definition
+from jobrunner.core.facts import Facts, Known
+from jobrunner.core.messages import Submit
+from jobrunner.core.questions import DoorQuestion
 from jobrunner.core.replies import Verdict
 
 KEYS_MAX = 32_768
@@ -71,6 +79,43 @@ class Guesses:
         self._doubts = max(self._doubts - 1, 0)
         if left > 1:
             self._owners[owner] = left - 1
+
+
+def unasked(submission: Submit) -> Facts:
+    """Make facts of which the store was not asked for any."""
+    return Facts(verified=submission.origin.verified if submission.origin else frozenset())
+
+
+async def facts_of(
+    world: World,
+    definition: Definition,
+    submission: Submit,
+    keys: tuple[KeyRow | None, ...],
+    now: int,
+) -> Facts:
+    """Ask the store what may decide about a submission."""
+    if (tie := submission.parent) is not None:
+        found = await world.reader.child(tie.job_id, tie.run_id, tie.key)
+        if found is not None:
+            return Facts(known=Known(found[0], "", found[1]))
+    if (link := submission.batch) is not None:
+        item = await world.reader.batch_item(link.id, link.key)
+        if item is not None and item[0].job_id:
+            return Facts(known=Known(item[0].job_id, "", item[1]))
+    client, derived = keys
+    quota = definition.workflow.quota
+    answer = await world.reader.door(
+        DoorQuestion(
+            user_id=submission.actor.name,
+            workflow=submission.workflow,
+            key_digest=client.digest if client else None,
+            derived_digest=derived.digest if derived else None,
+            singleton_digest=digest_alone(submission),
+            quota=bool(quota.open_jobs or quota.per_minute or quota.per_day),
+            now=now,
+        )
+    )
+    return replace(unasked(submission), **asdict(answer))
 
 
 def _as_guessed(verdict: Verdict) -> bool:

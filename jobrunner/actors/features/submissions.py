@@ -2,26 +2,25 @@
 
 from functools import partial
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.consequences import Consequences
 from jobrunner.actors.dispatcher import Dispatcher
-from jobrunner.actors.features.guesses import Guesses
+from jobrunner.actors.features.guesses import Guesses, facts_of, unasked
 from jobrunner.actors.features.turns.loans import Loans
-from jobrunner.actors.features.turns.singletons import digest_alone, made_alone
+from jobrunner.actors.features.turns.singletons import made_alone
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
 from jobrunner.core.births import born, derived_parts, keys_of, needs_facts
-from jobrunner.core.decision import Clash, Decision, KeyRow, NoOp
+from jobrunner.core.decision import Clash, Decision, NoOp
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.facts import Facts, Known
+from jobrunner.core.facts import Facts
 from jobrunner.core.features.asserted import is_asserted
 from jobrunner.core.features.bulk import Tick
 from jobrunner.core.features.schedules.schedules import MomentDone
 from jobrunner.core.features.turns.singletons import by_declaration
 from jobrunner.core.messages import Submit
-from jobrunner.core.questions import DoorQuestion
 from jobrunner.core.replies import Verdict
 from jobrunner.errors import PluginFault, Refused
 from jobrunner.ports import digest
@@ -115,14 +114,14 @@ class Submissions:
             return made_alone(world, submission, facts, moment, made)
 
         async def asked() -> Verdict:
-            return decided(await _facts(world, definition, submission, keys, moment.now))
+            return decided(await facts_of(world, definition, submission, keys, moment.now))
 
         if not (submission.singleton or needs_facts(definition, submission, keys)):
-            return decided(_unasked(submission))
+            return decided(unasked(submission))
         if not is_asserted(definition, submission):
             return await asked()
-        owner, unasked = submission.actor.name, partial(decided, _unasked(submission))
-        return await self._guesses.decided(owner, kept, unasked, asked)
+        guessed = partial(decided, unasked(submission))
+        return await self._guesses.decided(submission.actor.name, kept, guessed, asked)
 
     async def _committed(self, verdict: Decision, tick: Ticks) -> Answer | None:
         """Commit the birth. None when a fact has changed meanwhile: read and decide again."""
@@ -134,42 +133,6 @@ class Submissions:
             return None
         assert outcome.snapshot is not None, "a birth leaves a snapshot"
         return Answer(outcome.snapshot, verdict.answer, 201)
-
-
-def _unasked(submission: Submit) -> Facts:
-    """Make facts of which the store was not asked for any."""
-    return Facts(verified=submission.origin.verified if submission.origin else frozenset())
-
-
-async def _facts(
-    world: World,
-    definition: Definition,
-    submission: Submit,
-    keys: tuple[KeyRow | None, ...],
-    now: int,
-) -> Facts:
-    if (tie := submission.parent) is not None:
-        found = await world.reader.child(tie.job_id, tie.run_id, tie.key)
-        if found is not None:
-            return Facts(known=Known(found[0], "", found[1]))
-    if (link := submission.batch) is not None:
-        item = await world.reader.batch_item(link.id, link.key)
-        if item is not None and item[0].job_id:
-            return Facts(known=Known(item[0].job_id, "", item[1]))
-    client, derived = keys
-    quota = definition.workflow.quota
-    answer = await world.reader.door(
-        DoorQuestion(
-            user_id=submission.actor.name,
-            workflow=submission.workflow,
-            key_digest=client.digest if client else None,
-            derived_digest=derived.digest if derived else None,
-            singleton_digest=digest_alone(submission),
-            quota=bool(quota.open_jobs or quota.per_minute or quota.per_day),
-            now=now,
-        )
-    )
-    return replace(_unasked(submission), **asdict(answer))
 
 
 def _denied(world: World, submission: Submit, refused: Refused) -> Refused:

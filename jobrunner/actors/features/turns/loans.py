@@ -51,14 +51,16 @@ class Loans:
         self._dispatcher.ended(submit.job_id)
         return None
 
-    def lend(self, definition: Definition, job: Snapshot, message: Message) -> frozenset[str]:
-        """Name the stages that may begin in the commit of what follows from this message."""
+    def known_to(
+        self, facts: Facts, definition: Definition, job: Snapshot, message: Message
+    ) -> Facts:
+        """Add to the facts which stages may begin in the commit of what follows from it."""
+        lent, attempt = frozenset[str](), job.attempt
         if isinstance(message, Ended):
-            return self._dispatcher.lend(job, definition)
-        attempt = job.attempt
-        if attempt is None or attempt.status != "parked" or not isinstance(message, RESUMES):
-            return frozenset()
-        return self._taken(definition, job.workflow, job.id, job.user_id)
+            lent = self._dispatcher.lend(job, definition)
+        elif isinstance(message, RESUMES) and attempt is not None and attempt.status == "parked":
+            lent = self._taken(definition, job.workflow, job.id, job.user_id)
+        return replace(facts, lent=lent) if lent else facts
 
     def judged(self, job: Snapshot, message: Message, verdict: Verdict | None) -> None:
         """Take back the slot that was lent, if nothing begins in it."""
