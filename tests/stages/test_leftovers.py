@@ -4,10 +4,15 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec import Struct
 
+from jobrunner import Context, Definition, Done, Edge, JobType, Lock, Retry, Stage, State, Workflow
 from jobrunner.actors.keeping.leftovers import clear_leavings
+from jobrunner.errors import Rejected
+from jobrunner.stages import Registry
 from tests.http.serving import opened
 from tests.stages.house import attempt_status, over, registry, serving, submitted, until
+from tests.whole.living import living
 
 pytestmark = pytest.mark.anyio
 
@@ -120,3 +125,60 @@ async def test_what_another_try_saves_meanwhile_is_let_be(tmp_path: Path) -> Non
         assert len(lying(tmp_path, job_id)) == 3
         gate.touch()
         assert (await over(here, job_id))["status"] == "done"
+
+
+class Nothing(Struct, frozen=True):
+    pass
+
+
+async def spill(ctx: Context[Nothing]) -> Done:
+    await ctx.save("lost.txt", b"lost", asset_type="text")
+    raise Rejected("POLICY", "not this way")
+
+
+async def stay_dry(ctx: Context[Nothing]) -> Done:
+    return Done()
+
+
+def detour() -> Registry:
+    """A stage that is rejected leads to another one, which begins in its slot."""
+    retry = Retry("inside", failed=("failed",))
+    states = (
+        State("queued", "queued", onward={"*": "short"}),
+        State(
+            "short", "active", stage={"*": "way.short"}, done="done", rejected="long", limit_s=60,
+            retry=retry,
+        ),
+        State("long", "active", stage={"*": "way.long"}, done="done", limit_s=60, retry=retry),
+        State("done", "final", ends="completed"),
+        State("failed", "final", ends="failed"),
+    )  # fmt: skip
+    edges = (
+        Edge("queued", "short", by=("engine",)),
+        *(
+            Edge(*way, by=("stage",))
+            for way in (("short", "long"), ("short", "done"), ("long", "done"))
+        ),
+        *(Edge(name, "failed", by=("stage", "timer", "engine")) for name in ("short", "long")),
+    )
+    workflow = Workflow(
+        name="detour", version="1", initial="queued", states=states, edges=edges,
+        job_types=(JobType("any", params="params"),),
+        locks=(Lock("job", guarded=("short", "long")),),
+    )  # fmt: skip
+    registry = Registry()
+    for one in (Stage("way.short", spill), Stage("way.long", stay_dry)):
+        registry.add(one)
+    registry.add(Definition(workflow, structs={"params": Nothing}))
+    assert not registry.refused["workflows"], registry.refused["workflows"]
+    return registry
+
+
+async def test_the_next_in_the_same_slot_clears_what_the_one_before_left(tmp_path: Path) -> None:
+    """It saves nothing itself, and while it was at work the files could not be told from its."""
+    async with living(tmp_path, detour()) as here:
+        job_id = (await here.admin.post("/jobs", {"workflow": "detour"})).json["id"]
+        assert (await over(here, job_id))["status"] == "done"
+        kept = (await here.admin.get(f"/jobs/{job_id}/attempts")).json["attempts"]
+        assert [one["outcome"] for one in kept] == ["rejected", "done"]
+        await until(lambda: lying(tmp_path, job_id) == [])
