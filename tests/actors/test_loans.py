@@ -273,6 +273,18 @@ async def test_a_parked_attempt_goes_on_in_the_commit_that_tells_it(tmp_path: Pa
         assert (job.version, job.result) == (5, "ding")
 
 
+async def test_under_an_older_declaration_it_gets_in_line(tmp_path: Path) -> None:
+    """What is absent today is looked for when it is told to start, and not before."""
+    newer = definition_of("bells", "s.bells", limit_s=90)
+    async with standing_with(tmp_path, bells(), bells=listen) as stand:
+        job_id = await parked(stand, "ada", 0)
+    async with standing_with(tmp_path, newer, bells=listen) as stand:
+        assert (await rung(stand, job_id)).applied
+        await until(lambda: stand.service.facade.supervisor.kept(job_id).status == "done")
+        job = await stand.service.store.reader.job(job_id)
+        assert job.version == 6
+
+
 async def test_it_waits_in_line_where_others_do(tmp_path: Path) -> None:
     plain = definition_of("plain", "s.plain", limit_s=60)
     async with standing_with(tmp_path, bells(), plain, bells=listen) as stand:

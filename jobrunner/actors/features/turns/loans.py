@@ -79,13 +79,15 @@ class Loans:
         self, definition: Definition, workflow: str, job_id: str, user_id: str
     ) -> frozenset[str]:
         """Take a slot for this job, and name the stages that it may begin in it."""
-        if not may_begin(definition) or self._is_held_back(workflow):
+        slots, registry = self._slots, self._world.registry
+        if not registry.is_of_today(definition) or not may_begin(definition):
             return frozenset()
-        slots = self._slots
+        if self._is_held_back(workflow):
+            return frozenset()
         if self._dispatcher.keeps_waiting or slots.lack(job_id, user_id, None):
             return frozenset()
         slots.take(job_id, user_id, None)
-        lent = slots.lend(job_id, self._world.registry.stages_of(definition))
+        lent = slots.lend(job_id, registry.stages_of(definition))
         if not lent:
             slots.give_back(job_id)
         return lent
