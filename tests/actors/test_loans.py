@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 
 from jobrunner import Ask, Call, Context, Definition, Done, Guard, JobType, Stage, app
@@ -314,3 +315,24 @@ async def test_what_is_only_foreseen_takes_no_slot(tmp_path: Path) -> None:
         message = Told("bell", "ring-1", job_id, "ding")
         await stand.service.facade.supervisor.foresee(job_id, message)
         assert not stand.service.facade.dispatcher.running
+
+
+class Strict(Struct, frozen=True):
+    """What the plugin of today wants of parameters."""
+
+    name: str
+
+
+async def test_what_began_in_an_earlier_life_is_looked_at_before_it_goes_on(tmp_path: Path) -> None:
+    """Its plugin has changed since: it is put aside for an operator, and no attempt is spent."""
+    async with standing_with(tmp_path, bells(), bells=listen) as stand:
+        job_id = await parked(stand, "ada", 0)
+    today = Definition(bells().workflow, structs={"params": Strict})
+    async with standing_with(tmp_path, today, bells=listen) as stand:
+        assert (await rung(stand, job_id)).applied
+        kept = stand.service.facade.supervisor.kept
+        await until(lambda: (job := kept(job_id)).ended or bool(job.stuck))
+        job = await stand.service.store.reader.job(job_id)
+        assert (job.status, str(job.stuck).partition(":")[0]) == ("working", "PARAMS_STALE")
+        assert job.attempt.status == "due"
+        await until(lambda: not stand.service.facade.dispatcher.running)

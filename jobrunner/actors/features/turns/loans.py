@@ -18,7 +18,7 @@ from jobrunner.core.decision import Decision, StartStage
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts
 from jobrunner.core.features.turns.loans import may_begin
-from jobrunner.core.job import Snapshot
+from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Answered, Ended, Message, Submit, Told
 from jobrunner.core.replies import Verdict
 from jobrunner.errors import PluginFault
@@ -58,7 +58,7 @@ class Loans:
         lent, attempt = frozenset[str](), job.attempt
         if isinstance(message, Ended):
             lent = self._dispatcher.lend(job, definition)
-        elif isinstance(message, RESUMES) and attempt is not None and attempt.status == "parked":
+        elif isinstance(message, RESUMES) and attempt is not None and self._is_parked(attempt):
             lent = self._taken(definition, job.workflow, job.id, job.user_id)
         return replace(facts, lent=lent) if lent else facts
 
@@ -91,6 +91,11 @@ class Loans:
         if not lent:
             slots.give_back(job_id)
         return lent
+
+    def _is_parked(self, attempt: Attempt) -> bool:
+        """Say whether it waits and began in this life. One of an earlier life goes by the line: what
+        it needs of its plugin may have changed since, and a start from there looks at that."""
+        return attempt.status == "parked" and attempt.epoch == self._world.store.epoch
 
     def _is_held_back(self, workflow: str) -> bool:
         """Say whether nothing new may begin, here or in this workflow."""
