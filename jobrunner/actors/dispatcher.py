@@ -109,7 +109,8 @@ class Dispatcher:
         self._slots.give_back(job_id)
         self._world.turns.slot_free(job_id)
         self._suspects.ended(job_id)
-        self._nudge.set()
+        if self._line.count or self._suspects:
+            self._nudge.set()
 
     def suspect(self, job_ids: list[str]) -> None:
         """Start these one at a time, and nothing beside them."""
@@ -172,9 +173,9 @@ class Dispatcher:
         most = self._slots.limits.active_jobs if far else self._slots.room + HEAD
         known = self._line.known(passed, None if far else most)
         found = [one for one in known if one.workflow in ready and not self._halted(one)]
-        strangers = self._line.strangers() - passed
-        found += await self._told(strangers, passed, most + len(self._later), ready)
-        return self._reserve(found)
+        if strangers := self._line.strangers() - passed:
+            found += await self._told(strangers, passed, most + len(self._later), ready)
+        return self._reserve(found) if found else []
 
     async def _told(
         self, strangers: set[str], crowded: set[str], most: int, ready: tuple[str, ...]
@@ -213,7 +214,7 @@ class Dispatcher:
         now."""
         queues: dict[str, list[Waiting]] = {}
         for one in reversed(line):
-            if one.job_id in self._later or one.job_id in self._answered:
+            if one.job_id in self._asked or one.job_id in self._later or one.job_id in self._answered:
                 continue
             queues.setdefault(one.user_id, []).append(one)
         best = [(self._rank(queue[-1]), queue) for queue in queues.values()]
@@ -275,8 +276,11 @@ class Dispatcher:
             ends = cleared_at
         if self._line.count and self._slots.free and (room := self._world.rates.next_at()):
             ends = room if ends is None else min(ends, room)
-        seconds = None if ends is None else max(ends - self._world.clock.monotonic(), 0)
+        if ends is None:
+            await self._nudge.wait()
+            return
+        seconds = max(ends - self._world.clock.monotonic(), 0)
         with anyio.move_on_after(seconds) as nap:
             await self._nudge.wait()
-        if nap.cancelled_caught and ends is not None and ends == self._suspects.cleared_at:
+        if nap.cancelled_caught and ends == self._suspects.cleared_at:
             self._suspects.clear()
