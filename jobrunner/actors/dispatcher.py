@@ -213,10 +213,10 @@ class Dispatcher:
         then the oldest. Skip jobs that answered since the line was read: that may be different
         now."""
         queues: dict[str, list[Waiting]] = {}
+        passed = self._answered.union(self._asked, self._later)
         for one in reversed(line):
-            if one.job_id in self._asked or one.job_id in self._later or one.job_id in self._answered:
-                continue
-            queues.setdefault(one.user_id, []).append(one)
+            if one.job_id not in passed:
+                queues.setdefault(one.user_id, []).append(one)
         best = [(self._rank(queue[-1]), queue) for queue in queues.values()]
         heapify(best)
         chosen: list[Waiting] = []
@@ -270,17 +270,16 @@ class Dispatcher:
     async def _rest(self) -> None:
         """Sleep until somebody comes or a slot is free, but not longer than the suspect has to
         live, or than it takes to ask again."""
-        ends = min(self._later.values(), default=None)
-        cleared_at = self._suspects.cleared_at
-        if cleared_at is not None and (ends is None or cleared_at <= ends):
-            ends = cleared_at
+        due = [*self._later.values()]
+        if self._suspects.cleared_at is not None:
+            due.append(self._suspects.cleared_at)
         if self._line.count and self._slots.free and (room := self._world.rates.next_at()):
-            ends = room if ends is None else min(ends, room)
-        if ends is None:
+            due.append(room)
+        if not due:
             await self._nudge.wait()
             return
-        seconds = max(ends - self._world.clock.monotonic(), 0)
-        with anyio.move_on_after(seconds) as nap:
+        ends = min(due)
+        with anyio.move_on_after(max(ends - self._world.clock.monotonic(), 0)) as nap:
             await self._nudge.wait()
         if nap.cancelled_caught and ends == self._suspects.cleared_at:
             self._suspects.clear()
