@@ -55,7 +55,7 @@ class Crew:
     def _started(
         self, doing: Coroutine[Any, Any, object], function: object
     ) -> "asyncio.Task[object]":
-        task = asyncio.create_task(doing, name=_name(function))
+        task = asyncio.get_running_loop().create_task(doing, name=_name(function))
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
         return task
