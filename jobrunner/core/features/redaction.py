@@ -77,7 +77,7 @@ class Redaction:
 
     def within(self, value: Any) -> Any:
         """The same for every text in a value."""
-        if type(value) in WORDLESS:
+        if not value or type(value) in WORDLESS:
             return value
         if isinstance(value, str):
             return self.known_in(value)
@@ -103,9 +103,8 @@ def redacted(message: messages.Message, clean: Redaction) -> messages.Message:
         case messages.Remote():
             return replace(message, said=redacted(message.said, clean))
         case messages.Move():
-            return replace(
-                message, report=_report(message.report, clean), reason=_text(message.reason, clean)
-            )
+            reason = message.reason and clean(message.reason)
+            return replace(message, report=_report(message.report, clean), reason=reason)
         case messages.Checkpoint():
             return replace(message, report=_report(message.report, clean))
         case messages.Keep() | messages.Answered() | messages.Told() | Give():
@@ -135,8 +134,8 @@ def _report(report: messages.Report, clean: Redaction) -> messages.Report:
         report,
         artifacts=clean.within(report.artifacts),
         result=clean.within(report.result),
-        message=_text(report.message, clean),
-        failure_message=_text(report.failure_message, clean),
+        message=report.message and clean(report.message),
+        failure_message=report.failure_message and clean(report.failure_message),
     )
 
 
@@ -144,7 +143,3 @@ def _failure(failure: Failure | None, clean: Redaction) -> Failure | None:
     if failure is None:
         return None
     return replace(failure, message=clean(failure.message), detail=clean(failure.detail))
-
-
-def _text(text: str | None, clean: Redaction) -> str | None:
-    return text if text is None else clean(text)
