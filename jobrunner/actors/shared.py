@@ -98,13 +98,8 @@ class World:
         return Span(began_at, self.clock.now(), seconds)
 
     def announce(self, event: str, job: Snapshot, level: str, **fields: Any) -> None:
-        about = {
-            "job_id": job.id,
-            "workflow": job.workflow,
-            "user_id": job.user_id,
-            "correlation_id": job.correlation_id,
-        }
-        self._log(event, level=level, **about | fields)
+        about = {"job_id": job.id, "workflow": job.workflow, "user_id": job.user_id}
+        self._log(event, level, **{**about, "correlation_id": job.correlation_id, **fields})
 
     def faulted(self, fault: PluginFault, job: Snapshot | None = None, **about: Any) -> Refused:
         """Tell the log in full that a function of a plugin failed, and make a refusal for whoever
