@@ -13,7 +13,6 @@ time and nothing else does.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from heapq import heapify, heappop, heappush
-from typing import Literal
 
 import anyio
 
@@ -33,7 +32,6 @@ AGAIN_S = 1.0
 SUSPECTS_MAX = 1024
 ROUNDS_MAX = 8
 HEAD = 8
-Taken = Literal["took", "moved", "failed"]
 Tell = Callable[[str, Message], Awaitable[Answer]]
 
 
@@ -242,26 +240,20 @@ class Dispatcher:
         return registry.stage(registry.bound_at(workflow, status, job_type))
 
     async def _give(self, one: Waiting) -> None:
-        taken = await self._offered(one.job_id)
-        self._asked.pop(one.job_id, None)
-        self._answered.add(one.job_id)
-        if taken == "failed":
-            self._later[one.job_id] = self._world.clock.monotonic() + AGAIN_S
-            self._suspects.could_not_begin(one.job_id)
-        if taken != "took":
-            self._line.doubt(one.user_id)
-            self.ended(one.job_id)
-
-    async def _offered(self, job_id: str) -> Taken:
         """Tell it to start: it takes its slot, moves on without it, or cannot be asked now."""
         try:
-            answer = await self._tell(job_id, Start())
+            job = (await self._tell(one.job_id, Start())).job
         except Exception:  # noqa: BLE001 - it was told where it happened, and is tried again
-            return "failed"
-        attempt = answer.job.attempt
-        if answer.job.line_at is not None:
-            return "failed"
-        return "took" if attempt is not None and attempt.status == "running" else "moved"
+            job = None
+        self._asked.pop(one.job_id, None)
+        self._answered.add(one.job_id)
+        if job is None or job.line_at is not None:
+            self._later[one.job_id] = self._world.clock.monotonic() + AGAIN_S
+            self._suspects.could_not_begin(one.job_id)
+        elif job.attempt is not None and job.attempt.status == "running":
+            return
+        self._line.doubt(one.user_id)
+        self.ended(one.job_id)
 
     def _forget_later(self) -> None:
         now = self._world.clock.monotonic()

@@ -94,7 +94,9 @@ class Slots:
         slot = self._held.get(job_id)
         if slot is None or is_away(slot.stage) or self._here > self.limits.active_jobs:
             return frozenset()
-        fit = self._fit_beside(slot.stage, stages)
+        self._count_stage(slot.stage, -1)  # what it gives back may be what it begins with
+        fit = [one for one in stages if not is_away(one) and not self._no_turn_for(one)]
+        self._count_stage(slot.stage, 1)
         if scarce := [stage for stage in fit if stage != slot.stage and _is_scarce(stage)]:
             self._promised[job_id] = scarce
             for stage in scarce:
@@ -134,15 +136,6 @@ class Slots:
 
     def short_of(self, stage: Stage) -> str:
         return self._no_slot_for(stage) or self._no_turn_for(stage)
-
-    def _fit_beside(self, own: Stage | None, stages: Iterable[Stage]) -> list[Stage]:
-        """Pick those that may begin here when this stage has given back what it holds."""
-        if own is not None:
-            self._count_stage(own, -1)
-        fit = [one for one in stages if not is_away(one) and not self._no_turn_for(one)]
-        if own is not None:
-            self._count_stage(own, 1)
-        return fit
 
     def _no_turn_for(self, stage: Stage) -> str:
         """Name what a stage lacks beside its slot, if anything."""
@@ -187,10 +180,11 @@ class Slots:
         self._users[slot.user_id] += change
         if not self._users[slot.user_id]:
             del self._users[slot.user_id]
-        if slot.stage is not None:
-            self._count_stage(slot.stage, change)
+        self._count_stage(slot.stage, change)
 
-    def _count_stage(self, stage: Stage, change: int) -> None:
+    def _count_stage(self, stage: Stage | None, change: int) -> None:
+        if stage is None:
+            return
         self._stages[stage.name] += change
         for name, count in stage.resources.items():
             self._taken[name] += count * change
