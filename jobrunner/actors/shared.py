@@ -16,7 +16,7 @@ from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.features.bindings import Binding, Spot
 from jobrunner.core.features.meter import SILENT, Meter, Span
 from jobrunner.core.job import Snapshot
-from jobrunner.core.messages import Moment
+from jobrunner.core.messages import Drawing, Moment
 from jobrunner.core.questions import Reader
 from jobrunner.errors import OutcomeUnknown, PluginFault, Refused, bug_told
 from jobrunner.files.library import SoundFiles, scratch_path
@@ -91,7 +91,8 @@ class World:
             raise Refused(code, outcome.detail or "there is no such thing")
 
     def moment(self) -> Moment:
-        return Moment(self.clock.now(), self.ids.fresh(), self.ids.jitter(), self.store.epoch)
+        now, jitter, epoch = self.clock.now(), self.ids.jitter(), self.store.epoch
+        return Drawing(now, jitter=jitter, epoch=epoch, draw=self.ids.fresh)
 
     def span(self, began_at: int, seconds: float) -> Span:
         """Make the span of something that ends now and took so long."""

@@ -4,6 +4,8 @@ A message says what somebody wants or what has happened, never what should follo
 and jitter that an answer may need come in the ``Moment``, so that deciding stays repeatable.
 """
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
@@ -22,6 +24,16 @@ class Moment(Struct, frozen=True):
     id: str = ""
     jitter: float = 0.5
     epoch: int = 1
+
+
+class Drawing(Moment, frozen=True, dict=True, kw_only=True):
+    """A moment whose id is drawn when it is first asked for: few decisions need one."""
+
+    draw: Callable[[], str]
+
+    @cached_property  # type: ignore[misc]
+    def id(self) -> str:
+        return self.draw()
 
 
 class Report(Struct, frozen=True, omit_defaults=True):

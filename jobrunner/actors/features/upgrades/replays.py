@@ -60,7 +60,8 @@ class Recorder:
     ) -> Decision:
         job_id = decision.after.id
         based = decision.before is not None and job_id not in self._known
-        found = recorded(decision, message, facts, moment, keys=keys, based=based)
+        drawn = Moment(moment.now, moment.id, moment.jitter, moment.epoch)
+        found = recorded(decision, message, facts, drawn, keys=keys, based=based)
         if found is None:
             return decision
         self._known[job_id] = None
