@@ -78,11 +78,10 @@ class Consequences:
 
     def _perform(self, decision: Decision, job: Snapshot) -> None:
         for effect in decision.effects:
-            match effect:
-                case StartStage(attempt):
-                    self._tell.start(job, attempt)
-                case StopStage(serial):
-                    self._tell.stop(job.id, serial)
+            if isinstance(effect, StartStage):
+                self._tell.start(job, effect.attempt)
+            elif isinstance(effect, StopStage):
+                self._tell.stop(job.id, effect.serial)
 
     def _attempt_over(self, before: Snapshot | None, job: Snapshot, attempt: Attempt) -> None:
         """Look after an attempt that ended with this commit; it was abandoned if it was open when
