@@ -6,7 +6,7 @@ payload and the marks on artifacts follow from comparing the two. Everything els
 to append.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -104,6 +104,8 @@ def compiled(unit: Unit, fresh_rows: Iterator[int], initial_credits: int) -> Wor
         return structs.replace(work, rows=list(with_address(work.rows, unit.address)))
     if isinstance(unit, units.Grant):
         return Work(list(granted_rows(unit, initial_credits)), alone=True)
+    if rows_of := ALONE.get(type(unit)):
+        return Work(list(rows_of(unit)), alone=True)
     return COMPILES[type(unit)](unit)
 
 
@@ -323,14 +325,14 @@ def _remembered(unit: units.Remember) -> Iterator[Row]:
         yield sql.STATE.row(digest=unit.digest, name=name, kind=kind)
 
 
-def _unshelved(unit: units.Unshelve) -> Work:
-    gone = sql.ASSET_GONE.row(id=unit.asset_id)
-    return Work([gone, sql.CLEARING.row(folder=unit.folder, at=unit.at)], alone=True)
+def _unshelved(unit: units.Unshelve) -> Iterator[Row]:
+    yield sql.ASSET_GONE.row(id=unit.asset_id)
+    yield sql.CLEARING.row(folder=unit.folder, at=unit.at)
 
 
-def _unreadable(unit: units.Unreadable) -> Work:
-    out = sql.JOB_OUT_OF_LINE.row(job_id=unit.job_id)
-    return Work([out, sql.JOB_UNREADABLE.row(why=unit.why, job_id=unit.job_id)], alone=True)
+def _unreadable(unit: units.Unreadable) -> Iterator[Row]:
+    yield sql.JOB_OUT_OF_LINE.row(job_id=unit.job_id)
+    yield sql.JOB_UNREADABLE.row(why=unit.why, job_id=unit.job_id)
 
 
 def _lines(unit: units.LogLines) -> Work:
@@ -343,37 +345,33 @@ def _sent(unit: units.Tried | units.Redeliver | units.EnableEndpoint) -> Work:
     return Work(list(notifications.rows_of(unit)), alone=notifications.touches_others(unit))
 
 
-def _paused(unit: units.Halt | units.Unhalt) -> Work:
-    return Work(list(pause_rows(unit)), alone=True)
-
-
 def _of_bulk(unit: NewBulk | MoreItems | BulkTurned | Ticked) -> Work:
     return Work(list(bulk_rows(unit)), alone=not isinstance(unit, Ticked))
 
 
+ALONE: dict[type, Callable[[Any], Iterable[Row]]] = {
+    **dict.fromkeys((units.NewToken, units.RevokeToken), token_rows),
+    **dict.fromkeys(sessions.UNITS, sessions.session_rows),
+    units.Unshelve: _unshelved,
+    units.Unreadable: _unreadable,
+    units.Remember: _remembered,
+    units.ForgetWebhooks: forgotten_rows,
+    Bind: binding_rows,
+    **dict.fromkeys(BATCH_UNITS, batch_rows),
+    **dict.fromkeys(UPGRADE_UNITS, upgrade_rows),
+    **dict.fromkeys((units.Halt, units.Unhalt), pause_rows),
+    SetLimit: limit_rows,
+    **dict.fromkeys(SCHEDULE_UNITS, schedule_rows),
+    **KEEPING,
+}
 COMPILES: dict[type, Callable[[Any], Work]] = {
-    **dict.fromkeys(
-        (units.NewToken, units.RevokeToken), lambda unit: Work(list(token_rows(unit)), alone=True)
-    ),
-    **dict.fromkeys(sessions.UNITS, lambda one: Work(list(sessions.session_rows(one)), alone=True)),
     units.Note: lambda unit: Work([audit_row(unit.record, unit.at, unit.job_id)]),
     units.Forget: lambda unit: Work(list(forgotten(unit)), alone=True, touched=(unit.job.id,)),
     units.Shelve: lambda unit: Work([_asset(unit.asset, None, unit.user_id)]),
-    units.Unshelve: _unshelved,
-    units.Unreadable: _unreadable,
     units.Cleared: lambda unit: Work([sql.CLEARED.row(folder=folder) for folder in unit.folders]),
     units.StoreWebhook: lambda unit: Work(list(stored_rows(unit)), touched=(unit.webhook.name,)),
-    units.ForgetWebhooks: lambda unit: Work(list(forgotten_rows(unit)), alone=True),
     units.LogLines: _lines,
-    units.Remember: lambda unit: Work(list(_remembered(unit)), alone=True),
-    Bind: lambda unit: Work(list(binding_rows(unit)), alone=True),
-    **dict.fromkeys(BATCH_UNITS, lambda unit: Work(list(batch_rows(unit)), alone=True)),
     Parted: lambda unit: Work([PARTED.row(job=unit.job, last=unit.last)]),
-    **dict.fromkeys(UPGRADE_UNITS, lambda unit: Work(list(upgrade_rows(unit)), alone=True)),
     **dict.fromkeys((units.Tried, units.Redeliver, units.EnableEndpoint), _sent),
-    **dict.fromkeys((units.Halt, units.Unhalt), _paused),
-    SetLimit: lambda unit: Work(list(limit_rows(unit)), alone=True),
-    **dict.fromkeys(SCHEDULE_UNITS, lambda unit: Work(list(schedule_rows(unit)), alone=True)),
-    **dict.fromkeys(KEEPING, lambda unit: Work(list(KEEPING[type(unit)](unit)), alone=True)),
     **dict.fromkeys((NewBulk, MoreItems, BulkTurned, Ticked), _of_bulk),
 }
