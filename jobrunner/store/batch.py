@@ -36,7 +36,7 @@ from jobrunner.store.features.families.families import FAMILY_IN_ORDER
 from jobrunner.store.features.quota import exceeded
 from jobrunner.store.features.statements import BESIDE_IN_ORDER
 from jobrunner.store.keeping.desk import LAST_IN_ORDER
-from jobrunner.store.statements import BLOCK, IN_ORDER, TALLY, Row, Statement
+from jobrunner.store.statements import BLOCK, IN_ORDER, LEDGER, TALLY, Row, Statement
 
 
 class Written(Struct, frozen=True):
@@ -188,11 +188,24 @@ def _run(connection: sqlite3.Connection, statement: Statement, given: list[tuple
     whole = len(given) - len(given) % BLOCK if statement.block else 0
     hit = 0
     if whole:
-        blocks = (tuple(chain(*given[at : at + BLOCK])) for at in range(0, whole, BLOCK))
-        hit = connection.executemany(statement.block, blocks).rowcount
+        blocks = (given[at : at + BLOCK] for at in range(0, whole, BLOCK))
+        told = map(_told, blocks) if statement is LEDGER else blocks
+        flat = (tuple(chain(*block)) for block in told)
+        hit = connection.executemany(statement.block, flat).rowcount
     if whole < len(given):
         hit += connection.executemany(statement.sql, given[whole:]).rowcount
     return hit
+
+
+def _told(entries: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Tell each entry of the ledger what those before it move in its account."""
+    told, sums = [], dict[str, tuple[int, int]]()
+    for entry in entries:
+        user_id, _, amount, held = entry[:4]
+        moved, held_moved = sums.get(user_id, (0, 0))
+        told.append((*entry[:-2], moved, held_moved))
+        sums[user_id] = (moved + amount, held_moved + held)
+    return told
 
 
 def _count(connection: sqlite3.Connection, quota: QuotaCheck) -> None:

@@ -252,7 +252,7 @@ def _money(entry: CreditEntry, job: Snapshot, initial_credits: int) -> Iterator[
     yield sql.LEDGER.row(
         user_id=entry.user_id, kind=entry.kind, amount=spendable * entry.amount,
         held_change=held * entry.amount, job_id=job.id, run_id=entry.run_id, reason=entry.reason,
-        at=at,
+        at=at, moved=0, held_moved=0,
     )  # fmt: skip
 
 

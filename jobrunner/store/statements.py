@@ -16,7 +16,9 @@ from jobrunner.store.rows import FIXED, MOVING, PLACE
 Row = tuple["Statement", tuple[Any, ...]]
 PARAMETER = re.compile(r":([a-z_][a-z_0-9]*)")
 NUMBER = re.compile(r"\?(\d+)")
-ONE_ROW = re.compile(r"\s*(INSERT .+?) VALUES (\(.+?\))\s*(ON CONFLICT [^?]+)?", re.DOTALL)
+ONE_ROW = re.compile(
+    r"\s*(INSERT .+?)VALUES (\(.+?\))\s*((?:ON CONFLICT|\) CROSS JOIN) [^?]+)?", re.DOTALL
+)
 BLOCK = 16
 
 
@@ -44,7 +46,7 @@ class Statement:
             NUMBER.sub(lambda one: f"?{int(one[1]) + number * len(self.names)}", row)  # noqa: B023
             for number in range(BLOCK)
         )
-        return f"{head} VALUES {', '.join(rows)} {tail}"
+        return f"{head}VALUES {', '.join(rows)} {tail}"
 
     def _maker(self) -> Callable[..., Row]:
         """A function of these names is made as ``namedtuple`` makes one: it is called for each row
@@ -142,23 +144,19 @@ ACCOUNT_NEW = Statement(
     taken="exists",
 )
 # Too little held is no clash but a bug, left to the CHECK: who captures or releases must have held.
+# A step reads the account before its first entry changes it: so each entry is told what those
+# before it in the step have ``moved``.
 LEDGER = Statement(
     """
-    INSERT INTO ledger (user_id, kind, amount, held_change, balance_after, held_after, job_id,
-        run_id, reason, created_at)
-    SELECT user_id, :kind, :amount, :held_change, balance + :amount, held + :held_change, :job_id,
-        :run_id, :reason, :at
-    FROM accounts WHERE user_id = :user_id AND balance + :amount >= 0
+    INSERT INTO ledger (user_id, kind, amount, held_change, job_id, run_id, reason, created_at,
+        balance_after, held_after)
+    SELECT column1, column2, column3, column4, column5, column6, column7, column8,
+        balance + column3 + column9, held + column4 + column10 FROM (VALUES (:user_id, :kind,
+        :amount, :held_change, :job_id, :run_id, :reason, :at, :moved, :held_moved)
+    ) CROSS JOIN accounts WHERE user_id = column1 AND balance + column3 + column9 >= 0
     """,
     missed="balance",
     taken="ledger",
-)
-GRANT_KEY = Statement(
-    """
-    INSERT INTO grant_keys (user_id, key, entry)
-    SELECT user_id, :key, max(id) FROM ledger WHERE user_id = :user_id
-    """,
-    taken="key",
 )
 HISTORY = Statement(
     insert(
@@ -191,6 +189,7 @@ ASSET = Statement(
     taken="exists",
 )
 ASSET_GONE = Statement("DELETE FROM assets WHERE uid = :id AND job IS NULL", missed="missing")
+# Before a job is touched: an act that was done, or a bulk that was aborted, touches none.
 TICK = Statement(
     """
     UPDATE bulk_items SET outcome = :outcome, code = :code, detail = :detail
@@ -199,14 +198,6 @@ TICK = Statement(
     """,
     missed="tick",
 )
-BINDING = Statement("""
-    INSERT INTO bindings (definition, status, job_type, stage, settled, was, changed_at, jobs)
-    SELECT id, :status, :job_type, :stage, :settled, :was, :changed_at, :jobs
-    FROM definitions WHERE digest = :digest
-    ON CONFLICT (definition, status, job_type) DO UPDATE SET stage = excluded.stage,
-        settled = excluded.settled, was = excluded.was, changed_at = excluded.changed_at,
-        jobs = excluded.jobs
-""")
 DEAD_LETTER = Statement(
     insert(
         "dead_letters",
@@ -218,11 +209,9 @@ TALLY = Statement("""
     VALUES (:workflow, :status, max(:jobs, 0), max(:in_line, 0))
     ON CONFLICT (workflow, status) DO UPDATE SET jobs = jobs + :jobs, in_line = in_line + :in_line
 """)
-# An owner who is a user has at most so many notifications waiting; what is more is kept, not sent.
 IN_ORDER = (
-    SEEN, ENDED, TICK, DEFINITION, STATE, BINDING, JOB_BORN, JOB_MOVED, JOB_TOUCHED,
-    JOB_OUT_OF_LINE, JOB_UNREADABLE, TOMBSTONE, EVENTS_KEPT, JOB_GONE, KEY, KEY_MOVED, EVENT,
-    ACCOUNT, ACCOUNT_NEW, LEDGER, GRANT_KEY, HISTORY, PAYLOAD, LOCK_FREED, LOCK, TIMER_GONE,
-    TIMER, ATTEMPT, LINES, ARTIFACT_RETIRED, ARTIFACT, ASSET, ASSET_GONE, CLEARING, CLEARED,
-    DEAD_LETTER, TALLY,
+    SEEN, ENDED, TICK, DEFINITION, STATE, JOB_BORN, JOB_MOVED, JOB_TOUCHED, JOB_OUT_OF_LINE,
+    JOB_UNREADABLE, TOMBSTONE, EVENTS_KEPT, JOB_GONE, KEY, KEY_MOVED, EVENT, ACCOUNT, ACCOUNT_NEW,
+    LEDGER, HISTORY, PAYLOAD, LOCK_FREED, LOCK, TIMER_GONE, TIMER, ATTEMPT, LINES,
+    ARTIFACT_RETIRED, ARTIFACT, ASSET, ASSET_GONE, CLEARING, CLEARED, DEAD_LETTER, TALLY,
 )  # fmt: skip

@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from jobrunner.core.features.bindings import Bind, Binding, Resting, Spot
-from jobrunner.store import statements as sql
 from jobrunner.store.columns import Columns
+from jobrunner.store.features import statements as beside
 from jobrunner.store.jobs import declarations
 from jobrunner.store.rows import text
 from jobrunner.store.statements import Row
@@ -38,7 +38,7 @@ BY_SPOT = RESTING.format(what="d.digest, j.status, j.job_type, count(*)")
 
 def binding_rows(unit: Bind) -> Iterator[Row]:
     for one in unit.bindings:
-        yield sql.BINDING.row(**structs.asdict(one))
+        yield beside.BINDING.row(**structs.asdict(one))
 
 
 BINDING = Columns(

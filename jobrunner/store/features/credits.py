@@ -6,6 +6,7 @@ from jobrunner.core.questions import LedgerRow
 from jobrunner.core.units import AuditRecord, Grant
 from jobrunner.store import rows
 from jobrunner.store import statements as sql
+from jobrunner.store.features import statements as beside
 from jobrunner.store.features.audit import audit_row
 from jobrunner.store.jobs import LAST, Db
 from jobrunner.store.statements import Row
@@ -19,10 +20,10 @@ def granted_rows(grant: Grant, initial_credits: int) -> Iterator[Row]:
     if grant.amount:
         yield sql.LEDGER.row(
             user_id=grant.user_id, kind="grant", amount=grant.amount, held_change=0, job_id=None,
-            run_id=None, reason=grant.reason, at=grant.at,
+            run_id=None, reason=grant.reason, at=grant.at, moved=0, held_moved=0,
         )  # fmt: skip
     if grant.key:
-        yield sql.GRANT_KEY.row(user_id=grant.user_id, key=grant.key)
+        yield beside.GRANT_KEY.row(user_id=grant.user_id, key=grant.key)
     said = {"user_id": grant.user_id, "amount": grant.amount, "reason": grant.reason}
     yield audit_row(AuditRecord("credits.granted", grant.actor, said), grant.at)
 

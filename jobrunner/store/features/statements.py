@@ -10,6 +10,21 @@ from jobrunner.store.keeping.object_statements import OBJECTS_IN_ORDER
 from jobrunner.store.rows import MOVING, PLACE
 from jobrunner.store.statements import Statement, insert, upsert
 
+GRANT_KEY = Statement(
+    """
+    INSERT INTO grant_keys (user_id, key, entry)
+    SELECT user_id, :key, max(id) FROM ledger WHERE user_id = :user_id
+    """,
+    taken="key",
+)
+BINDING = Statement("""
+    INSERT INTO bindings (definition, status, job_type, stage, settled, was, changed_at, jobs)
+    SELECT id, :status, :job_type, :stage, :settled, :was, :changed_at, :jobs
+    FROM definitions WHERE digest = :digest
+    ON CONFLICT (definition, status, job_type) DO UPDATE SET stage = excluded.stage,
+        settled = excluded.settled, was = excluded.was, changed_at = excluded.changed_at,
+        jobs = excluded.jobs
+""")
 WEBHOOK_TOLD = Statement(
     insert("webhooks", "source webhook_id name at applied reason job"),
     taken="webhook",
@@ -112,7 +127,7 @@ BULK_TURNED = Statement(
     """,
     missed="missing",
 )
-# Before a job is touched: an act that was done, or a bulk that was aborted, touches none.
+# An owner who is a user has at most so many notifications waiting; what is more is kept, not sent.
 WAITING_MAX = 1000
 ENDPOINT = Statement(insert("endpoints", "owner url", "ON CONFLICT (owner, url) DO NOTHING"))
 DELIVERY = Statement(f"""
@@ -241,10 +256,10 @@ LIMIT = Statement(upsert("limits", "key value by at reason", "key"))
 LIMIT_GONE = Statement("DELETE FROM limits WHERE key = :key", missed="missing")
 
 BESIDE_IN_ORDER = (
-    WEBHOOK_TOLD, WEBHOOK_STORED, WEBHOOK_HANDED, WEBHOOKS_LEFT, AWAIT_OVER, AWAIT,
-    AWAIT_PAST, WEBHOOKS_EXPIRED, WEBHOOKS_FORGOTTEN, AWAITS_FORGOTTEN, TOKEN, TOKEN_REVOKED,
-    TOKEN_ENDS, SUCCESSION, SESSIONS_OVER, SESSION,
-    SESSIONS_TOO_MANY, SESSION_ENDED, AUDIT, HALT, UNHALT, BULK_OLD, BULK, BULK_ITEM, BULK_TURNED,
+    GRANT_KEY, BINDING, WEBHOOK_TOLD, WEBHOOK_STORED, WEBHOOK_HANDED, WEBHOOKS_LEFT, AWAIT_OVER,
+    AWAIT, AWAIT_PAST, WEBHOOKS_EXPIRED, WEBHOOKS_FORGOTTEN, AWAITS_FORGOTTEN, TOKEN,
+    TOKEN_REVOKED, TOKEN_ENDS, SUCCESSION, SESSIONS_OVER, SESSION, SESSIONS_TOO_MANY, SESSION_ENDED,
+    AUDIT, HALT, UNHALT, BULK_OLD, BULK, BULK_ITEM, BULK_TURNED,
     ENDPOINT, DELIVERY, TRIED, TRY, ENDPOINT_WELL, ENDPOINT_FAILS, ENDPOINT_DISABLED,
     HELD_BACK, REDELIVERED, ENDPOINT_ENABLED, LET_GO, BACKED_UP, BACKUP_FAILED,
     RESTORATION_TOLD, RATE, TURN, TURN_OVER, LIMIT, LIMIT_GONE, *SCHEDULES_IN_ORDER, QUESTION,
