@@ -58,7 +58,9 @@ def shop(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             made = ask(service, service.token, "POST", "/admin/tokens", order)
             found.tokens[role] = made["token"]
         hello = {"workflow": "hello", "params": {"name": "Ann"}, "labels": {"of": "tests"}}
-        found.done = ask(service, found.tokens["user"], "POST", "/jobs?wait=60", hello)["id"]
+        found.done = ask(service, found.tokens["user"], "POST", "/jobs", hello)["id"]
+        until = f"/jobs/{found.done}?wait=60&until=ended"
+        assert ask(service, found.tokens["user"], "GET", until)["status"] == "greeted"
         order = {"workflow": "howera", "labels": {"of": "tests"}}
         found.howera = ask(service, found.tokens["user"], "POST", "/jobs", order)["id"]
         jobs = [{"workflow": "hello", "params": {"name": "Bo"}}, {"workflow": "gone"}]

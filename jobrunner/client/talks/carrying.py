@@ -115,6 +115,10 @@ def carried(
             head: WireAnswer = yield WireRequest(
                 method="HEAD", path=place, headers=TUS, repeatable=True
             )
+            if (
+                "upload-offset" not in head.headers
+            ):  # without a body, a head that broke off ends there
+                raise Unanswered(f"{place} did not say how far it is")
             offset = int(head.headers["upload-offset"])
             while offset < size:
                 failures, reached = (0 if offset > reached else failures), offset

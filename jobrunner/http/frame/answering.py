@@ -73,7 +73,7 @@ class WrittenAnswer(web.StreamResponse):
     def _head(self, request: HttpRequest) -> bytes:
         reply, own, body = self._reply, self._reply.headers, self._reply.body
         major, minor = request.version
-        text = f"HTTP/{major}.{minor} {reply.status} {phrase_of(reply.status)}\r\n"
+        text = f"HTTP/{major}.{minor} {reply.status} {phrase_of(reply.status)}\r\n{_lines(own)}"
         if FIXED.keys().isdisjoint(own):
             text += FIXED_LINES
         else:
@@ -87,7 +87,7 @@ class WrittenAnswer(web.StreamResponse):
             text += f"Connection: {'keep-alive' if self._keep_alive else 'close'}\r\n"
         if origins := request.door.settings.cors:
             text += _lines(cors.told(request.headers.get("Origin", ""), origins))
-        return f"{text}{_lines(own)}\r\n".encode()
+        return f"{text}\r\n".encode()
 
 
 def _lines(headers: Mapping[str, str]) -> str:

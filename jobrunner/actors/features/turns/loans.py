@@ -93,7 +93,7 @@ class Loans:
         return lent
 
     def _is_parked(self, attempt: Attempt) -> bool:
-        """Say whether it waits and began in this life. One of an earlier life goes by the line: what
+        """Say whether it waits, and began in this life. An older one goes by the line: what
         it needs of its plugin may have changed since, and a start from there looks at that."""
         return attempt.status == "parked" and attempt.epoch == self._world.store.epoch
 
