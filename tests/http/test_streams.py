@@ -370,3 +370,18 @@ async def test_history_and_attempts_in_pages(house: House) -> None:
             page = (await house.ada.get(f"{path}?limit=1&cursor={cursor}")).json
         assert found + page[what] == whole[what]
         assert len(whole[what]) == {"history": 4, "attempts": 1}[what]
+
+
+async def test_a_fault_breaks_a_stream_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has begun as a stream becomes no other answer in the middle."""
+
+    def broken(*_: object) -> bytes:
+        raise LookupError("a bug")
+
+    monkeypatch.setattr(streams, "_told", broken)
+    async with opened(tmp_path, registry=definitions(names=NAMES), faults=1) as house:
+        job = await house.ada.submit("howera")
+        async with listening(house.ada, f"/jobs/{job['id']}/events") as stream:
+            with pytest.raises(aiohttp.ClientPayloadError, match="Not enough data"):
+                await stream.rest()
+        assert (await house.ada.get(f"/jobs/{job['id']}")).status == 200

@@ -149,10 +149,11 @@ class Connection(Front):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send an answer that is whole with one write; the second of what is returned says that
-        nobody was there to take it."""
+        """Send an answer that is whole with one write; the second of what is returned says that it
+        could not be sent: nobody is there to take it, or a stream has begun, which breaks off."""
         if isinstance(resp, WrittenAnswer) and isinstance(request, HttpRequest):
-            if self.transport is None or self.transport.is_closing():
+            begun = request.writer.output_size > 0
+            if begun or self.transport is None or self.transport.is_closing():
                 return resp, True
             self.transport.write(resp.said_to(request))
             if self.writing_paused:
