@@ -197,6 +197,22 @@ async def test_a_fault_on_its_way_keeps_no_job_from_being_made(tmp_path: Path) -
         assert stand.began == []
 
 
+async def test_a_slot_is_free_again_after_a_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever befalls the decision about a birth."""
+
+    def broken(*_: Any) -> None:
+        raise LookupError("a bug")
+
+    async with standing(tmp_path, active_jobs=1) as stand:
+        with monkeypatch.context() as patched:
+            patched.setattr("jobrunner.actors.features.submissions.born", broken)
+            with pytest.raises(LookupError):
+                await stand.submit("plain", "ada", 0, at_once=True)
+        assert not stand.service.facade.dispatcher.running
+
+
 async def test_a_slot_is_free_again_when_nothing_was_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

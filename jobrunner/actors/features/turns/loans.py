@@ -43,13 +43,14 @@ class Loans:
         lent = self._taken(definition, submit.workflow, submit.job_id, submit.actor.name)
         if not lent:
             return None
-        known = replace(facts, lent=lent)
-        with suppress(PluginFault):
-            verdict = judged(submit, known)
-            if _begins(verdict):
-                return verdict, known
-        self._dispatcher.ended(submit.job_id)
-        return None
+        known, verdict = replace(facts, lent=lent), None
+        try:
+            with suppress(PluginFault):
+                verdict = judged(submit, known)
+        finally:
+            if not _begins(verdict):
+                self._dispatcher.ended(submit.job_id)
+        return (verdict, known) if verdict is not None and _begins(verdict) else None
 
     def known_to(
         self, facts: Facts, definition: Definition, job: Snapshot, message: Message
@@ -93,8 +94,8 @@ class Loans:
         return lent
 
     def _is_parked(self, attempt: Attempt) -> bool:
-        """Say whether it waits, and began in this life. An older one goes by the line: what
-        it needs of its plugin may have changed since, and a start from there looks at that."""
+        """Say whether it waits and began in this life. One of an earlier life goes by the line,
+        since what it needs of its plugin may have changed: a start from there looks at that."""
         return attempt.status == "parked" and attempt.epoch == self._world.store.epoch
 
     def _is_held_back(self, workflow: str) -> bool:
