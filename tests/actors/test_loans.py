@@ -1,6 +1,7 @@
 """Work begins in the commit that calls for it, where a slot is free, and takes nobody's place."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -169,22 +170,22 @@ async def test_what_costs_on_its_way_is_decided_on_its_own(tmp_path: Path) -> No
         assert await hops(stand, job_id) == [(1, 1, "queued"), (2, 1, "working")]
 
 
-def faulty(asked: Ask) -> bool:
+def faulty(asked: Ask) -> None:
     raise LookupError("the plan is not there")
 
 
-def guarded() -> Definition:
-    """A workflow with a guard where its work begins, which fails."""
-    guard = Guard(Call("faulty"), otherwise=("canceled",))
+def guarded(guard: Callable[[Ask], None] = faulty) -> Definition:
+    """A workflow with a guard where its work begins."""
+    guards = (Guard(Call("guard"), otherwise=("canceled",)),)
     plain = definition_of("guarded", "s.guarded", limit_s=60)
     edges = tuple(
-        replace(edge, by=("engine", "user"), guards=(guard,) if edge.target == "working" else ())
+        replace(edge, by=("engine", "user"), guards=guards if edge.target == "working" else ())
         if edge.source == "queued"
         else edge
         for edge in plain.workflow.edges
     )
     workflow = replace(plain.workflow, edges=edges)
-    return Definition(workflow, {"faulty": faulty}, plain.structs)
+    return Definition(workflow, {"guard": guard}, plain.structs)
 
 
 async def test_a_fault_on_its_way_keeps_no_job_from_being_made(tmp_path: Path) -> None:
@@ -195,6 +196,20 @@ async def test_a_fault_on_its_way_keeps_no_job_from_being_made(tmp_path: Path) -
         await until(lambda: stand.service.facade.supervisor.kept(job_id).stuck is not None)
         await until(lambda: not stand.service.facade.dispatcher.running)
         assert stand.began == []
+
+
+async def test_a_guard_before_the_work_is_asked_the_same(tmp_path: Path) -> None:
+    """About a start by the engine, whether somebody waits for the job or not."""
+    seen = list[tuple[str, str]]()
+
+    def watch(asked: Ask) -> None:
+        seen.append((type(asked.message).__name__, asked.actor.name))
+
+    async with standing_with(tmp_path, guarded(watch)) as stand:
+        for number in range(2):
+            job_id = await stand.submit("guarded", "ada", number, at_once=bool(number))
+            await until(partial(stand.going.__contains__, job_id))
+    assert seen == [("Start", "engine")] * 2
 
 
 async def test_a_slot_is_free_again_after_a_bug(

@@ -24,7 +24,15 @@ def begin_at_once(draft: Draft) -> Refused | None:
 @lru_cache(maxsize=256)
 def may_begin(definition: Definition) -> bool:
     """Say whether an attempt may begin in the commit that calls for it: no stage is to be waited
-    for by its key, and nothing on the way there costs."""
+    for by its key, and nothing on the way there costs, or tells who takes it and why."""
     edges = definition.workflow.edges
     costs = any(edge.money in ("hold", "charge") and "engine" in edge.by for edge in edges)
-    return not (costs or definition.takes_turns)
+    return not (costs or definition.takes_turns or _tells(definition))
+
+
+def _tells(definition: Definition) -> bool:
+    """Say whether a guard is asked on the way out of a queue, or a record is made there: both name
+    the engine and its message, and are not to be about whoever has called for the work."""
+    queues = [state for state in definition.states.values() if state.kind == "queued"]
+    found = (definition.table[one.name].get(to) for one in queues for to in one.onward.values())
+    return any(edge.guards or edge.audit for edge in found if edge is not None)
