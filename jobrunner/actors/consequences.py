@@ -49,7 +49,7 @@ class Consequences:
         before, world = decision.before, self._world
         self._tell.kept(job)
         for line in decision.logs:
-            world.announce(line.event, job, "info", **line.fields)
+            world.line(line.event, job, "info", line.fields)
         self._perform(decision, job)
         for attempt in decision.attempts:
             if attempt.status == "ended":

@@ -136,7 +136,8 @@ class Dispatcher:
         """``group`` is where jobs are asked: who is asked stays so when this is started again."""
         while True:
             self._nudge.clear()
-            self._forget_later()
+            now = self._world.clock.monotonic()
+            self._later = {job_id: at for job_id, at in self._later.items() if at > now}
             await self._serve(group)
             await self._rest()
 
@@ -254,10 +255,6 @@ class Dispatcher:
             return
         self._line.doubt(one.user_id)
         self.ended(one.job_id)
-
-    def _forget_later(self) -> None:
-        now = self._world.clock.monotonic()
-        self._later = {job_id: at for job_id, at in self._later.items() if at > now}
 
     async def _rest(self) -> None:
         """Sleep until somebody comes or a slot is free, but not longer than the suspect has to

@@ -5,6 +5,7 @@ from typing import Any
 
 from jobrunner.actors.commits import Announce, Committed, Follow, Writer, ours
 from jobrunner.actors.features.pauses import Pauses
+from jobrunner.actors.features.plugins import line_of
 from jobrunner.actors.features.turns.one_at_a_time import Turns
 from jobrunner.actors.features.turns.rates import Rates
 from jobrunner.actors.features.upgrades.replays import Recorder
@@ -62,7 +63,7 @@ class World:
         self.bindings: dict[Spot, Binding] = {}
         self.draining = False
         self.files_wanted = 0
-        self._log = log
+        self._line = line_of(log)
 
     @property
     def reader(self) -> Reader:
@@ -99,25 +100,25 @@ class World:
         return Span(began_at, self.clock.now(), seconds)
 
     def announce(self, event: str, job: Snapshot, level: str, **fields: Any) -> None:
+        self.line(event, job, level, fields)
+
+    def line(self, event: str, job: Snapshot, level: str, fields: dict[str, Any]) -> None:
+        """The same of fields that somebody has."""
         about = {"job_id": job.id, "workflow": job.workflow, "user_id": job.user_id}
-        self._log(event, level, **{**about, "correlation_id": job.correlation_id, **fields})
+        self._line(event, level, {**about, "correlation_id": job.correlation_id, **fields})
 
     def faulted(self, fault: PluginFault, job: Snapshot | None = None, **about: Any) -> Refused:
         """Tell the log in full that a function of a plugin failed, and make a refusal for whoever
         has asked. One that is only missing was told at the start."""
         if not fault.missing:
-            fields = {
-                "workflow": fault.workflow,
-                "function": fault.function,
-                "detail": str(fault),
-                **bug_told(fault.__cause__ or fault),
-            }
+            fields = {"workflow": fault.workflow, "function": fault.function, "detail": str(fault)}
+            fields |= {**bug_told(fault.__cause__ or fault), **about}
             if job is not None:
-                self.announce("plugin.fault", job, "error", **fields, **about)
+                self.announce("plugin.fault", job, "error", **fields)
             else:
-                self.say("plugin.fault", level="error", **fields, **about)
+                self.say("plugin.fault", "error", **fields)
         return fault.refusal()
 
     def say(self, event: str, level: str = "info", **fields: Any) -> None:
         """Log a line that is about no job in particular."""
-        self._log(event, level=level, **fields)
+        self._line(event, level, fields)

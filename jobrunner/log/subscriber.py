@@ -125,6 +125,10 @@ class Log:
         return self._out.condition
 
     def __call__(self, event: str, level: str = "info", **fields: Any) -> None:
+        self.line(event, level, fields)
+
+    def line(self, event: str, level: str, fields: dict[str, Any]) -> None:
+        """The same of fields that somebody has gathered for it alone."""
         if LEVELS[level] < self._least and not event.startswith(ALWAYS):
             return
         line = self._line(event, level, fields)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from jobrunner.ports import Clock
 
+Line = Callable[[str, str, dict[str, Any]], None]  # event, level, and fields that are its own now
 PartKind = Literal["stage", "hook", "function", "companion", "panel"]
 KEPT_MS = 3_600_000
 CRASH = "STAGE_CRASHED"
@@ -48,6 +49,12 @@ class PluginTrouble(Struct, frozen=True):
     aside: bool = False
 
 
+def line_of(log: Callable[..., None]) -> Line:
+    """Find the way by which a log takes fields as they are; one that has none is called."""
+    way: Line | None = getattr(log, "line", None)
+    return way or (lambda event, level, fields: log(event, level=level, **fields))
+
+
 class PluginTroubles:
     """Stands before the log: call it with an event and its fields."""
 
@@ -55,14 +62,19 @@ class PluginTroubles:
         self, log: Callable[..., None], clock: Clock, clean: Callable[[str], str] = str
     ) -> None:
         self._log = log
+        self._line = line_of(log)
         self._clock = clock
         self._clean = clean
         self._last: dict[PluginPart, PluginTrouble] = {}
 
     def __call__(self, event: str, level: str = "info", **fields: Any) -> None:
+        self.line(event, level, fields)
+
+    def line(self, event: str, level: str, fields: dict[str, Any]) -> None:
+        """The same of fields that somebody has gathered."""
         if self._last or event in EVENTS:
             self._hear(event, fields)
-        self._log(event, level=level, **fields)
+        self._line(event, level, fields)
 
     @property
     def condition(self) -> tuple[str, int]:
