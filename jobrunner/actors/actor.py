@@ -47,6 +47,7 @@ from jobrunner.errors import PluginFault, Refused
 
 TRIES = 4
 SNAPSHOT_BYTES = 4096
+NONE: frozenset[str] = frozenset()
 FROM_INSIDE = (Start, Ended, Fired, Recovered, SetAside, Advance, Supersede, Rebound, JobsEnded)
 
 
@@ -202,7 +203,7 @@ class JobActor:
     ) -> Facts:
         """Read only the facts on which this message may turn; look up last what memory knows."""
         wanted, world = needs(definition, job, message), self._world
-        event, balance, webhook, sound = None, None, None, frozenset[str]()
+        event, balance, webhook, sound = None, None, None, NONE
         if wanted.event is not None:
             seen = await world.reader.event(self.job_id, wanted.event)
             event = SeenEvent(*seen) if seen else None

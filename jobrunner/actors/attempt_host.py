@@ -39,7 +39,7 @@ class AttemptHost:
         self._supervisor = supervisor
         self._job_id = job_id
         self._serial = serial
-        self._lines = deque[str](maxlen=LOG_LINES_MAX)
+        self._lines: deque[str] = deque(maxlen=LOG_LINES_MAX)
         self._last = float("-inf")
         self._late: Beat | None = None
         self._catching_up = False

@@ -1,6 +1,5 @@
 """Gathers the input of a stage: the facts about its job, and a folder to scribble in."""
 
-import os
 from collections.abc import Iterable
 
 import msgspec
@@ -50,7 +49,7 @@ async def known(world: World, job: Snapshot, attempt: Attempt, definition: Defin
         root=world.assets,
         folder=folder_of(world, job),
         number=sum(job.asset_types.values()),
-        scratch=os.path.join(world.scratch, f"{job.id}-{attempt.serial}"),
+        scratch=f"{world.scratch}/{job.id}-{attempt.serial}",
         base_url=around.base_url,
         floor=around.room.floor,
         traceparent=attempt_of(job, attempt).text,
