@@ -4,13 +4,10 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
-from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.features.meter import SILENT, Meter
-from jobrunner.core.job import Snapshot
 from jobrunner.core.questions import Reader
 from jobrunner.errors import Misconfigured
 from jobrunner.ports import Clock, StoreThread
-from jobrunner.store.batch import Written
 from jobrunner.store.describing import FileKeeper
 from jobrunner.store.fsck import check
 from jobrunner.store.hop import open_handle
@@ -27,8 +24,9 @@ from jobrunner.store.writer import StoreWriter
 
 class Store:
     """``epoch`` is this life of the process; ``sqlite_version`` is for the log of the start, and so
-    is ``brought``, when the file was of an older schema. ``copy`` makes one while it is written.
-    ``scheduled``: there were schedules in the file when it was opened."""
+    is ``brought``, when the file was of an older schema. ``commit`` writes a unit, ``waiting`` says
+    how many wait for that. ``copy`` makes one while it is written. ``scheduled``: there were
+    schedules in the file when it was opened."""
 
     def __init__(
         self,
@@ -54,24 +52,12 @@ class Store:
         self.lock = lock
         self._clock = clock
         self._writer = writer
+        self.commit = writer.commit
+        self.waiting = writer.waiting
         self._handles = handles
         self.copy = turns.copied
         self.brought = brought
         self.scheduled = False
-
-    async def commit(
-        self, unit: Unit, then: Callable[[Snapshot | None], None] | None = None
-    ) -> Written | Clash:
-        """Write all of the unit or none of it; return when it is on the disk. ``then`` is given the
-        job as it was stored, or None, even when the caller has gone.
-
-        Raises: StorageFull (a plain no), OutcomeUnknown (end the process)
-        """
-        return await self._writer.commit(unit, then)
-
-    def waiting(self) -> int:
-        """How many writes wait for their turn."""
-        return self._writer.waiting
 
     async def mark_alive(self) -> None:
         """A sign of life, and the proof that writing works.

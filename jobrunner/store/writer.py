@@ -63,9 +63,8 @@ class StoreWriter:
         work = compiled(unit, self._fresh_rows, self._initial_credits)
         return await self._write(work, partial(_follow, then) if then else None)
 
-    @property
     def waiting(self) -> int:
-        """How many units wait to be written, those for a place in line not counted."""
+        """Say how many units wait to be written, those for a place in line not counted."""
         return len(self._rounds)
 
     async def mark_alive(self, now: int) -> None:
