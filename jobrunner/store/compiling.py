@@ -345,10 +345,6 @@ def _sent(unit: units.Tried | units.Redeliver | units.EnableEndpoint) -> Work:
     return Work(list(notifications.rows_of(unit)), alone=notifications.touches_others(unit))
 
 
-def _of_bulk(unit: NewBulk | MoreItems | BulkTurned | Ticked) -> Work:
-    return Work(list(bulk_rows(unit)), alone=not isinstance(unit, Ticked))
-
-
 ALONE: dict[type, Callable[[Any], Iterable[Row]]] = {
     **dict.fromkeys((units.NewToken, units.RevokeToken), token_rows),
     **dict.fromkeys(sessions.UNITS, sessions.session_rows),
@@ -360,6 +356,7 @@ ALONE: dict[type, Callable[[Any], Iterable[Row]]] = {
     **dict.fromkeys(BATCH_UNITS, batch_rows),
     **dict.fromkeys(UPGRADE_UNITS, upgrade_rows),
     **dict.fromkeys((units.Halt, units.Unhalt), pause_rows),
+    **dict.fromkeys((NewBulk, MoreItems, BulkTurned), bulk_rows),
     SetLimit: limit_rows,
     **dict.fromkeys(SCHEDULE_UNITS, schedule_rows),
     **KEEPING,
@@ -373,5 +370,5 @@ COMPILES: dict[type, Callable[[Any], Work]] = {
     units.LogLines: _lines,
     Parted: lambda unit: Work([PARTED.row(job=unit.job, last=unit.last)]),
     **dict.fromkeys((units.Tried, units.Redeliver, units.EnableEndpoint), _sent),
-    **dict.fromkeys((NewBulk, MoreItems, BulkTurned, Ticked), _of_bulk),
+    Ticked: lambda unit: Work(list(bulk_rows(unit))),
 }
