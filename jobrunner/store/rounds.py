@@ -6,7 +6,8 @@ themselves, at rest each holds one question.
 A round that gathers lets the loop first do what it can do at once, as long as that brings more
 questions. A thread serves it, and while the loop has work that thread waits for the interpreter
 between any two of its steps, and makes the loop wait in turn: both at once take longer than one
-after the other, and the round holds fewer questions.
+after the other, and the round holds fewer questions. Who was alone in the last round, and nobody
+came while it was served, does not wait for others that are not there.
 
 Whoever asks may be cancelled, and then only loses the answer. What must follow from an answer
 whoever is there to hear it is given along as ``then``: the round itself does it, in the order of
@@ -45,18 +46,13 @@ class Asked(Struct, Generic[Q, A]):
         try:
             if self.then is not None:
                 self.then(answer)
-        except Exception as bug:  # noqa: BLE001 - one that asked has failed, and not the others
-            self.fail(bug)
-        else:
             if not self.answer.done():
                 self.answer.set_result(answer)
+        except Exception as bug:  # noqa: BLE001 - one that asked has failed, and not the others
+            self.fail(bug)
 
     def fail(self, error: Exception) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-    def give_up(self, error: Exception) -> None:
-        """Fail without a report: whoever waited may be gone as well."""
+        """Answer with an error, without a report: whoever waited may be gone as well."""
         if not self.answer.done():
             self.answer.set_exception(error)
             self.answer.exception()
@@ -86,6 +82,7 @@ class Rounds(Generic[Q, A]):
         self._waiting: deque[Asked[Q, A]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
+        self._alone = False
 
     async def ask(self, question: Q, then: Callable[[A], None] | None = None) -> A:
         """The answer, after ``then`` was given it."""
@@ -113,14 +110,14 @@ class Rounds(Generic[Q, A]):
     async def _run(self) -> None:
         try:
             while self._waiting:
-                if self._gathers:
+                if self._gathers and not self._alone:
                     await self._gather()
-                count = min(len(self._waiting), self._most)
-                await self._round([self._waiting.popleft() for _ in range(count)])
+                count = range(min(len(self._waiting), self._most))
+                await self._round([self._waiting.popleft() for _ in count])
         finally:
             self._task = None
             while self._waiting:
-                self._waiting.popleft().give_up(self._lost())
+                self._waiting.popleft().fail(self._lost())
             self._moved.set()
 
     async def _gather(self) -> None:
@@ -144,7 +141,8 @@ class Rounds(Generic[Q, A]):
             return
         except BaseException:
             for asked in taken:
-                asked.give_up(self._lost())
+                asked.fail(self._lost())
             raise
+        self._alone = len(taken) == 1 and not self._waiting
         for asked, answer in zip(taken, answers, strict=True):
             asked.settle(answer)

@@ -53,3 +53,26 @@ async def test_a_line_that_is_full_takes_the_next_when_it_moves() -> None:
     assert (len(asked), len(rounds)) == (1, 2)
     gate.set()
     assert await asyncio.gather(*answers) == list(range(6))
+
+
+async def test_who_was_alone_is_served_soon_and_others_wait_for_each_other() -> None:
+    """Somebody who came while the last one was served ends the haste."""
+    served = list[list[int]]()
+
+    async def serve(questions: list[int]) -> list[int]:
+        served.append(questions)
+        for _ in range(9):
+            await asyncio.sleep(0)
+        return questions
+
+    async def ask_after(turns: int, number: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await rounds.ask(number)
+
+    rounds: Rounds[int, int] = Rounds(serve, 8, gathers=True)
+    await asyncio.gather(rounds.ask(1), ask_after(4, 2))
+    await rounds.ask(3)
+    assert served == [[1, 2], [3]]
+    await asyncio.gather(rounds.ask(4), ask_after(4, 5), ask_after(12, 6))
+    assert served[2:] == [[4], [5, 6]]
