@@ -24,6 +24,7 @@ from jobrunner.core.replies import Verdict
 from jobrunner.errors import PluginFault
 
 RESUMES = (Told, Answered)
+NONE: frozenset[str] = frozenset()
 Judged = Callable[[Submit, Facts], Verdict]
 
 
@@ -56,7 +57,7 @@ class Loans:
         self, facts: Facts, definition: Definition, job: Snapshot, message: Message
     ) -> Facts:
         """Add to the facts which stages may begin in the commit of what follows from it."""
-        lent, attempt = frozenset[str](), job.attempt
+        lent, attempt = NONE, job.attempt
         if isinstance(message, Ended):
             lent = self._dispatcher.lend(job, definition)
         elif isinstance(message, RESUMES) and attempt is not None and self._is_parked(attempt):
@@ -82,11 +83,11 @@ class Loans:
         """Take a slot for this job, and name the stages that it may begin in it."""
         slots, registry = self._slots, self._world.registry
         if not registry.is_of_today(definition) or not may_begin(definition):
-            return frozenset()
+            return NONE
         if self._is_held_back(workflow):
-            return frozenset()
+            return NONE
         if self._dispatcher.keeps_waiting or slots.lack(job_id, user_id, None):
-            return frozenset()
+            return NONE
         slots.take(job_id, user_id, None)
         lent = slots.lend(job_id, registry.stages_of(definition))
         if not lent:
