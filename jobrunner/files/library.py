@@ -120,8 +120,8 @@ def is_handed_out(folder: str) -> bool:
 
 def made_empty(folder: str) -> None:
     tidy(folder)
-    _handed_out.add(folder)
     made(Path(folder))
+    _handed_out.add(folder)
 
 
 def tidy(folder: str) -> None:

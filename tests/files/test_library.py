@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from jobrunner import PermanentFailure
-from jobrunner.files.library import Kept, Shelf, SoundFiles, inside, is_sound, old_files
+from jobrunner.files.library import (
+    Kept,
+    Shelf,
+    SoundFiles,
+    inside,
+    is_handed_out,
+    is_sound,
+    made_empty,
+    old_files,
+)
 
 FOLDER = "ada/job-1"
 
@@ -17,6 +26,15 @@ def test_a_file_has_its_size_and_digest(tmp_path: Path) -> None:
     assert kept == Kept("ada/job-1/a.txt", 5, sha256(b"words").hexdigest())
     assert (tmp_path / kept.path).read_bytes() == b"words"
     assert os.listdir(tmp_path / FOLDER) == ["a.txt"]
+
+
+def test_a_scratch_folder_that_could_not_be_made_is_not_remembered(tmp_path: Path) -> None:
+    """Nobody is there to take it back."""
+    (tmp_path / "file").write_bytes(b"")
+    wanted = str(tmp_path / "file" / "job-1")
+    with pytest.raises(FileExistsError):
+        made_empty(wanted)
+    assert not is_handed_out(wanted)
 
 
 def test_a_file_of_the_scratch_folder_is_moved(tmp_path: Path) -> None:
