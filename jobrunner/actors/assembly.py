@@ -156,7 +156,7 @@ def _assembled(
         overview=Overview(world.watchers, world.clock),
         charts=ChartKeeper(world),
         pausing=Pausing(world.pauses, world.clock, world.write, resumed),
-        drain=Drain(world, supervisor, attempts, deliveries, terms.drain_s),
+        drain=Drain(world, supervisor, attempts, dispatcher, deliveries, terms.drain_s),
     )
 
 

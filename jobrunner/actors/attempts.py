@@ -100,6 +100,7 @@ class RunningAttempts:
         self._leftovers = Leftovers(world)
         self._running: dict[str, RunningAttempt] = {}
         self._empty = asyncio.Event()
+        self._is_over = False
 
     def __len__(self) -> int:
         return len(self._running)
@@ -115,6 +116,8 @@ class RunningAttempts:
             before.then, run.task = run, before.task
         else:
             run.task = self._stages.start_soon(self._perform, run)
+        if self._is_over:
+            run.call_off()
 
     def stop(self, job_id: str, serial: int) -> None:
         run = self._running.get(job_id)
@@ -136,10 +139,12 @@ class RunningAttempts:
         return AttemptHost(self._world, self._crew, self._supervisor, job.id, attempt.serial)
 
     async def drain(self, seconds: float) -> None:
-        """Let running stages finish for a while, then interrupt what is left. Of a stage that is
-        deaf to that, the attempt is still written down as interrupted."""
+        """Let running stages finish for a while, then interrupt what is left, and what a commit
+        that was under way begins later. Of a stage that is deaf to that, the attempt is still
+        written down as interrupted."""
         with anyio.move_on_after(seconds):
             await self._until_empty()
+        self._is_over = True
         for run in self._running.values():
             run.call_off()
         with anyio.move_on_after(GRACE_S):

@@ -67,6 +67,11 @@ class Dispatcher:
         return bool(most) and self.backlog >= most
 
     @property
+    def is_asking(self) -> bool:
+        """Say whether jobs that have their slot are being told to start."""
+        return bool(self._asked)
+
+    @property
     def running(self) -> dict[str, str]:
         return self._slots.holders
 
@@ -143,7 +148,7 @@ class Dispatcher:
 
     async def _serve(self, group: Crew) -> None:
         """Fill the free slots; what does not fit stays where it is, in the table."""
-        while self._slots.free and not self._world.draining:
+        while self._slots.free:
             self._answered.clear()
             chosen = await self._chosen()
             if not chosen:
@@ -219,7 +224,7 @@ class Dispatcher:
         best = [(self._rank(queue[-1]), queue) for queue in queues.values()]
         heapify(best)
         chosen: list[Waiting] = []
-        while best and self._slots.free:
+        while best and self._slots.free and not self._world.draining:
             _, queue = heappop(best)
             one = queue.pop()
             stage = self._stage(one.workflow, one.status, one.job_type)

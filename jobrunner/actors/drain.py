@@ -3,6 +3,7 @@
 import anyio
 
 from jobrunner.actors.attempts import RunningAttempts
+from jobrunner.actors.dispatcher import Dispatcher
 from jobrunner.actors.features.notifications.sender import Deliveries
 from jobrunner.actors.shared import World
 from jobrunner.actors.supervisor import Supervisor
@@ -19,12 +20,14 @@ class Drain:
         world: World,
         supervisor: Supervisor,
         attempts: RunningAttempts,
+        dispatcher: Dispatcher,
         deliveries: Deliveries,
         within_s: float,
     ) -> None:
         self._world = world
         self._supervisor = supervisor
         self._attempts = attempts
+        self._dispatcher = dispatcher
         self._deliveries = deliveries
         self._within_s = within_s
 
@@ -36,5 +39,5 @@ class Drain:
         await self._attempts.drain(0 if self._world.loss.unknown else self._within_s)
         await self._deliveries.drain()
         with anyio.move_on_after(LAST_LETTERS_S):
-            while len(self._supervisor):
+            while self._dispatcher.is_asking or len(self._supervisor):
                 await self._world.clock.sleep(LOOK_AGAIN_S)

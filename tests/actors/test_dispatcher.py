@@ -39,10 +39,12 @@ class SlowDisk(SystemChildren):
 
 
 class Press:
-    """One page is written at a time; printing fails while it is jammed."""
+    """One page is written at a time; printing fails while it is jammed, and never ends while it is
+    out of paper."""
 
     def __init__(self) -> None:
         self.jammed = True
+        self.empty = False
         self.gate = anyio.Event()
         self.gate.set()
 
@@ -54,6 +56,8 @@ class Press:
     async def print(self, ctx: Context[Any]) -> Done:
         if self.jammed:
             raise PermanentFailure("JAMMED", "the press is jammed")
+        if self.empty:
+            await anyio.sleep_forever()
         return Done()
 
 
@@ -74,7 +78,7 @@ async def house(folder: Path, disk: SlowDisk, press: Press) -> AsyncIterator[Liv
         yield here
 
 
-async def in_line(here: Living, press: Press) -> str:
+async def standing_in_line(here: Living, press: Press) -> str:
     """A job that has its page from before, and stands in line behind one that is writing."""
     job = await here.ada.submit("press")
     await here.at(job["id"], "failed")
@@ -90,7 +94,7 @@ async def test_a_job_with_slow_files_holds_up_nobody(tmp_path: Path) -> None:
     asked once."""
     disk, press = SlowDisk(), Press()
     async with house(tmp_path, disk, press) as here:
-        disk.job_id = await in_line(here, press)
+        disk.job_id = await standing_in_line(here, press)
         press.gate.set()
         await until(lambda: disk.looks == 1)
         for user in (here.ada, here.eve, here.ada):
@@ -103,3 +107,22 @@ async def test_a_job_with_slow_files_holds_up_nobody(tmp_path: Path) -> None:
         disk.gate.set()
         await here.at(disk.job_id, "printed")
         await until(lambda: here.service.facade.stats()["running"] == 0)
+
+
+async def test_what_begins_while_the_service_ends_is_interrupted(tmp_path: Path) -> None:
+    """It was on its way to its start when all that was at work had ended."""
+    disk, press = SlowDisk(), Press()
+    async with house(tmp_path, disk, press) as here:
+        facade = here.service.facade
+        disk.job_id = await standing_in_line(here, press)
+        press.gate.set()
+        await until(lambda: disk.looks == 1)
+        await until(lambda: facade.stats()["running"] == 1)
+        press.empty = True
+        async with anyio.create_task_group() as group:
+            group.start_soon(facade.drain)
+            await until(lambda: facade.draining)
+            disk.gate.set()
+        await until(lambda: facade.stats()["running"] == 0)
+        job = (await here.ada.get(f"/jobs/{disk.job_id}/explain")).json
+        assert job["attempt"]["status"] == "due", job
