@@ -9,6 +9,7 @@ const ID = /^[0-9a-f-]{36}$/;
 const OPEN_MAX = 32;
 const HEIGHT_MAX = 20_000;
 const SILENT_MS = 10_000;
+const LATE_MS = 25, LATE_TURNS = 20;
 const ACTS = new Set(["command", "save", "answer", "download"]);
 
 export function Panel({ job, workflow, session, onActed }) {
@@ -87,7 +88,9 @@ async function answered(known, what, given, acts) {
   const answer = Object.hasOwn(ANSWERS, what) ? ANSWERS[what] : null;
   if (!answer) throw refusal("PANEL_REFUSED", "a panel cannot ask for this");
   if (!ACTS.has(what)) return answer(known, given);
-  // A frame alone does nothing in anybody's name: somebody must just have pressed something in it.
+  // A frame alone does nothing in anybody's name: somebody must just have pressed something in it. The
+  // browser tells this page of the press on another way than the frame asks, and at times later.
+  for (let turn = 0; turn < LATE_TURNS && !acts(); turn += 1) await new Promise((go) => setTimeout(go, LATE_MS));
   if (!acts()) throw refusal("PANEL_REFUSED", "nobody has just pressed anything in this panel");
   const done = await answer(known, given);
   known.onActed?.();
