@@ -3,16 +3,22 @@
 import re
 from collections.abc import Callable, Iterator
 
-from jobrunner.config.settings import Config, ScheduleSettings, nearest
+from jobrunner.config.settings import Config, nearest
 from jobrunner.core.declaration.workflow import Definition
-from jobrunner.core.features.schedules.schedules import FaultAt, Schedule, faults, misfits
+from jobrunner.core.features.schedules.schedules import (
+    FaultAt,
+    Schedule,
+    faults,
+    misfits,
+    schedule_of,
+)
 
 LABEL = r"[^:\x00-\x20]{1,63}"
 LABELS_MAX, VALUE_MAX = 16, 255
 
 
 def schedules_of(config: Config) -> tuple[Schedule, ...]:
-    return tuple(_schedule(name, said) for name, said in config.schedules.items())
+    return tuple(schedule_of(name, said) for name, said in config.schedules.items())
 
 
 def schedule_faults(config: Config) -> Iterator[str]:
@@ -32,27 +38,6 @@ def unfit_schedules(
         for schedule in schedules_of(config)
         for fault in _misfits(schedule, known, current(schedule.workflow))
     ]
-
-
-def _schedule(name: str, said: ScheduleSettings) -> Schedule:
-    return Schedule(
-        name=name,
-        workflow=said.workflow,
-        user=said.user,
-        job_type=said.job_type or None,
-        params=said.params,
-        labels=said.labels,
-        priority=said.priority,
-        notify_url=said.notify_url or None,
-        notify_on=tuple(said.notify_on),
-        cron=said.cron,
-        every_s=said.every,
-        zone=said.zone,
-        overlap=said.overlap,
-        catch_up_s=said.catch_up,
-        catch_up_policy=said.catch_up_policy,
-        jitter_s=said.jitter,
-    )
 
 
 def _of_labels(schedule: Schedule) -> Iterator[FaultAt]:

@@ -72,6 +72,16 @@ class Schedule(Struct, frozen=True, omit_defaults=True):
         return Timetable(self.cron, self.every_s, self.zone)
 
 
+def schedule_of(name: str, said: Any) -> Schedule:
+    """Take over what the settings or a client said, by the same names: there durations have no unit
+    in theirs, and what is not said may be None or empty."""
+    names = Schedule.__struct_fields__[1:]
+    fields = {one: getattr(said, one.removesuffix("_s")) for one in names}
+    fields |= {"job_type": said.job_type or None, "notify_url": said.notify_url or None}
+    fields |= {"cron": said.cron or "", "every_s": said.every or 0}
+    return Schedule(name, **fields | {"notify_on": tuple(said.notify_on or ())})
+
+
 class StoredSchedule(Struct, frozen=True):
     """A schedule, and how far it has come: what was due up to ``up_to`` has been dealt with.
     ``last_job`` is the one that it made last, ``failed_at`` when a moment last made none."""

@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from jobrunner.actors.keeping.backups import BackupState
 from jobrunner.actors.keeping.drills import Drill, StoredBackup
-from jobrunner.core.instants import text_of, text_or_none
+from jobrunner.core.instants import text_or_none
 from jobrunner.http.frame.endpoint import (
     ADMINS,
     Body,
@@ -16,7 +16,7 @@ from jobrunner.http.frame.endpoint import (
     Query,
     View,
 )
-from jobrunner.http.frame.views import reply
+from jobrunner.http.frame.views import reply, view_of
 
 PATIENCE_S = 20
 
@@ -129,31 +129,28 @@ async def get_backup(call: HttpCall) -> HttpReply:
 
 
 def _shown(found: BackupState) -> HttpReply:
+    made = found.manifest
+    fields: dict[str, Any] = {}
+    if made is not None:
+        fields = {
+            "as_of": text_or_none(made.as_of),
+            "ended_at": text_or_none(made.ended_at),
+            "jobs": made.jobs,
+            "files": made.files,
+            "bytes": made.database.size + made.bytes,
+            "new_bytes": made.database.size + made.new_bytes,
+            "absent": made.absent_count,
+            "far_files": made.far_files,
+        }
     view = Backup(
         state=found.state,
         folder=found.folder,
         name=found.name,
         began_at=text_or_none(found.began_at),
         detail=found.detail,
-        **_of_manifest(found),
+        **fields,
     )
     return reply(view, 202 if found.state == "running" else 200)
-
-
-def _of_manifest(found: BackupState) -> dict[str, Any]:
-    made = found.manifest
-    if made is None:
-        return {}
-    return {
-        "as_of": text_or_none(made.as_of),
-        "ended_at": text_or_none(made.ended_at),
-        "jobs": made.jobs,
-        "files": made.files,
-        "bytes": made.database.size + made.bytes,
-        "new_bytes": made.database.size + made.new_bytes,
-        "absent": made.absent_count,
-        "far_files": made.far_files,
-    }
 
 
 def _entry(found: StoredBackup) -> BackupEntry:
@@ -172,9 +169,4 @@ def _entry(found: StoredBackup) -> BackupEntry:
 
 
 def _drilled(drill: Drill) -> DrillView:
-    return DrillView(
-        began_at=text_of(drill.began_at),
-        ended_at=text_of(drill.ended_at),
-        faults=list(drill.faults),
-        far_seen=drill.far_seen or None,
-    )
+    return view_of(DrillView, drill, far_seen=drill.far_seen or None)

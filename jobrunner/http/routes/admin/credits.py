@@ -54,7 +54,9 @@ class Ledger(View, frozen=True, kw_only=True):
 async def get_credits(call: HttpCall) -> HttpReply:
     """Show the credits that the caller can spend."""
     query: inputs.OwnedQuery = call.query
-    return reply(await _purse(call, inputs.owner_of(call, query)))
+    user_id = inputs.owner_of(call, query)
+    found = await call.door.reader.credits(user_id)
+    return reply(view_of(CreditsView, found, user_id=user_id))
 
 
 @Endpoint("GET", "/credits/history", {200: Ledger}, query=inputs.OwnedPageQuery)
@@ -88,9 +90,7 @@ async def grant_credits(call: HttpCall) -> HttpReply:
     given = Grant(user_id, body.amount, body.reason, call.actor.name, now, key=key)
     replayed = await call.door.facade.grant(given)
     purse = await call.door.reader.credits(user_id)
-    return reply(
-        Granted(user_id=user_id, balance=purse.balance, held=purse.held, replayed=replayed)
-    )
+    return reply(view_of(Granted, purse, user_id=user_id, replayed=replayed))
 
 
 async def _check_user(call: HttpCall, user_id: str) -> None:
@@ -105,8 +105,3 @@ async def _check_user(call: HttpCall, user_id: str) -> None:
     if not named and not await reader.ledger(user_id, 1, None):
         detail = f"there is no user {user_id!r}: no token has that name, and nothing was paid"
         raise Refused("NOT_FOUND", detail)
-
-
-async def _purse(call: HttpCall, user_id: str) -> CreditsView:
-    found = await call.door.reader.credits(user_id)
-    return CreditsView(user_id=user_id, balance=found.balance, held=found.held)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from jobrunner.core.instants import text_of, text_or_none
+from jobrunner.core.instants import text_of
 from jobrunner.core.keeping.objects import FileMove, Standing, Target
 from jobrunner.http.frame import inputs
 from jobrunner.http.frame.addresses import link
@@ -17,7 +17,7 @@ from jobrunner.http.frame.endpoint import (
     Query,
     View,
 )
-from jobrunner.http.frame.views import encode, reply
+from jobrunner.http.frame.views import encode, reply, view_of
 
 WAIT_S_MAX = 60
 
@@ -106,14 +106,4 @@ async def abort_file_move(call: HttpCall) -> HttpReply:
 
 
 def _shown(move: FileMove) -> FileMoveView:
-    return FileMoveView(
-        id=move.id,
-        to=move.target,
-        by=move.actor,
-        status=move.status,
-        moved=move.moved,
-        bytes=move.bytes,
-        skipped=move.skipped,
-        created_at=text_of(move.at),
-        ended_at=text_or_none(move.ended_at),
-    )
+    return view_of(FileMoveView, move, to=move.target, by=move.actor, created_at=text_of(move.at))

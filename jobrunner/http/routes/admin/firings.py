@@ -23,7 +23,7 @@ from jobrunner.http.frame.inputs import (
     key_of,
 )
 from jobrunner.http.frame.problems import invalid
-from jobrunner.http.frame.views import encode, reply
+from jobrunner.http.frame.views import encode, reply, view_of
 
 
 class TriggerOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,16 +141,13 @@ async def list_firings(call: HttpCall) -> HttpReply:
 
 
 def firing_view(row: Firing) -> FiringView:
-    return FiringView(
+    return view_of(
+        FiringView,
+        row,
         moment=text_of(row.moment),
         last=text_or_none(row.last),
-        count=row.count,
-        how=row.how,
-        outcome=row.outcome,
-        job_id=row.job_id,
         error_code=row.code or None,
         detail=row.detail or None,
-        at=text_of(row.at),
     )
 
 

@@ -16,6 +16,7 @@ from jobrunner.core.features.schedules.schedules import (
     faults,
     fires_at,
     misfits,
+    schedule_of,
 )
 from jobrunner.core.features.schedules.timetable import shown_in
 from jobrunner.core.instants import text_of, text_or_none
@@ -225,24 +226,7 @@ async def resume_schedule(call: HttpCall) -> HttpReply:
 def _schedule(call: HttpCall, name: str, body: ScheduleFields) -> Schedule:
     """Raises: Refused, for what cannot be, or does not fit the workflow as it is loaded."""
     definition = workflow_named(call, body.workflow)
-    schedule = Schedule(
-        name=name,
-        workflow=body.workflow,
-        user=body.user,
-        job_type=body.job_type,
-        params=body.params,
-        labels=body.labels,
-        priority=body.priority,
-        notify_url=body.notify_url,
-        notify_on=tuple(body.notify_on or ()),
-        cron=body.cron or "",
-        every_s=body.every or 0,
-        zone=body.zone,
-        overlap=body.overlap,
-        catch_up_s=body.catch_up,
-        catch_up_policy=body.catch_up_policy,
-        jitter_s=body.jitter,
-    )
+    schedule = schedule_of(name, body)
     job_type_named(definition, body.job_type)
     found = list(faults(schedule)) or list(misfits(schedule, definition))
     if body.notify_url and (why := call.door.facade.deliveries.misfit_url(body.notify_url)):

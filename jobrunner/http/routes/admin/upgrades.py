@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from jobrunner.core.features.upgrades.upgrades import Turn, UnderWay, Upgrade
-from jobrunner.core.instants import text_of, text_or_none
+from jobrunner.core.instants import text_of
 from jobrunner.http.frame import inputs
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.endpoint import (
@@ -113,23 +113,14 @@ async def abort_upgrade(call: HttpCall) -> HttpReply:
 
 
 def _shown(upgrade: Upgrade) -> UpgradeView:
-    return UpgradeView(
-        id=upgrade.id,
-        workflow=upgrade.workflow,
-        digest=upgrade.digest,
-        version=upgrade.version,
+    return view_of(
+        UpgradeView,
+        upgrade,
         by=upgrade.actor,
-        reason=upgrade.reason,
         dry_run=upgrade.dry,
-        status=upgrade.status,
-        moved=upgrade.moved,
         stay=sum(stay.jobs for stay in upgrade.stays),
-        stays=[
-            StayView(why=stay.why, jobs=stay.jobs, examples=list(stay.examples))
-            for stay in upgrade.stays
-        ],
+        stays=[view_of(StayView, stay) for stay in upgrade.stays],
         created_at=text_of(upgrade.at),
-        ended_at=text_or_none(upgrade.ended_at),
     )
 
 

@@ -15,7 +15,7 @@ from jobrunner.drawing.svg import svg
 from jobrunner.errors import Refused
 from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
-from jobrunner.http.frame.views import encode, reply
+from jobrunner.http.frame.views import encode, reply, view_of
 from jobrunner.http.routes.pages.panels import page_of
 from jobrunner.stages.fitting import proof
 
@@ -158,12 +158,7 @@ async def list_workflows(call: HttpCall) -> HttpReply:
     definitions = call.door.facade.definitions
     loaded = [definitions.current(name) for name in sorted(definitions.names())]
     entries = [
-        WorkflowEntry(
-            name=definition.workflow.name,
-            version=definition.workflow.version,
-            initial=definition.workflow.initial,
-            job_types=list(definition.job_types),
-        )
+        view_of(WorkflowEntry, definition.workflow, job_types=list(definition.job_types))
         for definition in loaded
         if definition is not None
     ]
@@ -217,24 +212,11 @@ def _named(call: HttpCall) -> Definition:
 @lru_cache(maxsize=64)
 def _proved(definition: Definition) -> bytes:
     found = [
-        ExcludedView(
-            source=one.source,
-            target=one.target,
-            rule=one.fault.rule,
-            text=one.fault.text,
-            trace=list(one.fault.trace),
-        )
+        view_of(ExcludedView, one.fault, source=one.source, target=one.target)
         for one in proof(definition)
     ]
-    workflow = definition.workflow
-    return encode(
-        ProofView(
-            name=workflow.name,
-            version=workflow.version,
-            digest=definition.digest,
-            excluded=found,
-        )
-    )
+    workflow, digest = definition.workflow, definition.digest
+    return encode(view_of(ProofView, workflow, digest=digest, excluded=found))
 
 
 @lru_cache(maxsize=64)
@@ -258,11 +240,10 @@ def published(definition: Definition, panel: PanelView | None = None) -> Workflo
         )
         for job_type in workflow.job_types
     }
-    return WorkflowView(
-        name=workflow.name,
-        version=workflow.version,
+    return view_of(
+        WorkflowView,
+        workflow,
         digest=definition.digest,
-        initial=workflow.initial,
         states=[_state(state) for state in workflow.states],
         edges=_edges(definition),
         commands=[_command(definition, command) for command in workflow.commands],
@@ -278,11 +259,10 @@ def published(definition: Definition, panel: PanelView | None = None) -> Workflo
 def _state(state: State) -> StateView:
     stages = set(state.stage.values())
     one = stages.pop() if len(stages) == 1 and (ANY in state.stage) else None
-    return StateView(
-        name=state.name,
-        kind=state.kind,
+    return view_of(
+        StateView,
+        state,
         stage=one or dict(state.stage) or None,
-        same=state.same,
         ends=state.ends or None,
         deadline_s=state.deadline.after_s if state.deadline else None,
         limit_s=state.limit_s or None,
@@ -305,31 +285,16 @@ def _edges(definition: Definition) -> list[EdgeView]:
 
 
 def _upload(upload: Upload) -> UploadKind:
-    return UploadKind(
-        name=upload.name,
-        source=list({**upload.begins, **upload.walks}),
-        asset_type=upload.asset_type,
-        types=list(upload.types),
-        max_bytes=upload.max_bytes or None,
-    )
+    source = list({**upload.begins, **upload.walks})
+    return view_of(UploadKind, upload, source=source, max_bytes=upload.max_bytes or None)
 
 
 def _artifact(listed: Listed) -> ArtifactKind:
-    return ArtifactKind(
-        name=listed.name,
-        value_schema=schema_of_shapes(listed.shapes),
-        writers=list(listed.writers),
-        source=list(listed.states),
-    )
+    schema = schema_of_shapes(listed.shapes)
+    return view_of(ArtifactKind, listed, value_schema=schema, source=list(listed.states))
 
 
 def _command(definition: Definition, command: Command) -> CommandView:
     fields = schema_of(definition.structs[command.fields]) if command.fields else None
-    return CommandView(
-        name=command.name,
-        source=list(command.walks),
-        path={source: list(walk) for source, walk in command.walks.items()},
-        satisfied=list(command.satisfied),
-        roles=list(command.roles),
-        fields_schema=fields,
-    )
+    path = {source: list(walk) for source, walk in command.walks.items()}
+    return view_of(CommandView, command, source=list(path), path=path, fields_schema=fields)

@@ -21,7 +21,7 @@ from jobrunner.core.keeping.census import RestingJobs
 from jobrunner.core.questions import Gauges
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.streaming import EVENT_STREAM, check_caller
-from jobrunner.http.frame.views import Stuck, encode, reply, stuck_view
+from jobrunner.http.frame.views import Stuck, encode, reply, stuck_view, view_of
 from jobrunner.http.routes.pages.obstacles import (
     Obstacles,
     OpenQuestion,
@@ -250,24 +250,10 @@ def _waits_for_person(definition: Definition, status: str) -> bool:
 
 def _row(call: HttpCall, job: Snapshot) -> JobRow:
     definition = call.door.facade.definitions.of(job)
-    return JobRow(
-        id=job.id,
-        workflow=job.workflow,
-        job_type=job.job_type,
-        user_id=job.user_id,
-        status=job.status,
-        kind=job.kind,
-        version=job.version,
-        progress=job.progress,
-        progress_message=job.progress_message,
+    return view_of(
+        JobRow,
+        job,
         attempt=job.attempts,
-        retry_count=job.retry_count,
-        failure_code=job.failure_code,
-        failure_message=job.failure_message,
-        labels=job.labels,
-        created_at=text_of(job.created_at),
-        updated_at=text_of(job.updated_at),
-        next_attempt_at=text_or_none(job.next_attempt_at),
         stuck=stuck_view(call, job),
         ended_as=ended_as(definition, job.status) if definition else None,
         needs_person=needs_person(definition, job) if definition else job.stuck is not None,
@@ -314,10 +300,7 @@ def _failing_in(definition: Definition) -> list[tuple[str, str]]:
 
 
 def _resting(found: tuple[RestingJobs, ...]) -> list[RestingView]:
-    return [
-        RestingView(workflow=one.workflow, jobs=one.jobs, since=text_or_none(one.since))
-        for one in found
-    ]
+    return [view_of(RestingView, one, since=text_or_none(one.since)) for one in found]
 
 
 def _work(call: HttpCall, gauges: Gauges) -> WorkView:
