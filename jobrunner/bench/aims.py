@@ -1,7 +1,9 @@
 """The aims of ``overload``, and whether the rows of one run meet them."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
+
+from msgspec import Struct
 
 GOODPUT = {2.0: 90.0, 5.0: 75.0, 10.0: 50.0}
 POINTS_APART = 10.0
@@ -11,25 +13,17 @@ CALLBACK_MS = 250.0
 REFUSAL_SHARE = 15.0
 
 
-class Ran(Protocol):
-    """One row; ``times`` is 0 of the peak itself, ``of_peak`` a share of 1."""
+class Ran(Struct, frozen=True):
+    """One run; ``times`` is 0 of the peak itself, ``of_peak`` a share of 1."""
 
-    @property
-    def connections(self) -> int: ...
-    @property
-    def times(self) -> float: ...
-    @property
-    def made_per_s(self) -> float: ...
-    @property
-    def of_peak(self) -> float: ...
-    @property
-    def refused(self) -> int: ...
-    @property
-    def refused_p99_ms(self) -> float: ...
-    @property
-    def callback_p99_ms(self) -> float: ...
-    @property
-    def strange(self) -> int: ...
+    connections: int
+    times: float
+    of_peak: float
+    made_per_s: float
+    refused: int
+    refused_p99_ms: float
+    callback_p99_ms: float
+    strange: int
 
 
 class Aim(NamedTuple):

@@ -19,13 +19,12 @@ from typing import TypeVar
 
 import anyio
 import msgspec
-from msgspec import Struct
 
-from jobrunner.bench.aims import aims
+from jobrunner.bench.aims import Ran, aims
 from jobrunner.bench.cost import used
-from jobrunner.bench.crowd import Crowd, NoCompiler, built, crowd
+from jobrunner.bench.crowd import NoCompiler, built, crowd
 from jobrunner.bench.load import MARK, LoadOrder, Measured, load, request
-from jobrunner.bench.target import Address, server
+from jobrunner.bench.target import WAY, Address, event_of, job_under_way, server
 
 N = TypeVar("N")
 
@@ -39,59 +38,27 @@ IDLE_S = 5.0
 REPORTERS = 4
 REST_S = 0.1
 BODY = msgspec.json.encode({"workflow": "howera"})
-JSON = {"Content-Type": "application/json"}
-WAY = ("UPLOADED", "AUDIO_EXTRACTING", "AUDIO_READY", "TRANSCRIBING")
 HEAD = (
     "conns   load  asked/s  made/s  % of peak  refused  p99 ms  callbacks  p50 ms  p99 ms  "
     "cpu ms/job  broken"
 )
 
 
-class Row(Struct, frozen=True):
-    """One run; ``cpu_s`` is what the service used. ``peak`` is jobs made in a second, and the rate
-    ``times`` that; both are 0 of the peak itself."""
+class Row(Ran, frozen=True):
+    """``rate`` is how many were asked for in a second; ``cpu_s`` is what the service used."""
 
-    connections: int
-    times: float
     rate: float
-    seconds: float
-    peak: float
     cpu_s: float
-    crowd: Crowd
+    made: int
     callbacks: Measured
 
-    @property
-    def made_per_s(self) -> float:
-        return self.crowd.made / self.seconds
-
-    @property
-    def of_peak(self) -> float:
-        return self.made_per_s / (self.peak or self.made_per_s)
-
-    @property
-    def refused(self) -> int:
-        return self.crowd.refused
-
-    @property
-    def refused_p99_ms(self) -> float:
-        return self.crowd.refused_p99_ms
-
-    @property
-    def callback_p99_ms(self) -> float:
-        return self.callbacks.delay_ms(0.99)
-
-    @property
-    def strange(self) -> int:
-        one = self.crowd
-        return one.other + one.broken + one.unanswered + one.without_retry_after
-
     def __str__(self) -> str:
-        one, beside = self.crowd, self.callbacks
+        beside = self.callbacks
         return (
             f"{self.connections:5}  {self.times or 'peak':>5}  {self.rate:7.0f}  "
-            f"{self.made_per_s:6.0f}  {100 * self.of_peak:9.0f}  {one.refused:7}  "
-            f"{one.refused_p99_ms:6.0f}  {len(beside.delays_ms):9}  {beside.delay_ms(0.5):6.0f}  "
-            f"{beside.delay_ms(0.99):6.0f}  {1000 * self.cpu_s / max(one.made, 1):10.3f}  "
+            f"{self.made_per_s:6.0f}  {100 * self.of_peak:9.0f}  {self.refused:7}  "
+            f"{self.refused_p99_ms:6.0f}  {len(beside.delays_ms):9}  {beside.delay_ms(0.5):6.0f}  "
+            f"{self.callback_p99_ms:6.0f}  {1000 * self.cpu_s / max(self.made, 1):10.3f}  "
             f"{self.strange:6}"
         )
 
@@ -99,7 +66,8 @@ class Row(Struct, frozen=True):
 async def overload(
     seconds: float, connections: tuple[int, ...] = CONNECTIONS, loads: tuple[float, ...] = TIMES
 ) -> list[Row]:
-    """Measure, and print each row when it is known. Raises: NoCompiler."""
+    """Measure, and print each row when it is known. The peak is the jobs made in a second, and the
+    rate ``times`` that. Raises: NoCompiler."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="jobrunner-overload-") as folder:
         program = await built(Path(folder))
@@ -130,33 +98,32 @@ async def _run(
         group.start_soon(report)
         many = await crowd(program, at.url, at.token, rate, seconds, connections, BODY)
     used_s = used(at.pid).all_s - before_s
-    return Row(connections, times, rate, seconds, peak, used_s, many, beside[0])
+    made_per_s = many.made / seconds
+    return Row(
+        connections,
+        times,
+        made_per_s / (peak or made_per_s),
+        made_per_s,
+        many.refused,
+        many.refused_p99_ms,
+        beside[0].delay_ms(0.99),
+        many.other + many.broken + many.unanswered + many.without_retry_after,
+        rate,
+        used_s,
+        many.made,
+        beside[0],
+    )
 
 
 async def _running_job(at: Address) -> str:
-    """Report a new job into the stage that it is then reported to enter again and again."""
-    import aiohttp
-
-    headers = {"Authorization": f"Bearer {at.token}"}
-    async with aiohttp.ClientSession(at.url, headers=headers) as session:
-        async with session.post("/jobs", data=BODY, headers=JSON) as made:
-            job_id = str((await made.json())["id"])
-        for status in WAY:
-            event = _event(f"way-{status}", status)
-            path = f"/internal/jobs/{job_id}/status"
-            async with session.post(path, data=event, headers=JSON) as moved:
-                assert moved.status == 204, await moved.text()
-    return job_id
-
-
-def _event(name: str, status: str) -> bytes:
-    said = {"event_id": name, "status": status, "occurred_at": "2026-01-01T00:00:00Z"}
-    return msgspec.json.encode(said)
+    """A job in the stage that it is then reported to enter again and again."""
+    async with job_under_way(at) as (_, job_id):
+        return job_id
 
 
 async def _reports(at: Address, jobs: list[str], seconds: float) -> Measured:
     """Report on each job again and again, with rests in between."""
-    event = _event(f"event-{MARK.decode()}", WAY[-1])
+    event = msgspec.json.encode(event_of(f"event-{MARK.decode()}", WAY[-1]))
     paths = [f"/internal/jobs/{job_id}/status" for job_id in jobs]
     requests = [request("POST", path, at.token, event) for path in paths]
     return await load(LoadOrder(at.url, requests, len(jobs), seconds, rest_s=REST_S))

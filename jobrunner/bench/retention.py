@@ -8,7 +8,6 @@ do.
 """
 
 import argparse
-import os
 import statistics
 import sys
 import tempfile
@@ -20,15 +19,14 @@ import anyio
 import msgspec
 from msgspec import Struct
 
+from jobrunner.bench.cost import resident_kib
 from jobrunner.bench.crowd import Crowd, NoCompiler, built, crowd
 from jobrunner.bench.stored import Growth, grow
-from jobrunner.bench.target import Address
+from jobrunner.bench.target import Address, job_under_way
 
 PATTERNS = 8
 CONNECTIONS = 32
 WARM_UP_S = 5.0
-WAY = ("UPLOADED", "AUDIO_EXTRACTING", "AUDIO_READY", "TRANSCRIBING")
-LONG_AGO = "2026-01-01T00:00:00Z"
 CONFIG = """
 [server]
 port = 0
@@ -139,18 +137,11 @@ async def _service(folder: Path, ended: str) -> AsyncIterator[Address]:
 
 async def _ended_job(at: Address) -> None:
     """One with a history: it was on its way when it was cancelled."""
-    import aiohttp
-
-    headers = {"Authorization": f"Bearer {at.token}"}
-    async with aiohttp.ClientSession(at.url, headers=headers) as session:
-        async with session.post("/jobs", json={"workflow": "howera"}) as made:
-            job_id = str((await made.json())["id"])
-        for status in WAY:
-            event = {"event_id": f"way-{status}", "status": status, "occurred_at": LONG_AGO}
-            async with session.post(f"/internal/jobs/{job_id}/status", json=event) as moved:
-                assert moved.status == 204, await moved.text()
-        async with session.post(f"/jobs/{job_id}/cancel", json={}) as answer:
-            assert answer.status in (200, 202), await answer.text()
+    async with (
+        job_under_way(at) as (session, job_id),
+        session.post(f"/jobs/{job_id}/cancel", json={}) as answer,
+    ):
+        assert answer.status in (200, 202), await answer.text()
 
 
 async def _window(
@@ -164,7 +155,7 @@ async def _window(
         _size_mb(folder / "jobs.db"),
         sum(value for name, value in figures if name == "jobrunner_store_unused_bytes") / 1e6,
         _size_mb(folder / "jobs.db-wal"),
-        _memory_mb(at.pid),
+        resident_kib(at.pid) * 1024 / 1e6,
     )
     _say(str(found))
     return found
@@ -185,11 +176,6 @@ async def _figures(at: Address) -> list[tuple[str, float]]:
 
 def _size_mb(path: Path) -> float:
     return path.stat().st_size / 1e6
-
-
-def _memory_mb(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def _say(text: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
@@ -21,6 +22,7 @@ from jobrunner.ports import system_ports
 from jobrunner.startup import settle
 
 CREDITS = 1_000_000_000
+WAY = ("UPLOADED", "AUDIO_EXTRACTING", "AUDIO_READY", "TRANSCRIBING")
 
 
 class Address(Struct, frozen=True):
@@ -44,6 +46,26 @@ async def server(kind: str) -> AsyncIterator[Address]:
                     yield msgspec.json.decode(line, type=Address)
                 finally:
                     process.terminate()
+
+
+@asynccontextmanager
+async def job_under_way(at: Address) -> AsyncIterator[tuple[Any, str]]:
+    """A new job that was reported all the ``WAY``, and a client to ask more of it."""
+    import aiohttp
+
+    headers = {"Authorization": f"Bearer {at.token}"}
+    async with aiohttp.ClientSession(at.url, headers=headers) as session:
+        async with session.post("/jobs", json={"workflow": "howera"}) as made:
+            job_id = str((await made.json())["id"])
+        for status in WAY:
+            event = event_of(f"way-{status}", status)
+            async with session.post(f"/internal/jobs/{job_id}/status", json=event) as moved:
+                assert moved.status == 204, await moved.text()
+        yield session, job_id
+
+
+def event_of(name: str, status: str) -> dict[str, str]:
+    return {"event_id": name, "status": status, "occurred_at": "2026-01-01T00:00:00Z"}
 
 
 async def serve(kind: str, folder: str) -> None:
