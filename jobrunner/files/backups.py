@@ -23,7 +23,7 @@ import msgspec
 
 from jobrunner.core.keeping.backups import BackupPart, CopyFacts, FileRow, Manifest
 from jobrunner.errors import Misconfigured, Refused, StorageError
-from jobrunner.files.folders import flush, made, private
+from jobrunner.files.folders import flush, flushed, flushed_copy, made, sha256_of
 from jobrunner.files.library import inside, is_absent, tidy
 from jobrunner.files.stored_backups import (
     BESIDE,
@@ -34,8 +34,6 @@ from jobrunner.files.stored_backups import (
     FileLine,
     Sealed,
     StoredBackups,
-    digest_of,
-    flushed_copy,
     second_name,
 )
 
@@ -165,7 +163,7 @@ class Archive(StoredBackups):
             self._room(place.stat().st_size)
             flushed_copy(place, target)
             place.unlink()
-        return BackupPart(DATABASE, target.stat().st_size, digest_of(target))
+        return BackupPart(DATABASE, target.stat().st_size, sha256_of(target))
 
     def take_file(self, assets: str, path: str, sha256: str) -> tuple[FileLine, bool] | None:
         """Keep a file of a job, and say whether it is new here; None for one that is not there, or
@@ -177,7 +175,7 @@ class Archive(StoredBackups):
             source = inside(assets, path)
             if sha256 and (known := self._known(sha256, source)):
                 return FileLine(sha256, known, path), False
-            found = digest_of(source)
+            found = sha256_of(source)
         except OSError as error:
             if is_absent(error):
                 return None
@@ -191,11 +189,9 @@ class Archive(StoredBackups):
     def list_files(self, name: str, lines: Iterator[FileLine]) -> BackupPart:
         """Write down which files belong to this backup, as they come."""
         place = self.root / name / LIST
-        with open(place, "wb", opener=private) as file:
+        with flushed(place) as file:
             file.writelines(f"{line.sha256} {line.size} {line.path}\n".encode() for line in lines)
-            file.flush()
-            os.fsync(file.fileno())
-        return BackupPart(LIST, place.stat().st_size, digest_of(place))
+        return BackupPart(LIST, place.stat().st_size, sha256_of(place))
 
     def finish(self, manifest: Manifest) -> None:
         """Flush everything to the disk, then write the manifest."""
@@ -258,10 +254,8 @@ class Archive(StoredBackups):
                     Path(folder, name).unlink()
 
     def _written(self, place: Path, data: bytes) -> BackupPart:
-        with open(place, "wb", opener=private) as file:
+        with flushed(place) as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
         return BackupPart(place.name, len(data), hashlib.sha256(data).hexdigest())
 
 

@@ -1,9 +1,15 @@
-"""Folders for files: private, and on the disk before anything in them is said to be."""
+"""Folders and files: private, and on the disk before anything in them is said to be."""
 
+import hashlib
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 PRIVATE = 0o700
+CHUNK = 1024 * 1024
 
 
 def made(folder: Path) -> Path:
@@ -36,3 +42,28 @@ def flush(folder: Path) -> None:
 def private(path: str, flags: int) -> int:
     """Open a file that its owner alone can read: an opener for ``open``."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+@contextmanager
+def flushed(place: Path) -> Iterator[BinaryIO]:
+    """A private file, written anew, which is on the disk when this is left."""
+    with open(place, "wb", opener=private) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def flushed_copy(source: Path, target: Path) -> None:
+    """Copy a file, which has its name when the whole of it is on the disk."""
+    draft = target.with_name(f"{target.name}.draft")
+    try:
+        with source.open("rb") as old, flushed(draft) as new:
+            shutil.copyfileobj(old, new, CHUNK)
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def sha256_of(place: Path) -> str:
+    with place.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

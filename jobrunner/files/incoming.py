@@ -14,7 +14,6 @@ died with its process; the next start removes it.
 import errno
 import hashlib
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,7 +26,9 @@ from msgspec import Struct
 
 from jobrunner.core.job import JOB_ID
 from jobrunner.errors import Misconfigured, Refused, StorageFull
+from jobrunner.files.folders import flush as flush_folder
 from jobrunner.files.folders import made
+from jobrunner.files.library import numbered
 from jobrunner.ports import Children, Clock, Files
 
 FOLDER = ".incoming"
@@ -357,25 +358,6 @@ def _placed(root: Path, part: Path, folder: str, wanted: str, count: int) -> tup
             flush_folder(grown)
         return path.relative_to(root).as_posix(), _size(path)
     raise Refused("VALIDATION_ERROR", f"too many files are called {wanted!r} here")
-
-
-def numbered(name: str, number: int) -> str:
-    """The first file of a job keeps its name, unless that ends like the name of a later one."""
-    stem, dot, ending = name.rpartition(".")
-    if not stem or len(ending) > 10:
-        stem, dot, ending = name, "", ""
-    if number == 1 and not re.search(r"-[0-9]+\Z", name.partition(".")[0]):
-        return name
-    suffix = f"-{number}{dot}{ending}"
-    return stem[: 100 - len(suffix)] + suffix
-
-
-def flush_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _remove(*paths: Path) -> None:

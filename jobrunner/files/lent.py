@@ -2,7 +2,6 @@
 of this process; the next process removes what a crash left."""
 
 import fcntl
-import hashlib
 import os
 import re
 import shutil
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jobrunner.errors import Misconfigured
-from jobrunner.files.folders import flush, made, private
+from jobrunner.files.folders import flush, made, private, sha256_of
 from jobrunner.files.library import inside
 
 LOCK = ".in-use"
@@ -81,7 +80,7 @@ class PiecedFile:
         try:
             self._file.flush()
             os.fsync(self._file.fileno())
-            if _digest(self._part) != sha256:
+            if sha256_of(self._part) != sha256:
                 raise ValueError(f"{self._place.name} did not come as it was sent")
             _link(self._part, self._place, sha256)
         finally:
@@ -100,7 +99,7 @@ def piece_of(path: str, at: int, size: int) -> bytes:
 
 
 def digest_of(root: str, path: str) -> str:
-    return _digest(inside(root, path))
+    return sha256_of(inside(root, path))
 
 
 def last_number(root: str, folder: str) -> int:
@@ -117,13 +116,8 @@ def _link(part: Path, place: Path, sha256: str) -> None:
     try:
         os.link(part, place)
     except FileExistsError:
-        if _digest(place) != sha256:
+        if sha256_of(place) != sha256:
             raise
-
-
-def _digest(place: Path) -> str:
-    with place.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def is_here(path: str) -> bool:

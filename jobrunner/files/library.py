@@ -8,7 +8,6 @@ the one thing that looks the same from everywhere.
 """
 
 import errno
-import hashlib
 import os
 import re
 import shutil
@@ -18,11 +17,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from jobrunner.errors import PermanentFailure, RetryableFailure, StorageError
-from jobrunner.files.folders import flush, made, private
+from jobrunner.files.folders import CHUNK, flush, flushed, made, sha256_of
 from jobrunner.files.space import Room
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
-CHUNK = 1024 * 1024
 DRAFT = ".draft"
 SCRATCH = ".scratch"
 OLD_MS = 24 * 3600 * 1000
@@ -83,7 +81,7 @@ class Shelf:
     def _named(self, draft: Path, name: str) -> Path:
         """The first file of a job keeps its name, every other one gets a number."""
         for number in range(self._count + 1, self._count + TRIES):
-            place = draft.with_name(_numbered(name, number))
+            place = draft.with_name(numbered(name, number))
             try:
                 os.link(draft, place)
             except FileExistsError:
@@ -137,7 +135,7 @@ def is_sound(root: str, kept: Kept) -> bool:
     """
     try:
         place = inside(root, kept.path)
-        return place.stat().st_size == kept.size and _digest(place) == kept.sha256
+        return place.stat().st_size == kept.size and sha256_of(place) == kept.sha256
     except OSError as error:
         if is_absent(error):
             return False
@@ -215,23 +213,17 @@ def _age_ms(place: Path, now_ms: int) -> int:
 
 def _written(draft: Path, content: bytes | str) -> tuple[int, str]:
     """Into a file that is on disk when this returns; its size and digest."""
-    with open(draft, "wb", opener=private) as file:
+    with flushed(draft) as file:
         if isinstance(content, bytes):
             file.write(content)
         else:
             with open(content, "rb") as source:
                 shutil.copyfileobj(source, file, CHUNK)
-        file.flush()
-        os.fsync(file.fileno())
-    return draft.stat().st_size, _digest(draft)
+    return draft.stat().st_size, sha256_of(draft)
 
 
-def _digest(place: Path) -> str:
-    with place.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _numbered(name: str, number: int) -> str:
+def numbered(name: str, number: int) -> str:
+    """The first file of a job keeps its name, unless that ends like the name of a later one."""
     if number == 1 and not re.search(r"-[0-9]+\Z", name.partition(".")[0]):
         return name
     stem, dot, ending = name.rpartition(".")

@@ -9,14 +9,13 @@ that they have in the new job: the old one may be deleted, and its files with it
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from jobrunner.files.folders import flush, made, private
+from jobrunner.files.folders import flush, flushed, flushed_copy, made
 from jobrunner.files.library import DRAFT, Kept, inside, remove
 
 JSON_MAX = 16 * 1024 * 1024
@@ -71,7 +70,7 @@ def second_name(source: Path, place: Path) -> None:
         if not place.exists():
             raise
     except OSError:
-        _copy(str(source), str(place))
+        flushed_copy(source, place)
 
 
 def _json(place: Path) -> bytes:
@@ -93,30 +92,15 @@ def _link(source: Path, place: Path) -> None:
     except FileExistsError:
         raise
     except OSError:
-        _copy(str(source), str(place))
+        flushed_copy(source, place)
     os.utime(place)
 
 
 def _write(data: bytes, place: Path) -> None:
     draft = place.with_name(place.name + DRAFT)
     try:
-        with open(draft, "wb", opener=private) as file:
+        with flushed(draft) as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
         os.link(draft, place)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _copy(source: str, place: str) -> None:
-    draft = place + DRAFT
-    try:
-        with open(source, "rb") as old, open(draft, "wb", opener=private) as new:
-            shutil.copyfileobj(old, new)
-            new.flush()
-            os.fsync(new.fileno())
-        os.replace(draft, place)
-    finally:
-        if os.path.exists(draft):
-            os.unlink(draft)

@@ -4,7 +4,6 @@ that is still true. Whoever only reads them changes nothing there."""
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,12 +12,11 @@ from msgspec import Struct
 
 from jobrunner.core.keeping.backups import Manifest
 from jobrunner.errors import StorageError
-from jobrunner.files.folders import private
+from jobrunner.files.folders import flushed_copy, sha256_of
 
 NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{6}\.[0-9]{3}Z")
 DATABASE, LIST, MANIFEST, FILES = "jobrunner.db", "files.list", "manifest.json", "files"
 BESIDE = ("notify.secret", "answers.secret", "admin.token")
-CHUNK = 1024 * 1024
 
 
 class Sealed(Struct, frozen=True):
@@ -89,17 +87,12 @@ class StoredBackups:
         return self.root / FILES / sha256[:2] / sha256
 
 
-def digest_of(place: Path) -> str:
-    with place.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _changed(place: Path, size: int, sha256: str, path: str = "") -> Iterator[str]:
     named = f"{place} ({path})" if path else str(place)
     try:
         if place.stat().st_size != size:
             yield f"{named} has {place.stat().st_size} bytes, and had {size}"
-        elif digest_of(place) != sha256:
+        elif sha256_of(place) != sha256:
             yield f"{named} is damaged: it is not what was backed up"
     except OSError as error:
         yield f"{named} cannot be read: {error.strerror}"
@@ -125,7 +118,7 @@ def linked(source: Path, target: Path, sha256: str) -> None:
 
 
 def _demand_sound(source: Path, sha256: str) -> None:
-    if digest_of(source) != sha256:
+    if sha256_of(source) != sha256:
         raise StorageError(f"{source} is damaged: it is not what was backed up")
 
 
@@ -137,15 +130,3 @@ def second_name(source: Path, target: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def flushed_copy(source: Path, target: Path) -> None:
-    draft = target.with_name(f"{target.name}.draft")
-    try:
-        with source.open("rb") as old, open(draft, "wb", opener=private) as new:
-            shutil.copyfileobj(old, new, CHUNK)
-            new.flush()
-            os.fsync(new.fileno())
-        os.replace(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -66,7 +66,7 @@ def test_a_file_that_cannot_be_opened_is_not_gone(
     def fails(*arguments: object) -> int:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(library, "_digest", fails)
+    monkeypatch.setattr(library, "sha256_of", fails)
     for look in (SoundFiles(str(tmp_path)), partial(library.is_sound, str(tmp_path))):
         if number in ABSENT:
             assert look(kept) is False

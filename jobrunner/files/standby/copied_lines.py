@@ -4,19 +4,16 @@ import hashlib
 import os
 import shutil
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from jobrunner.core.keeping.standby import CopiedChange, CopiedLine, WholeCopy, line_of
 from jobrunner.errors import StorageError
-from jobrunner.files.folders import flush, made, private
-from jobrunner.files.stored_backups import flushed_copy
+from jobrunner.files.folders import CHUNK, flush, flushed, flushed_copy, made, sha256_of
 
 FOLDER, BASE, CHANGE = "lines", "base.", ".change"
 QUICKLY = 1
-CHUNK = 1024 * 1024
 
 
 class CopiedLines:
@@ -165,26 +162,18 @@ def base_of(data: bytes, place: str) -> WholeCopy:
 
 def demand_sound(place: Path, base: WholeCopy) -> None:
     """Raises: StorageError, when a base is not what it was; OSError"""
-    with place.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != base.sha256:
-            raise StorageError(f"{place} is damaged: it is not what was copied")
+    if sha256_of(place) != base.sha256:
+        raise StorageError(f"{place} is damaged: it is not what was copied")
 
 
 def _copied(source: Path, target: Path) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
-    with source.open("rb") as old, open(target, "wb", opener=private) as new:
-        for chunk in _chunks(old):
+    with source.open("rb") as old, flushed(target) as new:
+        while chunk := old.read(CHUNK):
             new.write(chunk)
             digest.update(chunk)
             size += len(chunk)
-        new.flush()
-        os.fsync(new.fileno())
     return size, digest.hexdigest()
-
-
-def _chunks(file: "object") -> Iterator[bytes]:
-    while chunk := file.read(CHUNK):  # type: ignore[attr-defined]
-        yield chunk
 
 
 def sealed(data: bytes) -> bytes:
@@ -200,9 +189,7 @@ def _unsealed(found: bytes, place: str) -> bytes:
 def _put(place: Path, data: bytes) -> None:
     """Whole and on the disk before it has its name, and its name on the disk, too."""
     draft = place.with_name(f"{place.name}.draft")
-    with open(draft, "wb", opener=private) as file:
+    with flushed(draft) as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
     os.replace(draft, place)
     flush(place.parent)

@@ -1,12 +1,12 @@
 """The lines of a copy in a store of objects, under the names that they have in a folder."""
 
-import hashlib
 import os
 from pathlib import Path
 
 import msgspec
 
 from jobrunner.core.keeping.standby import CopiedChange, CopiedLine, WholeCopy, line_of
+from jobrunner.files.folders import sha256_of
 from jobrunner.files.standby.copied_lines import (
     BASE,
     CHANGE,
@@ -41,9 +41,8 @@ class FarLines(CopiedLines):
     def put_base(self, line: CopiedLine, base: WholeCopy, source: str) -> WholeCopy:
         place = Path(source)
         try:
-            with place.open("rb") as file:
-                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            base = msgspec.structs.replace(base, size=place.stat().st_size, sha256=sha256)
+            size, sha256 = place.stat().st_size, sha256_of(place)
+            base = msgspec.structs.replace(base, size=size, sha256=sha256)
             self._shelf.send(_content(line, base), place)
         finally:
             os.unlink(source)

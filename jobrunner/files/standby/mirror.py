@@ -8,9 +8,9 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from jobrunner.files.folders import flush, made
+from jobrunner.files.folders import flush, flushed_copy, made
 from jobrunner.files.library import inside
-from jobrunner.files.stored_backups import BESIDE, flushed_copy, second_name
+from jobrunner.files.stored_backups import BESIDE, second_name
 
 FILES, LITTLE = "files", "beside"
 

@@ -1,7 +1,6 @@
 """The place of a copy, whatever it is: a folder, or a store of objects."""
 
 import os
-from typing import Protocol
 
 from jobrunner.files.standby.copied_lines import CopiedLines
 from jobrunner.files.standby.far_lines import FarLines
@@ -14,51 +13,28 @@ from jobrunner.files.standby.tokens import TokenPlace
 FAR = "s3://"
 
 
-class CopyPlace(Protocol):
+class FolderPlace:
     """``root`` is its name for people and for those who compare it."""
 
-    @property
-    def root(self) -> str: ...
-
-    @property
-    def tokens(self) -> TokenPlace: ...
-
-    @property
-    def lines(self) -> CopiedLines: ...
-
-    def there(self, assets: str) -> Mirror:
-        """Make what copies files of this machine there."""
-        ...
-
-    def back(self, assets: str) -> Mirror:
-        """Make what copies files back to this machine."""
-        ...
-
-    def send_beside(self, folder: str) -> None:
-        """The keys that lie beside a database, to the copy. Raises: OSError"""
-        ...
-
-    def fetch_beside(self, folder: str) -> None:
-        """And back. Raises: OSError"""
-        ...
-
-
-class FolderPlace:
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
         self.tokens = TokenPlace(self.root)
         self.lines = CopiedLines(self.root)
 
     def there(self, assets: str) -> Mirror:
+        """Make what copies files of this machine there."""
         return Mirror(assets, os.path.join(self.root, FILES))
 
     def back(self, assets: str) -> Mirror:
+        """Make what copies files back to this machine."""
         return Mirror(os.path.join(self.root, FILES), assets)
 
     def send_beside(self, folder: str) -> None:
+        """The keys that lie beside a database, to the copy. Raises: OSError"""
         bring_beside(folder, os.path.join(self.root, LITTLE))
 
     def fetch_beside(self, folder: str) -> None:
+        """And back. Raises: OSError"""
         bring_beside(os.path.join(self.root, LITTLE), folder)
 
 
@@ -84,3 +60,6 @@ class ShelfPlace:
 
     def fetch_beside(self, folder: str) -> None:
         self._little.fetch(folder)
+
+
+CopyPlace = FolderPlace | ShelfPlace

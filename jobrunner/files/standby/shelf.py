@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jobrunner.errors import Misconfigured
-from jobrunner.files.folders import made, private
+from jobrunner.files.folders import flushed, made
 from jobrunner.files.objects.bucket import PARTS_AT_ONCE, ObjectStore
 
 T = TypeVar("T")
@@ -89,10 +89,8 @@ class StandbyShelf:
         draft = target.with_name(f"{target.name}.draft")
 
         def got(lib: Any, store: Any) -> None:
-            with open(draft, "wb", opener=private) as file:
+            with flushed(draft) as file:
                 file.writelines(lib.get(store, self._prefix + key).stream(min_chunk_size=BLOCK))
-                file.flush()
-                os.fsync(file.fileno())
 
         try:
             self._asked(got)
