@@ -18,7 +18,7 @@ from jobrunner.config.settings import ClusterSection
 from jobrunner.core.messages import Ended
 from jobrunner.ports import Ports
 from jobrunner.stages import Given, Host
-from jobrunner.stages.away import AwayStage
+from jobrunner.stages.away import AwayStage, Elsewhere
 
 LOOK_S = 1.0
 REST_S = 2.0
@@ -26,7 +26,7 @@ CLEAR_S = 0.2
 Log = Callable[..., None]
 
 
-class Cluster:
+class Cluster(Elsewhere):
     """``on_change`` is called when somebody may find a seat who found none before."""
 
     def __init__(

@@ -2,7 +2,6 @@
 files go along with the first word that speaks of them."""
 
 import asyncio
-import importlib
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -33,6 +32,7 @@ from jobrunner.outgoing.calls import Fetched
 from jobrunner.ports import Ports
 from jobrunner.stages import Given, Stage, run_attempt
 from jobrunner.stages.outcomes import crashed, raised
+from jobrunner.stages.process.child import found_at
 from jobrunner.stages.process.wire import Keeping, Line, Making, Over, ProgressSaid
 from jobrunner.stages.requests import Answer, CarriedFault, Find, Held, Question
 from jobrunner.work.words import assets_in, is_ours
@@ -64,7 +64,7 @@ class FarSeat:
     async def run(self, stage: Stage) -> None:
         """Run the stage, and say how it ended."""
         await self.block(partial(made_empty, self._given.scratch))
-        kind = _found(self._order.params) if self._order.params else None
+        kind = found_at(self._order.params) if self._order.params else None
         try:
             ended = await run_attempt(stage, self._given, kind, self, self._ports.children)
         except Exception as fault:  # noqa: BLE001 - whatever it is, it costs this attempt alone
@@ -213,11 +213,3 @@ def _settled(given: Given, root: str) -> Given:
     """The same task, in a folder of this machine."""
     away = {name: f"{ARTIFACT}{name}" for name in given.files}
     return replace(given, root=root, scratch=os.path.join(root, ".scratch"), files={}, away=away)
-
-
-def _found(where: str) -> Any:
-    module, _, name = where.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found

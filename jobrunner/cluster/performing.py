@@ -6,7 +6,6 @@ import importlib.metadata
 import os
 import ssl
 import sys
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -130,13 +129,8 @@ async def _until_over(work: Any, seat: FarSeat, line: FrameLine) -> None:
         if not task.cancelled() and (fault := task.exception()) is not None:
             raise fault
     finally:
-        _end(beside)
-
-
-def _end(tasks: list[asyncio.Task[None]]) -> None:
-    stop: Callable[[asyncio.Task[None]], object] = asyncio.Task.cancel
-    for task in tasks:
-        stop(task)
+        for one in beside:
+            one.cancel()
 
 
 def _version(distribution: str) -> str:

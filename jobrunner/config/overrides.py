@@ -57,10 +57,7 @@ def laid_over(
 ) -> tuple[Workflow, tuple[str, ...]]:
     """Lay settings over a declaration as far as they fit, and name what does not: an older
     declaration need not know every name. ``goes_away`` tells of a stage, by its name, that it runs
-    on a cluster where no setting says otherwise.
-
-    ``goes_away`` tells of a stage, by its name, that it runs on a cluster where no setting says
-    otherwise."""
+    on a cluster where no setting says otherwise."""
     names = Names(workflow)
     changed = replace(
         workflow,

@@ -55,9 +55,9 @@ def perform(heard: int, out: int) -> None:
 def _attempt(task: Task, host: "PipeHost") -> Ended:
     context: Context[Any] | PlainContext[Any]
     try:
-        run = _found(task.run)
+        run = found_at(task.run)
         run = run.run if isinstance(run, Stage) else run
-        kind = _found(task.params) if task.params else None
+        kind = found_at(task.params) if task.params else None
         params = decoded(task.given.params, kind) if kind else task.given.params
         host.begin()
         if is_async(run):
@@ -73,7 +73,8 @@ def _attempt(task: Task, host: "PipeHost") -> Ended:
     return returned(outcome, context.saved)
 
 
-def _found(where: str) -> Any:
+def found_at(where: str) -> Any:
+    """Import what stands at ``module:name``."""
     module, _, name = where.partition(":")
     found = import_module(module)
     for part in name.split("."):
