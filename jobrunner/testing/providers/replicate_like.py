@@ -8,6 +8,7 @@ import random
 import secrets
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from time import time
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ from jobrunner.testing.providers.webhooks import (
     Forgery,
     Post,
     SentWebhook,
+    insisted,
     is_loopback,
     made_secret,
     send,
@@ -266,16 +268,7 @@ class ReplicateLike(Provider):
         if how.forged:
             forged = replace(news, id=f"msg_{self.token_of(12)}", forged=True)
             await self._send(prediction, forged, body)
-        for _ in range(how.times):
-            await self._insist(prediction, news, body)
-
-    async def _insist(self, prediction: StartedPrediction, news: SentWebhook, body: bytes) -> None:
-        how = prediction.plan.webhook
-        for left in reversed(range(how.tries)):
-            status = await self._send(prediction, news, body)
-            if 200 <= status < 300 or not left:
-                return
-            await anyio.sleep(how.pause_s)
+        await insisted(how, partial(self._send, prediction, news, body))
 
     async def _send(self, prediction: StartedPrediction, news: SentWebhook, body: bytes) -> int:
         forged: Forgery = prediction.plan.webhook.forged if news.forged else ""

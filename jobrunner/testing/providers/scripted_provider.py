@@ -14,7 +14,13 @@ from jobrunner.testing.providers.made import Made
 from jobrunner.testing.providers.mishaps import Refusal, WholeAnswer
 from jobrunner.testing.providers.provider import Provider, Routes
 from jobrunner.testing.providers.record import RecordedCall
-from jobrunner.testing.providers.webhooks import Delivery, is_loopback, made_secret, send
+from jobrunner.testing.providers.webhooks import (
+    Delivery,
+    insisted,
+    is_loopback,
+    made_secret,
+    send,
+)
 
 Route = tuple[str, str, Callable[[RecordedCall], Any]]
 
@@ -75,15 +81,7 @@ class ScriptedProvider(Provider):
             lie = msgspec.json.encode({"forged": True})
             forged_id = f"msg_{self.token_of(12)}"
             await send(hook, self.secret, forged_id, body, how.forged, lie, self.post)
-        for _ in range(how.times):
-            await self._insist(hook, webhook_id, body, how)
-
-    async def _insist(self, hook: str, webhook_id: str, body: bytes, how: Delivery) -> None:
-        for left in reversed(range(how.tries)):
-            status = await send(hook, self.secret, webhook_id, body, post=self.post)
-            if 200 <= status < 300 or not left:
-                return
-            await anyio.sleep(how.pause_s)
+        await insisted(how, partial(send, hook, self.secret, webhook_id, body, post=self.post))
 
 
 def _worked(answer: Callable[[RecordedCall], Any], call: RecordedCall) -> WholeAnswer:

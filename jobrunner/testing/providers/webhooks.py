@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal
 
 import aiohttp
+import anyio
 from msgspec import Struct
 from yarl import URL
 
@@ -88,6 +89,15 @@ async def send(
         secret, body = made_secret(b"not the secret of anybody"), lie
     headers = signed(secret, webhook_id, timestamp, body)
     return await (post or posted)(url, lie if forged == "body" else body, headers)
+
+
+async def insisted(how: Delivery, sending: Callable[[], Awaitable[int]]) -> None:
+    """Send it as often as ``how`` says, each time until it is taken."""
+    for _ in range(how.times):
+        for left in reversed(range(how.tries)):
+            if 200 <= await sending() < 300 or not left:
+                break
+            await anyio.sleep(how.pause_s)
 
 
 async def posted(url: str, body: bytes, headers: Mapping[str, str]) -> int:
