@@ -4,7 +4,7 @@ What happens is counted as it is told; how things stand is read when somebody as
 the answer as it was then.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import (
@@ -165,10 +165,8 @@ class Figures(Meter):
 
 def _standing(readings: Readings) -> Iterator[Metric]:
     """How things stand, as families of gauges."""
-    jobs = GaugeMetricFamily("jobrunner_jobs", "Jobs in the store", labels=("workflow", "status"))
-    for workflow, status, count in readings.jobs:
-        jobs.add_metric((workflow, status), count)
-    yield jobs
+    jobs = (((workflow, status), count) for workflow, status, count in readings.jobs)
+    yield _family("jobs", "Jobs in the store", ("workflow", "status"), jobs)
     for name, text, field in GAUGES:
         yield GaugeMetricFamily(f"jobrunner_{name}", text, value=getattr(readings, field))
 
@@ -184,60 +182,38 @@ def _resting(readings: Readings) -> Iterator[Metric]:
         text = f"How long the job has been {name} that has been longest"
         yield _oldest(f"{name}_oldest_seconds", text, resting, found.at)
     text = "For how long a workflow or a stage has been paused"
-    pauses = GaugeMetricFamily("jobrunner_pause_seconds", text, labels=("scope", "name"))
-    for scope, name, seconds in readings.pauses:
-        pauses.add_metric((scope, name), seconds)
-    yield pauses
+    pauses = (((scope, name), seconds) for scope, name, seconds in readings.pauses)
+    yield _family("pause_seconds", text, ("scope", "name"), pauses)
     yield from _scheduled(readings)
     yield from _related(found)
     yield _gauge("dead_letters", "Work that was given up, on the list", found.dead_letters)
     last_s = (found.dead_letter_at or 0) / 1000
     yield _gauge("dead_letter_timestamp_seconds", "When the last came; 0: there is none", last_s)
     yield _gauge("retention_due", "Jobs old enough to go that are still here", found.retained)
-    limits = GaugeMetricFamily("jobrunner_limit", "Settings, by their keys", labels=("key",))
-    for key, value in readings.limits.items():
-        limits.add_metric((key,), value)
-    yield limits
+    yield _by_name("limit", "Settings, by their keys", "key", readings.limits.items())
     text = "Workers of the cluster, by how they stand"
-    seats = GaugeMetricFamily("jobrunner_cluster_workers", text, labels=("state",))
-    for state, count in readings.seats.items():
-        seats.add_metric((state,), count)
-    yield seats
+    yield _by_name("cluster_workers", text, "state", readings.seats.items())
     text = "Lines of the log that nobody took"
     yield CounterMetricFamily("jobrunner_log_lost_lines", text, value=readings.log_lost)
 
 
-def _rates(rates: Iterable[RateReading]) -> Iterator[Metric]:
+def _rates(rates: Sequence[RateReading]) -> Iterator[Metric]:
     """Show how much room each rate has, and who waits for it."""
-    families = {
-        "level": "How many starts a rate has room for now",
-        "held_seconds": "For how long its provider still holds a rate back",
-        "waiting": "Jobs in line for a stage that takes from a rate",
-    }
-    level, held, waiting = (
-        GaugeMetricFamily(f"jobrunner_rate_{name}", text, labels=("rate",))
-        for name, text in families.items()
-    )
-    for one in rates:
-        if one.level is not None:
-            level.add_metric((one.name,), one.level)
-        held.add_metric((one.name,), one.held_s)
-        waiting.add_metric((one.name,), one.waiting)
-    yield from (level, held, waiting)
+    levels = [(one.name, one.level) for one in rates if one.level is not None]
+    yield _by_name("rate_level", "How many starts a rate has room for now", "rate", levels)
+    text = "For how long its provider still holds a rate back"
+    yield _by_name("rate_held_seconds", text, "rate", [(one.name, one.held_s) for one in rates])
+    text = "Jobs in line for a stage that takes from a rate"
+    yield _by_name("rate_waiting", text, "rate", [(one.name, one.waiting) for one in rates])
 
 
 def _scheduled(readings: Readings) -> Iterator[Metric]:
     text = "When a moment last made no job though it should have; 0: never"
-    failed = GaugeMetricFamily(
-        "jobrunner_schedule_failure_timestamp_seconds", text, labels=("schedule",)
-    )
+    failed = [(one.name, one.failed_at_s) for one in readings.schedules]
+    yield _by_name("schedule_failure_timestamp_seconds", text, "schedule", failed)
     text = "How long a moment that is due has been waiting"
-    waits = GaugeMetricFamily("jobrunner_schedule_waits_seconds", text, labels=("schedule",))
-    for one in readings.schedules:
-        failed.add_metric((one.name,), one.failed_at_s)
-        waits.add_metric((one.name,), one.waits_s)
-    yield failed
-    yield waits
+    waits = [(one.name, one.waits_s) for one in readings.schedules]
+    yield _by_name("schedule_waits_seconds", text, "schedule", waits)
 
 
 def _related(found: Census) -> Iterator[Metric]:
@@ -245,15 +221,24 @@ def _related(found: Census) -> Iterator[Metric]:
     text = "Attempts that wait for children of their job"
     yield _gauge("parents_waiting", text, found.parents)
     text = "Children that go on, by the kind of state they are in"
-    children = GaugeMetricFamily("jobrunner_children_open", text, labels=("workflow", "kind"))
-    for one in found.children:
-        children.add_metric((one.workflow, one.kind), one.jobs)
-    yield children
-    batches = GaugeMetricFamily("jobrunner_batches", "Batches that go on", labels=("status",))
-    batches.add_metric(("open",), found.batches.open)
-    batches.add_metric(("running",), found.batches.running)
-    yield batches
+    children = (((one.workflow, one.kind), one.jobs) for one in found.children)
+    yield _family("children_open", text, ("workflow", "kind"), children)
+    batches = [("open", found.batches.open), ("running", found.batches.running)]
+    yield _by_name("batches", "Batches that go on", "status", batches)
     yield _gauge("batch_jobs_open", "Jobs of batches that go on", found.batches.jobs)
+
+
+def _family(
+    name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], float]]
+) -> Metric:
+    family = GaugeMetricFamily(f"jobrunner_{name}", text, labels=labels)
+    for values, value in rows:
+        family.add_metric(values, value)
+    return family
+
+
+def _by_name(name: str, text: str, label: str, rows: Iterable[tuple[str, float]]) -> Metric:
+    return _family(name, text, (label,), (((one,), value) for one, value in rows))
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
@@ -261,15 +246,10 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 
 def _by_workflow(name: str, text: str, resting: Iterable[RestingJobs]) -> Metric:
-    family = GaugeMetricFamily(f"jobrunner_{name}", text, labels=("workflow",))
-    for one in resting:
-        family.add_metric((one.workflow,), one.jobs)
-    return family
+    return _by_name(name, text, "workflow", ((one.workflow, one.jobs) for one in resting))
 
 
 def _oldest(name: str, text: str, resting: Iterable[RestingJobs], now: int) -> Metric:
-    family = GaugeMetricFamily(f"jobrunner_{name}", text, labels=("workflow",))
-    for one in resting:
-        since = now if one.since is None else one.since
-        family.add_metric((one.workflow,), max(now - since, 0) / 1000)
-    return family
+    since = ((one.workflow, now if one.since is None else one.since) for one in resting)
+    ages = ((workflow, max(now - at, 0) / 1000) for workflow, at in since)
+    return _by_name(name, text, "workflow", ages)
