@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from jobrunner.cli.commands import Many, body_of, resolved
+from jobrunner.cli.commands import body_of, resolved
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
-from jobrunner.cli.frame.options import Listing, Told, positive
+from jobrunner.cli.frame.options import Listing, Many, Told, positive
 from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import RunningService, part, service
 from jobrunner.errors import Refused

@@ -7,12 +7,18 @@ from cyclopts import App, CycloptsError, Parameter
 
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import Examples, examples
-from jobrunner.cli.frame.options import Listing, pairs, parameters, positive, spelled_out
+from jobrunner.cli.frame.options import (
+    Flag,
+    Listing,
+    Many,
+    pairs,
+    parameters,
+    positive,
+    spelled_out,
+)
 from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import part, service
 
-Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
-Flag = Annotated[bool, Parameter(negative="")]
 LOOK_AGAIN_S = 0.5
 
 

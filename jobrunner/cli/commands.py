@@ -13,12 +13,11 @@ from cyclopts import CycloptsError, Parameter
 
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import Examples, examples
-from jobrunner.cli.frame.options import Ids, Listing, Told, pairs, spelled_out, text_of_file
+from jobrunner.cli.frame.options import Ids, Listing, Many, Told, pairs, spelled_out, text_of_file
 from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import RunningService, part, service
 from jobrunner.errors import Refused
 
-Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
 Reason = Annotated[str | None, Parameter(help="Why; it is kept in the history.")]
 Schema = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from jobrunner.cli import bulk, commands, pauses, replays, streams
 from jobrunner.cli.admin.notifications import of_job
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
-from jobrunner.cli.frame.options import Ids, Listing, pairs, parameters, spelled_out
+from jobrunner.cli.frame.options import Flag, Ids, Listing, Many, pairs, parameters, spelled_out
 from jobrunner.cli.frame.paging import Limit, Since, paged
 from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import RunningService, part, service
@@ -22,7 +22,6 @@ for table in (module.EXAMPLES for module in TABLES):
         app.command(function, help_epilogue=shown)
 app.command(of_job, name="deliveries", help_epilogue=examples("jobrunner job deliveries 01a1f22d"))
 
-Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
 
 HAPPENINGS = f"Which events to tell instead: {', '.join(NAMES)}; repeat for more."
 
@@ -106,10 +105,10 @@ async def list_(
     label: Many = None,
     limit: Limit = None,
     since: Since = None,
-    oldest: Annotated[bool, Parameter(negative="")] = False,
-    paused: Annotated[bool, Parameter(negative="")] = False,
+    oldest: Flag = False,
+    paused: Flag = False,
     schedule: str | None = None,
-    stuck: Annotated[bool, Parameter(negative="")] = False,
+    stuck: Flag = False,
     parent: str | None = None,
     text: str | None = None,
     param: Many = None,

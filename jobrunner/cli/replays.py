@@ -10,7 +10,7 @@ from cyclopts import CycloptsError, Parameter
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import Examples, examples
 from jobrunner.cli.frame.installed import installed
-from jobrunner.cli.frame.options import Listing
+from jobrunner.cli.frame.options import Flag, Listing
 from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import part, service
 from jobrunner.errors import Refused
@@ -30,7 +30,7 @@ async def export(
     /,
     *,
     out: Annotated[Path | None, Parameter(alias="-O")] = None,
-    redact: Annotated[bool, Parameter(negative="")] = False,
+    redact: Flag = False,
     listing: Listing = Listing(),
 ) -> None:
     """Print the decisions about a job that are on record, for `job replay` on any machine.

@@ -2,19 +2,16 @@
 
 import importlib.util
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import anyio
-from cyclopts import Parameter
 from msgspec.structs import replace
 
-from jobrunner.cli.frame.options import Asking, Where
+from jobrunner.cli.frame.options import Asking, Flag, Where
 
 if TYPE_CHECKING:
     from jobrunner.config.settings import Config
     from jobrunner.log import Log
-
-Flag = Annotated[bool, Parameter(negative="")]
 
 
 def serve(*, reload: Flag = False, cluster: str = "", where: Where = Where()) -> int | None:

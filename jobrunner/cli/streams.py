@@ -10,7 +10,7 @@ from cyclopts import CycloptsError, Parameter
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import Examples, examples
 from jobrunner.cli.frame.following import Happened, happenings
-from jobrunner.cli.frame.options import Listing, no_option, positive, spelled_out
+from jobrunner.cli.frame.options import Flag, Listing, Many, no_option, positive, spelled_out
 from jobrunner.cli.frame.prefixes import whole
 from jobrunner.cli.frame.service import RunningService, part, service
 from jobrunner.cli.frame.tables import SHORTEST_ID
@@ -20,7 +20,6 @@ WATCH_S = 20
 DONE, FAILED, WAITS_FOR_PERSON = 0, 1, 5
 
 Some = Annotated[list[str] | None, Parameter(allow_leading_hyphen=True, validator=no_option)]
-Statuses = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
 Count = Annotated[int | None, Parameter(validator=positive, help="End after so many events.")]
 
 
@@ -28,7 +27,7 @@ async def watch(
     ids: Some = None,
     /,
     *,
-    all: Annotated[bool, Parameter(negative="")] = False,
+    all: Flag = False,
     listing: Listing = Listing(),
 ) -> int:
     """Draw the progress of jobs until each settles, ends or waits for a person; then print it.
@@ -61,7 +60,7 @@ async def events(
     /,
     *,
     workflow: str | None = None,
-    status: Statuses = None,
+    status: Many = None,
     user: str | None = None,
     count: Count = None,
     listing: Listing = Listing(),

@@ -8,7 +8,7 @@ import anyio
 from cyclopts import Parameter
 from msgspec.structs import replace
 
-from jobrunner.cli.frame.options import Asking, positive, seconds
+from jobrunner.cli.frame.options import Asking, Many, positive, seconds
 
 if TYPE_CHECKING:
     from jobrunner.client import AsyncClient
@@ -26,7 +26,7 @@ LEAVES_S = 5.0
 async def work(
     *,
     workflow: str,
-    stage: Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)] = None,
+    stage: Many = None,
     slots: Annotated[int | None, Parameter(validator=positive)] = None,
     folder: str = FOLDER,
     drain: str = "20s",

@@ -1,14 +1,14 @@
 """``workflow``: the declared lifecycles, as they are installed here. To pause one, to let it go
 on and to move its jobs, a running service is needed."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.installed import installed
-from jobrunner.cli.frame.options import Listing, Shown, Where
+from jobrunner.cli.frame.options import Flag, Listing, Shown, Where
 from jobrunner.cli.frame.paging import Limit, Since
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.drawing.mermaid import mermaid
@@ -48,7 +48,7 @@ def check(
     name: str | None = None,
     /,
     *,
-    jobs: Annotated[bool, Parameter(negative="")] = False,
+    jobs: Flag = False,
     shown: Shown = Shown(),
 ) -> int:
     """Prove that every job ends and all money is settled, whatever happens; or show how not.
@@ -98,7 +98,7 @@ async def migrate(
     name: str,
     /,
     *,
-    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    dry_run: Flag = False,
     reason: str | None = None,
     listing: Listing = Listing(),
 ) -> int:

@@ -1,12 +1,10 @@
 """``audit`` and ``dead-letter``: who did what, and work that was given up; for admins."""
 
-from typing import Annotated
-
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
-from jobrunner.cli.frame.options import Listing
+from jobrunner.cli.frame.options import Flag, Listing
 from jobrunner.cli.frame.paging import Limit, Since, paged
 from jobrunner.cli.frame.service import service
 
@@ -34,7 +32,7 @@ async def list_audit(
 @dead_letters.command(name="list", help_epilogue=examples("jobrunner dead-letter list --since 7d"))
 async def list_dead_letters(
     *,
-    hidden: Annotated[bool, Parameter(negative="")] = False,
+    hidden: Flag = False,
     limit: Limit = None,
     since: Since = None,
     listing: Listing = Listing(),

@@ -10,6 +10,7 @@ from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.file import OPERATOR, file_or_none
 from jobrunner.cli.frame.options import Asking, Listing, positive
 from jobrunner.cli.frame.paging import Limit, Since, extent, paged
+from jobrunner.cli.frame.service import part, service
 from jobrunner.cli.frame.system import clock, ids
 from jobrunner.core.credits import granted_otherwise
 from jobrunner.core.decision import Clash
@@ -33,8 +34,6 @@ async def balance(user: str, /, *, listing: Listing = Listing()) -> None:
         if store is not None:
             found = asdict(await store.reader.credits(user))
         else:
-            from jobrunner.cli.frame.service import service
-
             async with service(listing) as running:
                 found = await running.get("/credits", {"user_id": user})
     printing.record(found, listing, key="user_id")
@@ -67,8 +66,6 @@ async def grant(
                 await _known(store, user)
             await _given(store, Grant(user, amount, reason, OPERATOR, clock.now(), key=key))
         else:
-            from jobrunner.cli.frame.service import part, service
-
             body = {"amount": amount, "reason": reason, "idempotency_key": key}
             async with service(asking) as running:
                 await running.insist(f"/admin/credits/{part(user)}/grant", body, key)
@@ -90,8 +87,6 @@ async def history(
             rows = [_row(asdict(row)) for row in await store.reader.ledger(user, most, None)]
             found = [row for row in rows if start is None or row["created_at"] >= start]
         else:
-            from jobrunner.cli.frame.service import service
-
             query = [("user_id", user)]
             async with service(listing) as running:
                 found = await paged(running, "/credits/history", query, limit, since)

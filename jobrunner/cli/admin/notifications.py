@@ -9,6 +9,8 @@ from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.options import Ids, Listing, Where, spelled_out
 from jobrunner.cli.frame.paging import Limit, Since, paged
+from jobrunner.cli.frame.prefixes import whole
+from jobrunner.cli.frame.service import part, service
 from jobrunner.cli.frame.system import ids
 from jobrunner.ports import SystemFiles
 
@@ -50,9 +52,6 @@ async def list_(
     endpoint
         Only those to this endpoint, by its number.
     """
-    from jobrunner.cli.frame.prefixes import whole
-    from jobrunner.cli.frame.service import service
-
     async with service(listing) as running:
         job_id = await whole(running, job) if job else None
         query = [("status", status), ("job_id", job_id), ("endpoint", endpoint)]
@@ -76,9 +75,6 @@ async def of_job(
     status
         Only deliveries with this one.
     """
-    from jobrunner.cli.frame.prefixes import whole
-    from jobrunner.cli.frame.service import part, service
-
     async with service(listing) as running:
         path = f"/jobs/{part(await whole(running, job_id))}/deliveries"
         found = await paged(running, path, [("status", status)], limit, since)
@@ -100,9 +96,6 @@ async def redeliver(
     job
         The job that they are about, where who asks is its owner and no admin.
     """
-    from jobrunner.cli.frame.prefixes import whole
-    from jobrunner.cli.frame.service import part, service
-
     async with service(listing) as running:
         above = f"/jobs/{part(await whole(running, job))}" if job else "/admin"
         for one in spelled_out(deliveries):
@@ -124,8 +117,6 @@ async def endpoints(
     all
         Also those without failures.
     """
-    from jobrunner.cli.frame.service import service
-
     async with service(listing) as running:
         query = [("all", "true" if all else None)]
         found = await paged(running, "/admin/endpoints", query, limit)
@@ -135,8 +126,6 @@ async def endpoints(
 @app.command(help_epilogue=examples("jobrunner delivery enable 3"))
 async def enable(endpoint: int, /, *, listing: Listing = Listing()) -> None:
     """Deliver to a disabled endpoint again, including what was held back."""
-    from jobrunner.cli.frame.service import service
-
     async with service(listing) as running:
         found = await running.post(f"/admin/endpoints/{endpoint}/enable", {})
     printing.record(found, listing)
@@ -145,8 +134,6 @@ async def enable(endpoint: int, /, *, listing: Listing = Listing()) -> None:
 @notify.command(help_epilogue=examples("jobrunner notify own"))
 async def own(*, listing: Listing = Listing()) -> None:
     """Print what one's own receivers verify with, the newest first; the running service knows."""
-    from jobrunner.cli.frame.service import service
-
     async with service(listing) as running:
         found = (await running.get("/notifications/secret"))["secrets"]
     printing.rows([{"secret": one} for one in found], ("secret",), listing, key="secret")

@@ -8,7 +8,16 @@ from cyclopts import App, Parameter
 from jobrunner.cli.commands import Reason
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
-from jobrunner.cli.frame.options import Listing, moment, pairs, parameters, positive, seconds
+from jobrunner.cli.frame.options import (
+    Flag,
+    Listing,
+    Many,
+    moment,
+    pairs,
+    parameters,
+    positive,
+    seconds,
+)
 from jobrunner.cli.frame.paging import Limit, Since, paged
 from jobrunner.cli.frame.service import part, service
 from jobrunner.cli.frame.system import clock
@@ -19,8 +28,6 @@ app = App(name="schedule", help="Jobs on a timetable, in the running service; fo
 COLUMNS = ("name", "state", "workflow", "when", "next_at", "in_zone", "failed_at", "owner")
 NEXT = ("at", "local", "fires_at")
 FIRINGS = ("moment_at", "outcome", "how", "count", "job_id", "error_code", "detail")
-Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
-Flag = Annotated[bool, Parameter(negative="")]
 
 
 @Parameter(name="*")

@@ -7,7 +7,8 @@ from cyclopts import App, CycloptsError, Parameter
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.file import OPERATOR, commit, file_or_none
-from jobrunner.cli.frame.options import Asking, Listing, not_negative, seconds
+from jobrunner.cli.frame.options import Asking, Listing, Many, not_negative, seconds
+from jobrunner.cli.frame.service import part, service
 from jobrunner.cli.frame.system import clock, ids
 from jobrunner.core.declaration.spelling import USER
 from jobrunner.core.declaration.states import TokenRole
@@ -44,7 +45,7 @@ async def create(
     role: TokenRole = "user",
     credits: Annotated[int | None, Parameter(validator=not_negative)] = None,
     expires: str | None = None,
-    workflow: Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)] = None,
+    workflow: Many = None,
     asking: Asking = Asking(),
 ) -> None:
     """Make a token for NAME and print it, this once.
@@ -68,8 +69,6 @@ async def create(
             initial = _initial(credits, asking)
             token = await _created(store, name, role, initial, lifetime_s, bound)
         else:
-            from jobrunner.cli.frame.service import service
-
             body: dict[str, Any] = {"name": name, "role": role}
             body |= {} if credits is None else {"credits": credits}
             body |= {} if lifetime_s is None else {"expires_in": lifetime_s}
@@ -97,8 +96,6 @@ async def rotate(
         if store is not None:
             token = await _rotated(store, which, grace_s, lifetime_s)
         else:
-            from jobrunner.cli.frame.service import part, service
-
             body = {"grace": grace_s} | ({"expires_in": lifetime_s} if lifetime_s else {})
             async with service(asking) as running:
                 made = await running.post(f"/admin/tokens/{part(which)}/rotate", body)
@@ -113,8 +110,6 @@ async def list_(*, listing: Listing = Listing()) -> None:
         if store is not None:
             found = [_row(token) for token in await store.reader.tokens()]
         else:
-            from jobrunner.cli.frame.service import service
-
             async with service(listing) as running:
                 found = (await running.get("/admin/tokens"))["tokens"]
     printing.rows(found, COLUMNS, listing)
@@ -128,8 +123,6 @@ async def revoke(which: str, /, *, asking: Asking = Asking()) -> None:
             missing = f"no token has the id or name {which!r}; see `jobrunner token list`"
             await commit(store, RevokeToken(which, clock.now(), OPERATOR), missing)
         else:
-            from jobrunner.cli.frame.service import part, service
-
             async with service(asking) as running:
                 await running.ask("DELETE", f"/admin/tokens/{part(which)}")
 

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from jobrunner.cli.frame.options import Asking
+from jobrunner.cli.frame.service import service
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.errors import Misconfigured, Refused, Unreachable
 
@@ -45,8 +46,6 @@ async def commit(store: "Store", unit: Unit, cure: str = "") -> None:
 
 
 async def answers(asking: Asking) -> bool:
-    from jobrunner.cli.frame.service import service
-
     async with service(asking) as running:
         try:
             await running.get("/healthz")

@@ -16,6 +16,8 @@ from jobrunner.config.reading import DURATIONS, load
 from jobrunner.config.settings import Config
 from jobrunner.core.instants import text_of
 
+Flag = Annotated[bool, Parameter(negative="")]
+Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
 Output = Annotated[Literal["table", "json", "ids"], Parameter(alias="-o")]
 
 
@@ -51,7 +53,7 @@ class Form:
     output: Output = "table"
     "A table for people, JSON with everything, or only ids."
 
-    utc: Annotated[bool, Parameter(negative="")] = False
+    utc: Flag = False
     "Show times in UTC; else in this machine's time zone."
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.file import OPERATOR, file_or_none
 from jobrunner.cli.frame.options import Asking, Listing, Shown
+from jobrunner.cli.frame.service import service
 from jobrunner.errors import Misconfigured, StorageError
 
 if TYPE_CHECKING:
@@ -164,8 +165,6 @@ async def _made(asking: Asking, store: "Store", folder: str) -> dict[str, Any]:
 
 
 async def _asked(asking: Asking, folder: str) -> dict[str, Any]:
-    from jobrunner.cli.frame.service import service
-
     async with service(asking) as running:
         found = await running.post("/admin/db/backup", {"folder": folder})
         while found["state"] == "running":

@@ -6,6 +6,7 @@ from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.file import answers
 from jobrunner.cli.frame.options import Asking, Listing
+from jobrunner.cli.frame.service import service
 from jobrunner.cli.keeping.upkeep import compact, info, prune
 from jobrunner.errors import Misconfigured
 
@@ -54,7 +55,6 @@ async def check(*, listing: Listing = Listing()) -> int:
 
 async def _faults(asking: Asking) -> list[str]:
     """Of the file itself, which is only looked at; the service answers while it has it."""
-    from jobrunner.cli.frame.service import service
     from jobrunner.store.fsck import check_alone
 
     if asking.url is None:

@@ -1,16 +1,12 @@
 """``db migrate``: the file brought to the schema of this program, or tried."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
-from jobrunner.cli.frame.options import Where
+from jobrunner.cli.frame.options import Flag, Where
 
 
 def migrate(
     *,
-    dry_run: Annotated[bool, Parameter(negative="")] = False,
-    without_copy: Annotated[bool, Parameter(negative="")] = False,
+    dry_run: Flag = False,
+    without_copy: Flag = False,
     where: Where = Where(),
 ) -> None:
     """Bring the file to the schema of this program. A start does the same by itself.

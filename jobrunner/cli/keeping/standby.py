@@ -3,13 +3,12 @@
 import os
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import anyio
-from cyclopts import Parameter
 from msgspec import Struct
 
-from jobrunner.cli.frame.options import Where
+from jobrunner.cli.frame.options import Flag, Where
 from jobrunner.cli.frame.system import clock, ids
 from jobrunner.errors import Misconfigured, StorageError
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from jobrunner.files.standby.places import CopyPlace
     from jobrunner.store.keeping.restoring import Renaming
 
-Flag = Annotated[bool, Parameter(negative="")]
 LOOK_EVERY_S = 0.5
 READY, REPLACED = ".ready", ".replaced-"
 

@@ -4,29 +4,25 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.file import OPERATOR, file_or_none
 from jobrunner.cli.frame.installed import installed
-from jobrunner.cli.frame.options import Asking, Form, Listing
+from jobrunner.cli.frame.options import Asking, Flag, Form, Listing
+from jobrunner.cli.frame.service import service
 from jobrunner.errors import Misconfigured
 
 if TYPE_CHECKING:
     from jobrunner.actors.keeping.retention import Retention
     from jobrunner.store.store import Store
 
-Flag = Annotated[bool, Parameter(negative="")]
 FOR_EVER_S = float("inf")
 COUNTED = ("jobs", "files", "keys", "audit", "dead_letters", "firings", "batches")
 
 
 async def info(*, listing: Listing = Listing()) -> None:
     """Show what is in the file, what takes its room, and what retention would remove."""
-    from jobrunner.cli.frame.service import service
-
     async with _file(listing) as store:
         if store is not None:
             found = await _described(store, listing)
@@ -47,8 +43,6 @@ async def prune(*, dry_run: Flag = False, listing: Listing = Listing()) -> None:
     dry_run
         Only count what would be removed.
     """
-    from jobrunner.cli.frame.service import service
-
     async with _file(listing) as store:
         if store is not None:
             found = await _pruned(store, listing, dry_run)
@@ -70,8 +64,6 @@ async def compact(*, listing: Listing = Listing()) -> None:
     With the service down the file is written anew without any gap, which takes as much room again
     for that time; the running service gives back the unused pages, a few at a time.
     """
-    from jobrunner.cli.frame.service import service
-
     async with _file(listing) as store:
         if store is not None:
             before = os.path.getsize(store.path)
