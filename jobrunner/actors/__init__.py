@@ -26,5 +26,6 @@ Deliberately absent: SQL, HTTP, and anything a particular lifecycle would need.
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.facade import Facade
 from jobrunner.actors.slots import WorkLimits
+from jobrunner.store.reader import StoreReader
 
-__all__ = ["Answer", "Facade", "WorkLimits"]
+__all__ = ["Answer", "Facade", "StoreReader", "WorkLimits"]

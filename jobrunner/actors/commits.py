@@ -8,8 +8,8 @@ from msgspec import Struct
 from jobrunner.core.decision import Clash, Unit
 from jobrunner.core.job import Snapshot
 from jobrunner.core.keeping.upkeep import FileKeeping
-from jobrunner.core.questions import Reader
 from jobrunner.errors import Refused
+from jobrunner.store.reader import StoreReader
 
 T = TypeVar("T")
 Follow = Callable[[Snapshot | None], None]  # None: it was not written
@@ -35,7 +35,7 @@ class Writer(Protocol):
     """The part of the store that this room writes through."""
 
     @property
-    def reader(self) -> Reader: ...
+    def reader(self) -> StoreReader: ...
 
     @property
     def epoch(self) -> int: ...

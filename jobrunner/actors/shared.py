@@ -18,12 +18,12 @@ from jobrunner.core.features.bindings import Binding, Spot
 from jobrunner.core.features.meter import SILENT, Meter, Span
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Drawing, Moment
-from jobrunner.core.questions import Reader
 from jobrunner.errors import OutcomeUnknown, PluginFault, Refused, bug_told
 from jobrunner.files.library import SoundFiles, scratch_path
 from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages import Registry
 from jobrunner.stages.equipment import Surroundings
+from jobrunner.store.reader import StoreReader
 
 
 class World:
@@ -66,7 +66,7 @@ class World:
         self._line = line_of(log)
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> StoreReader:
         return self.store.reader
 
     async def commit(self, unit: Unit, then: Follow | None = None) -> Committed | Clash:

@@ -1,32 +1,16 @@
-"""One frozen struct per question that may be asked of the store, and the Reader that answers.
+"""What is asked of the store, and what it answers, in frozen structs.
 
 ``http`` and ``actors`` ask in these words only; neither ever sees SQL. Every answer is a value
-read in one short transaction that is over before the answer is handed out.
+read in one short transaction that is over before the answer is handed out. Which questions there
+are, ``store.reader`` says.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
-from jobrunner.core.facts import Known, WebhookFacts
-from jobrunner.core.features.answers.giving import AnswersReader
-from jobrunner.core.features.bindings import Binding, Resting, Spot
-from jobrunner.core.features.bulk import BulkReader
-from jobrunner.core.features.families.batches import BatchReader
-from jobrunner.core.features.families.relatives import FamilyReader
-from jobrunner.core.features.notifications import OutboxReader
-from jobrunner.core.features.overview import OverviewReader
-from jobrunner.core.features.schedules.schedules import ScheduleReader
-from jobrunner.core.features.streams import HistoryRow, News, NewsQuestion, Story
-from jobrunner.core.features.turns.in_line import LineReader
-from jobrunner.core.features.turns.limits import LimitReader
-from jobrunner.core.features.turns.rates import RateReader
-from jobrunner.core.features.upgrades.upgrades import UpgradeReader
-from jobrunner.core.job import Artifact, Asset, Attempt, Paused, Purpose, Snapshot
-from jobrunner.core.keeping.backups import BackupReader
-from jobrunner.core.keeping.charts import ChartReader
-from jobrunner.core.keeping.objects import ObjectReader
-from jobrunner.core.keeping.retention import RetentionReader
+from jobrunner.core.facts import Known
+from jobrunner.core.job import Artifact, Asset, Purpose, Snapshot
 
 PAGE = 1_000
 
@@ -235,145 +219,3 @@ class Gauges(Struct, frozen=True):
     wal_bytes: int
     unused_bytes: int
     questions: int = 0
-
-
-class Reader(
-    AnswersReader,
-    OutboxReader,
-    OverviewReader,
-    ChartReader,
-    FamilyReader,
-    BatchReader,
-    BackupReader,
-    BulkReader,
-    ObjectReader,
-    RetentionReader,
-    RateReader,
-    LineReader,
-    LimitReader,
-    ScheduleReader,
-    UpgradeReader,
-    Protocol,
-):
-    """Everything that may be asked of the store."""
-
-    async def job(self, job_id: str) -> Snapshot | None: ...
-
-    async def tombstone(self, job_id: str) -> Tombstone | None: ...
-
-    async def jobs(self, which: JobFilter) -> JobPage: ...
-
-    async def history(
-        self, job_id: str, limit: int = PAGE, after: tuple[int, int] = (0, 0)
-    ) -> tuple[HistoryRow, ...]:
-        """Oldest first, from behind this version and hop."""
-        ...
-
-    async def story(self, job_id: str, after: int, limit: int) -> Story | None: ...
-
-    async def news(self, question: NewsQuestion) -> News: ...
-
-    async def last_news(self) -> int: ...
-
-    async def attempts(self, job_id: str, limit: int = PAGE, after: int = 0) -> tuple[Attempt, ...]:
-        """Oldest first, from behind this serial number."""
-        ...
-
-    async def assets(self, job_id: str) -> tuple[AssetRow, ...]: ...
-
-    async def job_assets(self, job_id: str, limit: int, after: int | None) -> tuple[AssetRow, ...]:
-        """Newest first, a page of them."""
-        ...
-
-    async def clearings(self, limit: int) -> tuple[str, ...]: ...
-
-    async def library(
-        self, user_id: str | None, limit: int, after: int | None
-    ) -> tuple[AssetRow, ...]:
-        """Newest first; of everybody, where no owner is named."""
-        ...
-
-    async def asset(self, asset_id: str) -> AssetRow | None: ...
-
-    async def named_by(self, row: AssetRow, workflows: tuple[str, ...]) -> bool:
-        """Say whether a job of the file's owner, of one of these workflows, names it."""
-        ...
-
-    async def artifact(
-        self, job_id: str, name: str, version: int | None
-    ) -> ArtifactView | None: ...
-
-    async def event(self, job_id: str, event_id: str) -> tuple[str, str] | None: ...
-
-    async def webhook(self, source: str, webhook_id: str, name: str, since: int) -> WebhookFacts:
-        """Find a kept webhook that came since then."""
-        ...
-
-    async def old_webhooks(self, kept_before: int, before: int | None) -> bool:
-        """Say whether there is anything to forget."""
-        ...
-
-    async def door(self, question: DoorQuestion) -> DoorFacts: ...
-
-    async def credits(self, user_id: str) -> Credits: ...
-
-    async def ledger(
-        self, user_id: str, limit: int, after: int | None
-    ) -> tuple[LedgerRow, ...]: ...
-
-    async def grant(self, user_id: str, key: str) -> LedgerRow | None: ...
-
-    async def audit(self, limit: int, after: int | None) -> tuple[AuditRow, ...]: ...
-
-    async def dead_letters(
-        self, limit: int, after: int | None, hidden: bool
-    ) -> tuple[DeadLetterRow, ...]: ...
-
-    async def token(self, digest: bytes) -> Token | None: ...
-
-    async def session(self, digest: bytes) -> Token | None:
-        """The token of a session; it expires when the first of the two does."""
-        ...
-
-    async def tokens(self) -> tuple[Token, ...]: ...
-
-    async def due_timers(
-        self, now: int, limit: int, workflows: tuple[str, ...], after: int = -1
-    ) -> tuple[DueTimer, ...]:
-        """List timers that are due after ``after``, of jobs that are not stuck and whose workflow
-        is one of these."""
-        ...
-
-    async def next_timer(self, workflows: tuple[str, ...], after: int = -1) -> int | None: ...
-
-    async def place(self, job: Snapshot, workflows: tuple[str, ...]) -> Place: ...
-
-    async def claimable(
-        self, workflow: str, statuses: tuple[str, ...], job_type: str | None, now: int, limit: int
-    ) -> tuple[str, ...]: ...
-
-    async def open_attempts(self, epoch: int) -> tuple[OpenAttempt, ...]: ...
-
-    async def last_life(self, epoch: int) -> LastLife | None: ...
-
-    async def declarations(self) -> tuple[tuple[str, str, bytes], ...]: ...
-
-    async def bindings(self) -> tuple[Binding, ...]: ...
-
-    async def resting(
-        self, places: tuple[Spot, ...], after: int, limit: int
-    ) -> tuple[Resting, ...]: ...
-
-    async def pauses(self) -> tuple[tuple[str, str, Paused], ...]:
-        """Scope (``workflow`` or ``stage``), name, and who paused it."""
-        ...
-
-    async def ids_of(self, which: JobFilter) -> tuple[tuple[int, str], ...]:
-        """Internal keys and ids of what a filter finds, oldest first, a page of them."""
-        ...
-
-    async def counts(self) -> Counts: ...
-
-    async def gauges(self) -> Gauges:
-        """Cheap however many jobs there are."""
-        ...

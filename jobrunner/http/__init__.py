@@ -11,8 +11,8 @@ The rules of this room:
    whom, with what, and what may come back. The server, the OpenAPI document, the 405s and the tests
    are made from that.
 2. A handler is a function of one ``HttpCall`` that returns an ``HttpReply`` or raises
-   ``errors.Refused``. It reads through ``core.questions.Reader`` and writes through the facade of
-   ``actors``. It decides nothing about lifecycles, and it never sees the store.
+   ``errors.Refused``. It reads through the reader that it is handed and writes through the facade
+   of ``actors``. It decides nothing about lifecycles, and it never sees the store.
 3. Everything that comes in is parsed once, into a frozen struct that refuses unknown fields, before
    anybody acts on it. Nothing that a client sends is answered with a 5xx: those are ours alone
    (no room, draining, a plugin that is not loaded, a bug).

@@ -27,6 +27,7 @@ LONGEST = """
 
 
 def gauges(db: Db) -> Gauges:
+    """Cheap however many jobs there are."""
     tally = db.execute(
         "SELECT workflow, status, jobs FROM tally WHERE jobs > 0 ORDER BY workflow, status"
     ).fetchall()

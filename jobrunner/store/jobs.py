@@ -51,6 +51,7 @@ def tombstone(db: Db, job_id: str) -> Tombstone | None:
 
 
 def attempts(db: Db, job_id: str, limit: int = PAGE, after: int = 0) -> tuple[Attempt, ...]:
+    """Oldest first, from behind this serial number."""
     found = db.execute(
         "SELECT a.attempt FROM attempts a JOIN jobs j ON j.id = a.job "
         "WHERE j.uid = :job_id AND a.serial > :after ORDER BY a.serial LIMIT :limit",

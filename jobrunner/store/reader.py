@@ -1,7 +1,7 @@
 """The reader that everybody gets: whatever is asked at the same time is answered in one trip.
 
-It keeps to ``core.questions.Reader``. What is found to be so may have changed when the caller hears
-of it; whoever builds a decision on it lets the writer check it again.
+What is found to be so may have changed when the caller hears of it; whoever builds a decision on it
+lets the writer check it again.
 """
 
 import sqlite3

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from jobrunner.core.features.meter import SILENT, Meter
-from jobrunner.core.questions import Reader
 from jobrunner.errors import Misconfigured
 from jobrunner.ports import Clock, StoreThread
 from jobrunner.store.describing import FileKeeper
@@ -46,8 +45,7 @@ class Store:
         self.keeper = keeper
         self._whereabouts = whereabouts
         self.epoch = epoch
-        self.reader: Reader = reader
-        self._reader = reader
+        self.reader = reader
         self.sqlite_version = sqlite3.sqlite_version
         self.lock = lock
         self._clock = clock
@@ -73,7 +71,7 @@ class Store:
 
     async def condition(self) -> FileCondition:
         """How the file is now, for those who work on it and for a new start."""
-        return await condition_of(self.path, self.epoch, self._whereabouts, self._reader)
+        return await condition_of(self.path, self.epoch, self._whereabouts, self.reader)
 
     async def check(self) -> tuple[str, ...]:
         """List everything that is wrong with the file, as sentences. On a handle of its own, so
@@ -86,7 +84,7 @@ class Store:
 
     async def close(self) -> None:
         """Serve what waits, close the reader, then the writer, and let the lock go last."""
-        await self._reader.close()
+        await self.reader.close()
         await self._writer.close(self._clock.now())
         await self._handles.aclose()
 

@@ -116,7 +116,8 @@ async def test_a_transaction_that_fails_around_a_question_is_an_error_of_ours(
         db = read.connection
         assert isinstance(db, Planted)
         db.plant(where, sqlite3.SQLITE_IOERR_READ, gone=False)
-        [said] = await asyncio.gather(store.reader.job(job(1).id), return_exceptions=True)
+        asked = store.reader.job(job(1).id)
+        said: object = (await asyncio.gather(asked, return_exceptions=True))[0]
         assert said == await store.reader.job(job(1).id) or type(said) is StorageError
         assert await store.reader.job(job(1).id) is not None
         assert not db.in_transaction

@@ -273,7 +273,7 @@ async def test_that_nothing_is_due_costs_the_same_however_many_there_are(tmp_pat
         for number in range(100):
             await ended(store, number, at=NOON + number)
             if number in (0, 99):
-                steps.append(await store.reader.ask(_steps, terms))  # type: ignore[attr-defined]
+                steps.append(await store.reader.ask(_steps, terms))
     assert steps[0] == steps[1] < 1000
 
 

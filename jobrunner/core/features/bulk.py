@@ -6,7 +6,7 @@ one transaction (``Tick`` in the decision), so that a bulk that goes on after a 
 acts on each job at most once.
 """
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -98,28 +98,6 @@ class BulkItem(Struct, frozen=True):
     outcome: str | None = None
     code: str = ""
     detail: str = ""
-
-
-class BulkReader(Protocol):
-    """The store, as it is asked about bulks."""
-
-    async def bulk(self, bulk_id: str) -> Bulk | None: ...
-
-    async def bulk_list(self, limit: int, after: int | None) -> tuple[tuple[int, Bulk], ...]:
-        """List bulks with their keys, newest first, from behind this one."""
-        ...
-
-    async def open_bulks(self) -> tuple[Bulk, ...]:
-        """Oldest first."""
-        ...
-
-    async def bulk_ahead(self, bulk_id: str, limit: int) -> tuple[BulkItem, ...]:
-        """Items of a bulk that are still to be done, in order."""
-        ...
-
-    async def bulk_failures(
-        self, bulk_id: str, limit: int, after: int | None
-    ) -> tuple[BulkItem, ...]: ...
 
 
 def message_of(orders: Orders, actor: Actor) -> Message | None:

@@ -12,7 +12,7 @@ settled, waits for a person; else that it moved.
 
 import re
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -105,28 +105,6 @@ class EndpointRow(Struct, frozen=True):
     last_error: str
     disabled_at: int | None
     due: int
-
-
-class OutboxReader(Protocol):
-    async def due_deliveries(
-        self, now: int, limit: int, closed: tuple[str, ...], flying: tuple[int, ...]
-    ) -> tuple[DueDelivery, ...]:
-        """Longest due first; without the lanes in ``closed`` and the rows in ``flying``."""
-        ...
-
-    async def next_delivery(
-        self, closed: tuple[str, ...], flying: tuple[int, ...]
-    ) -> int | None: ...
-
-    async def deliveries(self, which: DeliveryFilter) -> tuple[DeliveryRow, ...]: ...
-
-    async def delivery(self, delivery_id: str) -> DeliveryRow | None: ...
-
-    async def endpoints(
-        self, limit: int, after: int | None, troubled: bool
-    ) -> tuple[EndpointRow, ...]:
-        """Newest first; ``troubled``: only those that are failing or disabled."""
-        ...
 
 
 class TryAnswer(Struct, frozen=True):

@@ -1,7 +1,5 @@
 """Backups and restores, as the file remembers them and as callers see them."""
 
-from typing import Protocol
-
 from msgspec import Struct
 
 
@@ -140,17 +138,3 @@ class Uncertain(Struct, frozen=True):
     notification_count: int
     webhooks: tuple[str, ...]
     webhook_count: int
-
-
-class BackupReader(Protocol):
-    """The questions of backups and restorations to the store."""
-
-    async def backups(self) -> tuple[LastBackup, ...]:
-        """The last one of each folder."""
-        ...
-
-    async def restoration(self) -> Restoration | None:
-        """The one that no start has told of yet."""
-        ...
-
-    async def uncertain(self, limit: int) -> Uncertain: ...

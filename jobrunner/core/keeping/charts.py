@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from math import log2
 from operator import attrgetter
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -124,19 +124,6 @@ class Charted(Struct, frozen=True, tag=True):
 
     rows: tuple[ChartRow, ...]
     now: int
-
-
-class ChartReader(Protocol):
-    async def chart_rows(self, spans: tuple[tuple[int, int, int], ...]) -> tuple[ChartRow, ...]:
-        """The rows of each of these steps (s) whose buckets begin from a moment on and before
-        another one, in the order of time."""
-        ...
-
-    async def own_charts(
-        self, user_id: str, span: ChartSpan, begins_at: int, most: int
-    ) -> tuple[ChartRow, ...]:
-        """Count the newest jobs of a user as rows. They are ended by the status they rest in."""
-        ...
 
 
 def notch_of(took_ms: int) -> int:

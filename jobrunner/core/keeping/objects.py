@@ -6,7 +6,7 @@ whole. Until then it lies on the disk, and it is taken off the disk only afterwa
 looks on the disk first and asks the rows then finds it at every moment.
 """
 
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 
@@ -114,44 +114,3 @@ class KeysCleared(Struct, frozen=True, tag=True):
 
 ObjectUnit = NewMove | MoveTurned | FilesMoved | CopiesHere | KeysSeen | KeysCleared
 OBJECT_UNITS = NewMove, MoveTurned, FilesMoved, CopiesHere, KeysSeen, KeysCleared
-
-
-class ObjectReader(Protocol):
-    """The questions about files in a store of objects."""
-
-    async def files_here(self, after: int, up_to: int, limit: int) -> FilesHere:
-        """Find the files on the disk among so many assets behind ``after``."""
-        ...
-
-    async def files_there(self, after: int, up_to: int, limit: int) -> tuple[FarFile, ...]: ...
-
-    async def far_file(self, path: str) -> FarFile | None: ...
-
-    async def last_asset(self) -> int: ...
-
-    async def copies_over(self, now: int, limit: int) -> tuple[str, ...]:
-        """Paths of copies that need not lie on the disk any more."""
-        ...
-
-    async def keys_unseen(self, limit: int) -> tuple[str, ...]: ...
-
-    async def keys_left(self, before: int, limit: int) -> tuple[str, ...]:
-        """Keys that were left before then, and that no row names."""
-        ...
-
-    async def keys_orphaned(self, keys: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
-        """Pick the keys of jobs that are or were here, that no row names and nobody left; each
-        comes with the time at which it came to the store. A key of a job that was never here may be
-        somebody else's, and what came after the moment of a backup that was restored here may have
-        had a row."""
-        ...
-
-    async def file_moves(
-        self,
-        limit: int,
-        move_id: str | None = None,
-        running: bool = False,
-        after: int | None = None,
-    ) -> tuple[FileMove, ...]:
-        """Newest first; only this one, or only those that are not over, or from behind this row."""
-        ...

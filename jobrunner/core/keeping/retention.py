@@ -7,7 +7,7 @@ question to the store; that they go is a unit, refused when one of them has chan
 """
 
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 
@@ -205,37 +205,3 @@ class FileIdle(Struct, frozen=True, tag=True):
 
 
 RetentionUnit = Prune | Expire | FilesUsed | FileIdle
-
-
-class RetentionReader(Protocol):
-    """The questions of retention to the store."""
-
-    async def ended_counts(self) -> tuple[tuple[str, str, int], ...]:
-        """How many jobs have ended, by workflow and status."""
-        ...
-
-    async def due_lots(self, terms: RetentionTerms, now: int) -> tuple[Lot, ...]:
-        """List the lots in which at least one job is due."""
-        ...
-
-    async def counted(self, lot: Lot, after: tuple[int, int] | None, most: int) -> LotCount: ...
-
-    async def ripe_jobs(
-        self, lot: Lot, after: tuple[int, int] | None, limits: StepLimits
-    ) -> RipePage:
-        """Pick as many due jobs as fit into a step, oldest first."""
-        ...
-
-    async def overdue(self, terms: RetentionTerms, now: int, most: int) -> tuple[Overdue, ...]:
-        """Kinds of records of which some are due; at most so many are counted."""
-        ...
-
-    async def idle_files(self, moment: int, most: int) -> IdleFiles | None:
-        """List files of one owner that were last found in use, or made, before then."""
-        ...
-
-    async def idle_count(self, moment: int, most: int) -> int: ...
-
-    async def naming(
-        self, user_id: str, asset_ids: tuple[str, ...], after: int, most: int
-    ) -> Naming: ...

@@ -11,9 +11,10 @@ from typing import Any, Literal, Protocol, get_args
 
 import anyio
 
+from jobrunner.actors import StoreReader
 from jobrunner.core.declaration.states import TokenRole
 from jobrunner.core.job import Actor
-from jobrunner.core.questions import Reader, Token
+from jobrunner.core.questions import Token
 from jobrunner.errors import Refused
 from jobrunner.ports import Clock, digest
 
@@ -39,7 +40,7 @@ class Issued(Protocol):
 class Keyring:
     """Find out who sent a request. ``mode`` none: whoever can reach the port is the admin."""
 
-    def __init__(self, reader: Reader, clock: Clock, mode: Literal["tokens", "none"]) -> None:
+    def __init__(self, reader: StoreReader, clock: Clock, mode: Literal["tokens", "none"]) -> None:
         self._reader = reader
         self._clock = clock
         self._mode = mode

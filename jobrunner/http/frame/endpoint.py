@@ -9,14 +9,13 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from jobrunner.actors import Facade
+from jobrunner.actors import Facade, StoreReader
 from jobrunner.actors.features.plugins import PluginTroubles
 from jobrunner.actors.keeping.backups import Backups
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.meter import SILENT, Meter, Readings
 from jobrunner.core.job import Actor
 from jobrunner.core.keeping.standby import StandbyState
-from jobrunner.core.questions import Reader
 from jobrunner.errors import STATUS_OF_CODE, Refused
 from jobrunner.files.incoming import Arrivals
 from jobrunner.http.frame.auth import Keyring
@@ -120,7 +119,7 @@ class HttpDoor(Struct, frozen=True, eq=False, kw_only=True):
     over."""
 
     facade: Facade
-    reader: Reader
+    reader: StoreReader
     clock: Clock
     ids: Ids
     keyring: Keyring

@@ -38,6 +38,7 @@ LATELY = f"""{SELECT_BRIEF} WHERE j.kind IN ('settled', 'final') AND j.workflow 
 
 
 def tally_of(db: Db, user_id: str | None, most: int) -> Tally:
+    """Count jobs by workflow and status: all, or the newest of one user."""
     if user_id is None:
         return tuple(db.execute(ALL))
     return tuple(db.execute(OWN, {"user_id": user_id, "most": most}))
@@ -61,10 +62,12 @@ def _with_failure(db: Db, job: Snapshot) -> Snapshot:
 
 
 def parked(db: Db, limit: int) -> tuple[Snapshot, ...]:
+    """Jobs that await a callback: of those that were made first, who waits longest first."""
     return tuple(map(brief_job, db.execute(PARKED, {"limit": limit})))
 
 
 def lately(db: Db, places: tuple[tuple[str, str], ...], limit: int) -> tuple[Snapshot, ...]:
+    """Jobs that came to rest in these places (workflow, status), the last ones first."""
     found = [
         brief_job(row)
         for workflow, status in places

@@ -27,5 +27,6 @@ def pause_rows(unit: Halt | Unhalt) -> Iterator[Row]:
 
 
 def pauses(db: Db) -> tuple[tuple[str, str, Paused], ...]:
+    """Scope (``workflow`` or ``stage``), name, and who paused it."""
     found = db.execute('SELECT scope, name, "by", at, reason FROM pauses ORDER BY scope, name')
     return tuple((scope, name, Paused(*how)) for scope, name, *how in found)

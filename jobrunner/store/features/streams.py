@@ -21,6 +21,7 @@ Db = sqlite3.Connection
 def history(
     db: Db, job_id: str, limit: int = PAGE, after: tuple[int, int] = (0, 0)
 ) -> tuple[HistoryRow, ...]:
+    """Oldest first, from behind this version and hop."""
     version, hop = after
     return rows.HISTORY.all(
         db,

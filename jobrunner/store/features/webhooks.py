@@ -101,5 +101,6 @@ def webhook(
 
 
 def old_webhooks(db: sqlite3.Connection, kept_before: int, before: int | None) -> bool:
+    """Say whether there is anything to forget."""
     found = db.execute(OLD, {"kept_before": kept_before, "before": before})
     return bool(found.fetchone()[0])

@@ -38,6 +38,8 @@ def chart_rows_of(chart: Charted) -> Iterator[Row]:
 
 
 def chart_rows(db: Db, spans: tuple[tuple[int, int, int], ...]) -> tuple[ChartRow, ...]:
+    """The rows of each of these steps (s) whose buckets begin from a moment on and before another
+    one, in the order of time."""
     return tuple(
         ChartRow(step_s, at, workflow, _decoder.decode(counted))
         for span in spans
@@ -48,6 +50,7 @@ def chart_rows(db: Db, spans: tuple[tuple[int, int, int], ...]) -> tuple[ChartRo
 def own_charts(
     db: Db, user_id: str, span: ChartSpan, begins_at: int, most: int
 ) -> tuple[ChartRow, ...]:
+    """Count the newest jobs of a user as rows. They are ended by the status they rest in."""
     asked = {"user_id": user_id, "begins_at": begins_at, "most": most}
     found: dict[tuple[int, str], Counted] = {}
     for workflow, status, ended, created_at, updated_at in db.execute(OWN, asked):

@@ -87,6 +87,7 @@ def _moved(unit: FilesMoved) -> Iterator[Row]:
 
 
 def files_here(db: Db, after: int, up_to: int, limit: int) -> FilesHere:
+    """Find the files on the disk among so many assets behind ``after``."""
     page = {"after": after, "up_to": up_to, "limit": limit}
     found = tuple(FileHere(*row) for row in db.execute(HERE, page))
     return FilesHere(found, db.execute(REACHED, page).fetchone()[0])
@@ -106,6 +107,7 @@ def last_asset(db: Db) -> int:
 
 
 def copies_over(db: Db, now: int, limit: int) -> tuple[str, ...]:
+    """Paths of copies that need not lie on the disk any more."""
     asked = "SELECT path FROM objects WHERE here_until <= ? ORDER BY here_until LIMIT ?"
     return tuple(path for (path,) in db.execute(asked, (now, limit)))
 
@@ -116,6 +118,7 @@ def keys_unseen(db: Db, limit: int) -> tuple[str, ...]:
 
 
 def keys_left(db: Db, before: int, limit: int) -> tuple[str, ...]:
+    """Keys that were left before then, and that no row names."""
     asked = (
         "SELECT key FROM objects_left l WHERE left_at <= ? "
         "AND NOT EXISTS (SELECT 1 FROM objects o WHERE o.key = l.key) ORDER BY left_at LIMIT ?"

@@ -6,9 +6,9 @@ from typing import Any
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import Decision
 from jobrunner.core.job import Snapshot
-from jobrunner.core.questions import Reader
 from jobrunner.core.replies import Verdict
 from jobrunner.errors import Refused
+from jobrunner.store.reader import StoreReader
 
 SHOWN = 20
 NODES = 100
@@ -73,7 +73,7 @@ class FamilyTree:
 
 
 async def unless_awaited(
-    reader: Reader, job: Snapshot, message: object, verdict: Verdict
+    reader: StoreReader, job: Snapshot, message: object, verdict: Verdict
 ) -> Verdict:
     """Refuse instead, where people would end a job before children that it is to wait for."""
     if not isinstance(verdict, Decision) or verdict.kin is None or not verdict.kin.ends:
@@ -84,7 +84,7 @@ async def unless_awaited(
     return await still_open(reader, job, "wait") or verdict
 
 
-async def still_open(reader: Reader, job: Snapshot, at_end: str = "") -> Refused | None:
+async def still_open(reader: StoreReader, job: Snapshot, at_end: str = "") -> Refused | None:
     """Refuse for the children that go on, those that were born to be treated like this or all."""
     page = await reader.open_children(job.id, 0, SHOWN, at_end)
     if not page:

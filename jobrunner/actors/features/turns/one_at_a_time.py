@@ -12,8 +12,8 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.features.turns.in_line import Waiting
 from jobrunner.core.features.turns.one_at_a_time import most_of, shown_key
 from jobrunner.core.job import Snapshot
-from jobrunner.core.questions import Reader
 from jobrunner.errors import Refused
+from jobrunner.store.reader import StoreReader
 
 
 class Turns:
@@ -21,7 +21,7 @@ class Turns:
     asks for turns, the line is read without a look at them."""
 
     def __init__(self) -> None:
-        self._reader: Reader | None = None
+        self._reader: StoreReader | None = None
         self._asked = False
         self._holders: dict[str, dict[str, None]] = {}
         self._by_commit: dict[str, str] = {}
@@ -29,7 +29,7 @@ class Turns:
         self._by_claim: dict[str, str] = {}
         self.on_free: Callable[[], None] = lambda: None
 
-    async def load(self, reader: Reader, declared: Iterable[Definition]) -> None:
+    async def load(self, reader: StoreReader, declared: Iterable[Definition]) -> None:
         states = (state for one in declared for state in one.workflow.states)
         self._asked = any(state.one_at_a_time is not None for state in states)
         self._reader = reader

@@ -28,9 +28,9 @@ from jobrunner.core.features.turns.rates import (
 )
 from jobrunner.core.instants import text_of
 from jobrunner.core.job import Attempt
-from jobrunner.core.questions import Reader
 from jobrunner.ports import Clock
 from jobrunner.stages import Stage
+from jobrunner.store.reader import StoreReader
 
 HOLD_MOST_S = 3600.0
 HOLD_TIMES = 20
@@ -110,7 +110,7 @@ class Rates:
         for name, rate in self._rates.items():
             rate.limit = limits.get(name)
 
-    async def load(self, reader: Reader) -> None:
+    async def load(self, reader: StoreReader) -> None:
         """Go on where the last life ended; one that another clock has left in the future is
         empty and no worse."""
         if not self._rates:

@@ -9,7 +9,7 @@ has in its attempt, so a stage that runs again from the top is told the same one
 import base64
 import hashlib
 import hmac
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -62,16 +62,6 @@ class AnswerFilter(Struct, frozen=True):
     workflows: tuple[str, ...] = ()
     limit: int = 20
     after: int | None = None
-
-
-class AnswersReader(Protocol):
-    """The store, as it is asked about questions of stages."""
-
-    async def question_of(self, digest: str) -> PendingAnswer | None: ...
-
-    async def question_named(self, job_id: str, name: str) -> PendingAnswer | None: ...
-
-    async def pending_answers(self, which: AnswerFilter) -> tuple[PendingAnswer, ...]: ...
 
 
 def token_of(key: bytes, job_id: str, name: str, nonce: str) -> str:

@@ -5,7 +5,7 @@ of its own, so a call that was cut off is repeated and makes nothing twice. It i
 owner has closed it; it has ended when its last job has, and that commit tells so, once.
 """
 
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 
@@ -94,29 +94,3 @@ class BatchCounts(Struct, frozen=True):
     unended: int
     deleted: int
     refused: int
-
-
-class BatchReader(Protocol):
-    async def batch(self, batch_id: str) -> Batch | None: ...
-
-    async def batch_of_key(self, user_id: str, key: str) -> Batch | None: ...
-
-    async def batches(
-        self, user_id: str | None, limit: int, after: int | None
-    ) -> tuple[Batch, ...]:
-        """Newest first, from behind this key."""
-        ...
-
-    async def batch_item(self, batch_id: str, key: str) -> tuple[BatchItem, Any] | None:
-        """The item of a key in a batch, and its job, if that is there."""
-        ...
-
-    async def batch_counts(self, batch_id: str) -> BatchCounts: ...
-
-    async def batch_refusals(self, batch_id: str, limit: int) -> tuple[BatchItem, ...]: ...
-
-    async def batch_jobs(
-        self, batch_id: str, ended: int, after: str, limit: int
-    ) -> tuple[str, ...]:
-        """Ids of its jobs that stand like this (0 not ended, 2 ended ill), in order."""
-        ...

@@ -1,7 +1,5 @@
 """The questions about families to the store, and their answers."""
 
-from typing import Protocol
-
 from msgspec import Struct
 
 from jobrunner.core.job import Snapshot
@@ -47,31 +45,3 @@ class Parting(Struct, frozen=True):
     row: int
     last: int
     job_id: str
-
-
-class FamilyReader(Protocol):
-    async def child(
-        self, parent_id: str, run_id: str, key: str
-    ) -> tuple[str, Snapshot | None] | None:
-        """The child that a run knows by this key; without its job, if that was deleted."""
-        ...
-
-    async def family(self, parent_id: str, ids: tuple[str, ...]) -> Family: ...
-
-    async def children_named(self, parent_id: str, ids: tuple[str, ...]) -> tuple[ChildRow, ...]:
-        """Return these children of a job, in no order; other ids are left out."""
-        ...
-
-    async def family_size(self, parent_id: str) -> int: ...
-
-    async def family_counts(self, parent_id: str) -> tuple[FamilyCount, ...]: ...
-
-    async def open_children(
-        self, parent_id: str, after: int, limit: int, at_end: str = "", last: int = ...
-    ) -> tuple[tuple[int, str], ...]:
-        """Keys and ids of those that go on, oldest first, from behind a key to the last one."""
-        ...
-
-    async def waits_over(self, after: int, limit: int) -> tuple[WaitOver, ...]: ...
-
-    async def partings(self, limit: int) -> tuple[Parting, ...]: ...

@@ -12,7 +12,7 @@ is written down as missed.
 
 from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -173,20 +173,6 @@ class Firing(Struct, frozen=True):
     code: str
     detail: str
     at: int
-
-
-class ScheduleReader(Protocol):
-    """The questions that may be asked about schedules."""
-
-    async def schedules(self) -> tuple[StoredSchedule, ...]:
-        """List all schedules by name."""
-        ...
-
-    async def firing(self, schedule: str, mark: str) -> Firing | None: ...
-
-    async def firings(self, schedule: str, limit: int, after: int | None) -> tuple[Firing, ...]:
-        """Newest first, a page of them."""
-        ...
 
 
 class MissedMoments(Struct, frozen=True):

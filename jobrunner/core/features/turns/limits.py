@@ -1,10 +1,6 @@
 """Limits that an operator changes while the service runs, and what is kept of that."""
 
-from typing import Protocol
-
 from msgspec import Struct
-
-from jobrunner.core.job import Paused
 
 
 class SetLimit(Struct, frozen=True, tag=True):
@@ -26,13 +22,3 @@ class LimitRow(Struct, frozen=True):
     by: str
     at: int
     reason: str | None = None
-
-
-class LimitReader(Protocol):
-    """The question about what operators ordered."""
-
-    async def orders(
-        self,
-    ) -> tuple[tuple[tuple[str, str, Paused], ...], tuple[LimitRow, ...]]:
-        """The pauses, as ``Reader.pauses`` tells them, and the limits that were changed."""
-        ...

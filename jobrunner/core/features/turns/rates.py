@@ -9,7 +9,6 @@ is not overtaken for ever by those who take little.
 """
 
 import re
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -64,22 +63,6 @@ class HoldTerms(Struct, frozen=True):
     rates: tuple[str, ...]
     most_s: float
     times: int
-
-
-class RateReader(Protocol):
-    """The questions about rates."""
-
-    async def rates(self) -> tuple[RateRow, ...]: ...
-
-    async def in_line_by(self) -> dict[tuple[str, str], int]:
-        """How many are in line, by workflow and status."""
-        ...
-
-    async def ahead_at(
-        self, places: tuple[tuple[str, str, str], ...], priority: int, line_at: int, row: int
-    ) -> int:
-        """How many stand in line before this job at one of these places, up to a bound."""
-        ...
 
 
 def rate_of(text: str, burst: int = 0) -> RateLimit | None:

@@ -5,7 +5,7 @@ that was not is not. So a service that died in the middle goes on where the jobs
 moved twice.
 """
 
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 
@@ -116,38 +116,6 @@ class StoredDecision(Struct, frozen=True):
     version: int
     beat: int
     data: bytes
-
-
-class UpgradeReader(Protocol):
-    async def decisions(
-        self, job_id: str, limit: int, after: tuple[int, int] = (0, 0)
-    ) -> tuple[StoredDecision, ...]:
-        """Oldest first, from behind this version and beat; no more than fill a page."""
-        ...
-
-    async def declarations_of(self, job_id: str) -> tuple[tuple[str, str, bytes], ...]: ...
-
-    async def under_way(self) -> tuple[UnderWay, ...]:
-        """Jobs that have not ended, counted by place."""
-        ...
-
-    async def older(
-        self, workflow: str, digest: str, after: int, limit: int
-    ) -> tuple[Older, ...]: ...
-
-    async def needless(self, digests: tuple[str, ...]) -> tuple[str, ...]:
-        """Pick the declarations to which no job and no decision on record refers."""
-        ...
-
-    async def upgrades(
-        self,
-        limit: int,
-        upgrade_id: str | None = None,
-        running: bool = False,
-        after: int | None = None,
-    ) -> tuple[Upgrade, ...]:
-        """Newest first; only this one, or only those that are not over, or from behind this row."""
-        ...
 
 
 UPGRADE_UNITS = (NewUpgrade, UpgradeLooked, UpgradeTurned, ForgetDeclarations)

@@ -155,6 +155,7 @@ def batches(db: Db, user_id: str | None, limit: int, after: int | None) -> tuple
 
 
 def batch_item(db: Db, batch_id: str, key: str) -> tuple[BatchItem, Snapshot | None] | None:
+    """The item of a key in a batch, and its job, if that is there."""
     asked = {"batch_id": batch_id, "key": key}
     found = db.execute(f"{ITEM} WHERE {OF_BATCH} AND i.key = :key", asked).fetchone()
     if found is None:
