@@ -1,15 +1,13 @@
-"""Answers to the callers of this room, and the part of the store that this room writes through."""
+"""Answers to the callers of this room, and what a refused commit means."""
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from jobrunner.core.decision import Clash, Unit
+from jobrunner.core.decision import Clash
 from jobrunner.core.job import Snapshot
-from jobrunner.core.keeping.upkeep import FileKeeping
 from jobrunner.errors import Refused
-from jobrunner.store.reader import StoreReader
 
 T = TypeVar("T")
 Follow = Callable[[Snapshot | None], None]  # None: it was not written
@@ -22,37 +20,6 @@ class Answer(Struct, frozen=True):
     fields: dict[str, Any] = {}
     status: int = 200
     replayed: bool = False
-
-
-class Committed(Protocol):
-    """The result of a commit: the snapshot as stored, if the unit was about a job."""
-
-    @property
-    def snapshot(self) -> Snapshot | None: ...
-
-
-class Writer(Protocol):
-    """The part of the store that this room writes through."""
-
-    @property
-    def reader(self) -> StoreReader: ...
-
-    @property
-    def epoch(self) -> int: ...
-
-    @property
-    def scheduled(self) -> bool:
-        """Say whether there were schedules when the file was opened."""
-        ...
-
-    async def commit(self, unit: Unit, then: Follow | None = None) -> Committed | Clash: ...
-
-    def waiting(self) -> int:
-        """How many writes wait for their turn."""
-        ...
-
-    @property
-    def keeper(self) -> FileKeeping: ...
 
 
 def ours(outcome: T) -> T:

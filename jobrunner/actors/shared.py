@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from jobrunner.actors.commits import Announce, Committed, Follow, Writer, ours
+from jobrunner.actors.commits import Announce, Follow, ours
 from jobrunner.actors.features.pauses import Pauses
 from jobrunner.actors.features.plugins import line_of
 from jobrunner.actors.features.turns.one_at_a_time import Turns
@@ -23,7 +23,9 @@ from jobrunner.files.library import SoundFiles, scratch_path
 from jobrunner.ports import Children, Clock, Ids
 from jobrunner.stages import Registry
 from jobrunner.stages.equipment import Surroundings
+from jobrunner.store.batch import Written
 from jobrunner.store.reader import StoreReader
+from jobrunner.store.store import Store
 
 
 class World:
@@ -33,7 +35,7 @@ class World:
 
     def __init__(
         self,
-        store: Writer,
+        store: Store,
         registry: Registry,
         clock: Clock,
         ids: Ids,
@@ -69,7 +71,7 @@ class World:
     def reader(self) -> StoreReader:
         return self.store.reader
 
-    async def commit(self, unit: Unit, then: Follow | None = None) -> Committed | Clash:
+    async def commit(self, unit: Unit, then: Follow | None = None) -> Written | Clash:
         """Write a unit. Where nobody can tell whether it was written, the service ends. ``then`` is
         called with the job as it was stored, also when the caller has gone.
 

@@ -78,7 +78,8 @@ class Bench:
         self.store = Watched(store, self.clock)
         self.logged: list[str] = []
         ids: Any = SystemIds(self.clock)
-        self.world = World(self.store, Registry(), self.clock, ids, self._log, SystemChildren())
+        watched: Any = self.store
+        self.world = World(watched, Registry(), self.clock, ids, self._log, SystemChildren())
         self.gone: list[str] = []
         self.made = 0
         self.retention = Retention(self.world, TERMS, self.gone.append)

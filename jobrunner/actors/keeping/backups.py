@@ -8,7 +8,7 @@ deletion itself is not held up, and its files follow it then.
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal
 
 import anyio
 from msgspec import Struct
@@ -31,24 +31,17 @@ from jobrunner.errors import JobrunnerError, OutcomeUnknown, Refused, StorageErr
 from jobrunner.files.backups import Archive, lies_in, size_of
 from jobrunner.ports import Children, Clock, Files
 from jobrunner.store.keeping.backups import facts_of, files_of
+from jobrunner.store.store import Store
 
 AGAIN_S = 300.0
 LATE = 2
-
-
-class Copying(Protocol):
-    """The store, as far as a backup needs it."""
-
-    path: str
-
-    async def copy(self, place: str, children: Children, wanted: Callable[[], bool]) -> int: ...
 
 
 class BackupSource(Struct, frozen=True):
     """The things that are backed up, and by which program. ``floor`` bytes of each disk are left
     alone. ``far_place`` is the store that files lie in, too."""
 
-    store: Copying
+    store: Store
     assets: str
     version: str
     floor: int

@@ -1,12 +1,12 @@
 """Watches the health of the service: ``/readyz`` tells of it, and a store that is lost ends it."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from jobrunner.actors.commits import Announce
 from jobrunner.actors.shared import World
 from jobrunner.errors import OutcomeUnknown, StorageError
 from jobrunner.stages.process.code import stale_stages
+from jobrunner.store.store import Store
 
 TICK_S = 1.0
 LOOK_EVERY_S = 8.0
@@ -17,34 +17,11 @@ UNSEEN_MAX_S = 25.0
 STRAYS_MAX = 4
 
 
-class Condition(Protocol):
-    """The condition of the file: each a sentence, empty when all is well."""
-
-    @property
-    def lost(self) -> str: ...
-
-    @property
-    def unreadable(self) -> str: ...
-
-    @property
-    def fault(self) -> str: ...
-
-
-class Living(Protocol):
-    """The store, as far as health needs it."""
-
-    async def mark_alive(self) -> None: ...
-
-    async def condition(self) -> Condition: ...
-
-
 class Health:
     """The loop's lag is measured by how late a nap ends; the file is looked at now and then, and
     the writer proves now and then that it can write. ``refusal``: why nobody is answered."""
 
-    def __init__(
-        self, store: Living, world: World, refusal: Callable[[], str] = lambda: ""
-    ) -> None:
+    def __init__(self, store: Store, world: World, refusal: Callable[[], str] = lambda: "") -> None:
         self._store = store
         self._refusal = refusal
         self._world = world

@@ -11,8 +11,9 @@ import anyio
 
 from jobrunner.actors.requester import asked
 from jobrunner.actors.shared import World
-from jobrunner.core.keeping.upkeep import FileInfo, FileState
+from jobrunner.core.keeping.upkeep import FileInfo
 from jobrunner.core.units import AuditRecord, Note
+from jobrunner.store.keeping.upkeep import Tended
 
 TEND_EVERY_S = 1.0
 TOLD_EVERY_S = 60.0
@@ -74,7 +75,7 @@ class Upkeep:
         while self._store.waiting() and clock.monotonic() < until_s:
             await clock.sleep(0.005)
 
-    def _tell_of_log(self, found: FileState) -> None:
+    def _tell_of_log(self, found: Tended) -> None:
         """Once a minute while it is too large: nobody but its readers can change that."""
         now_s = self._world.clock.monotonic()
         if not found.too_large:
@@ -92,5 +93,5 @@ class Upkeep:
             )
 
 
-def _spared(found: FileState) -> int:
+def _spared(found: Tended) -> int:
     return max(found.pages // SPARE_SHARE, SPARE_BYTES // max(found.page_bytes, 1))

@@ -1,12 +1,6 @@
 """The store's file as an operator sees it: what takes room, and what could be given back."""
 
-from typing import Protocol
-
 from msgspec import Struct
-
-from jobrunner.core.features.upgrades.upgrades import UnderWay
-from jobrunner.core.keeping.census import Census
-from jobrunner.core.keeping.retention import RetentionTerms
 
 
 class TableSize(Struct, frozen=True):
@@ -47,39 +41,3 @@ class FileInfo(Struct, frozen=True, kw_only=True):
     flush_ms: float
     far_files: int = 0
     far_bytes: int = 0
-
-
-class FileState(Protocol):
-    """How the file was found: its log may be ``too_large`` to be cut while ``readers`` read."""
-
-    @property
-    def wal_bytes(self) -> int: ...
-
-    @property
-    def page_bytes(self) -> int: ...
-
-    @property
-    def pages(self) -> int: ...
-
-    @property
-    def free_pages(self) -> int: ...
-
-    @property
-    def readers(self) -> tuple[str, ...]: ...
-
-    @property
-    def too_large(self) -> bool: ...
-
-
-class FileKeeping(Protocol):
-    """Looks after the store's file beside the work."""
-
-    async def tend(self) -> FileState: ...
-
-    async def give_back(self, pages: int) -> int: ...
-
-    async def info(self) -> FileInfo: ...
-
-    async def census(self, terms: RetentionTerms, now: int) -> Census: ...
-
-    async def under_way(self) -> tuple[UnderWay, ...]: ...

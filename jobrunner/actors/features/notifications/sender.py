@@ -13,7 +13,6 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from jobrunner.actors.commits import Committed
 from jobrunner.actors.features.notifications.lanes import Lanes
 from jobrunner.actors.features.notifications.signing import Seals, sealed
 from jobrunner.actors.shared import World
@@ -23,6 +22,7 @@ from jobrunner.core.features.meter import Span
 from jobrunner.core.features.notifications import DueDelivery, Post, TryAnswer, follows, origin_of
 from jobrunner.core.units import Tried
 from jobrunner.errors import OutcomeUnknown, StorageError
+from jobrunner.store.batch import Written
 
 WINDOW = 128
 SLEEP_MAX_S = 60.0
@@ -190,7 +190,7 @@ class Deliveries:
                 return self._is_written(outcome)
             await self._world.clock.sleep(AGAIN_S)
 
-    def _is_written(self, outcome: Committed | Clash) -> bool:
+    def _is_written(self, outcome: Written | Clash) -> bool:
         """A process that took over the file sends from now on; this one must not."""
         if isinstance(outcome, Clash) and outcome.reason == "epoch":
             self.open = False

@@ -7,7 +7,6 @@ round, and in the end the lease.
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 import anyio
 from msgspec import Struct
@@ -27,6 +26,7 @@ from jobrunner.errors import JobrunnerError, Misconfigured, OutcomeUnknown, Stor
 from jobrunner.files.standby.copied_lines import CopiedLines
 from jobrunner.ports import Children, Clock, one_at_a_time
 from jobrunner.store.keeping.standby.tap import Pages, Tap
+from jobrunner.store.store import Store
 
 Say = Callable[..., None]
 RENEWALS = 5
@@ -35,20 +35,6 @@ AGAIN_S = 1.0
 LOOK_S = 0.25
 LOOK_SHARE, SENDING_S = 0.02, 0.05
 BASE_LEAST = 64 * 1024**2
-
-
-class Copied(Protocol):
-    """The store, as far as a base needs it."""
-
-    path: str
-
-    async def copy(
-        self,
-        place: str,
-        children: Children,
-        wanted: Callable[[], bool],
-        last: Callable[[], object] = ...,
-    ) -> int: ...
 
 
 class StandbyPlaces(Struct, frozen=True):
@@ -85,7 +71,7 @@ class StandbyCopy:
         self._line = CopiedLine(0, 0)
         self._copied_at = self._changes = self._bytes = 0
         self._since_base = self._base_bytes = 0
-        self._store: Copied | None = None
+        self._store: Store | None = None
         self._stopping = False
         self._fault = ""
         self._loss: OutcomeUnknown | None = None
@@ -104,7 +90,7 @@ class StandbyCopy:
         self._crew.keep(self._run)
         self._crew.keep(self._watch)
 
-    async def begin(self, store: Copied) -> None:
+    async def begin(self, store: Store) -> None:
         """Copy the whole file, before anything is acknowledged that would not be in the copy.
 
         Raises: StorageError
