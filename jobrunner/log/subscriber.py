@@ -14,10 +14,10 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from jobrunner.log.forms import AsJson, Form
-from jobrunner.ports import Clock, SystemClock
+from jobrunner.ports import Clock, LineThread, SystemClock
 
 FLUSH_AFTER_S = 0.1
 FLUSH_AT_BYTES = 64 * 1024
@@ -48,24 +48,6 @@ LOOKED_AT = WITHHELD | SAID
 
 LEVELS = {"info": 0, "warning": 1, "error": 2}
 ALWAYS = "service."  # how this process began and why it ended is told at every level
-
-
-class Lines(Protocol):
-    """Where lines leave."""
-
-    @property
-    def descriptors(self) -> tuple[int, ...]: ...
-
-    def put(self, data: bytes) -> None: ...
-
-    def settle(self, limit_s: float) -> None: ...
-
-    def left(self) -> bytes: ...
-
-    @property
-    def condition(self) -> tuple[str, int]: ...
-
-    def news(self) -> tuple[str, int]: ...
 
 
 class _Stream:
@@ -101,11 +83,11 @@ class Log:
         stream: TextIO | None = None,
         clock: Clock | None = None,
         *,
-        lines: Lines | None = None,
+        lines: LineThread | None = None,
         form: Form | None = None,
         level: str = "info",
     ) -> None:
-        self._out: Lines = lines or _Stream(stream or sys.stderr)
+        self._out: LineThread | _Stream = lines or _Stream(stream or sys.stderr)
         self._clock = clock or SystemClock()
         self._form = form or AsJson()
         self._least = LEVELS[level]

@@ -1,7 +1,7 @@
 """The verbs of a context that are about children: to submit a job, and to wait for jobs."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -9,25 +9,20 @@ from msgspec import Struct
 from jobrunner.core.declaration.spelling import NAME
 from jobrunner.core.features.families.parentage import JobsAwaited, Until
 from jobrunner.errors import PermanentFailure
+from jobrunner.stages.given import Host
 from jobrunner.stages.outcomes import Parked
 from jobrunner.stages.requests import (
-    Answer,
     JobOutcome,
     JobOutcomes,
     JobsSeen,
     JobSubmission,
     JobSubmitted,
     OutcomesAsked,
-    Question,
 )
 
 KEY_MAX = 200
 PAGE = 100
 UNTIL: tuple[Until, ...] = ("ended", "first_failure", "succeeded")
-
-
-class AsksHost(Protocol):
-    async def ask(self, question: Question) -> Answer: ...
 
 
 class SubmitsJobs:
@@ -140,13 +135,13 @@ def jobs_of(jobs: Iterable[str], at_least: int | None, until: Until) -> JobsAwai
     return JobsAwaited(ids, wanted, until)
 
 
-async def submitted(host: AsksHost, asked: JobSubmission) -> str:
+async def submitted(host: Host, asked: JobSubmission) -> str:
     answer = await host.ask(asked)
     assert isinstance(answer, JobSubmitted), f"{answer!r} is no answer to a submission"
     return answer.job_id
 
 
-async def awaited(host: AsksHost, wanted: JobsAwaited, timeout_s: float) -> list[JobOutcome]:
+async def awaited(host: Host, wanted: JobsAwaited, timeout_s: float) -> list[JobOutcome]:
     """Raises: Parked."""
     answer = await host.ask(wanted)
     assert isinstance(answer, JobsSeen), f"{answer!r} is no answer to a wait"

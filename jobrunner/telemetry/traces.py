@@ -2,10 +2,8 @@
 (``core.features.tracing``), so no span is held open while a job waits, and none is lost with the
 process but those not yet sent."""
 
-from typing import Protocol
-
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
 from opentelemetry.trace.status import Status, StatusCode
@@ -23,16 +21,8 @@ Attributes = dict[str, str | int]
 FAILED = frozenset({"failed", "rejected", "disabled"})
 
 
-class Processor(Protocol):
-    """The part of a span processor that is used."""
-
-    def on_end(self, span: ReadableSpan) -> None: ...
-
-    def shutdown(self) -> None: ...
-
-
 class Traces(Meter):
-    def __init__(self, processor: Processor, resource: Resource) -> None:
+    def __init__(self, processor: SpanProcessor, resource: Resource) -> None:
         super().__init__()
         self._processor = processor
         self._resource = resource

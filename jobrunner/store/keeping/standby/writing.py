@@ -15,6 +15,7 @@ from msgspec import Struct
 from jobrunner.errors import LeaseOver, OutcomeUnknown
 from jobrunner.store.batch import Verdict
 from jobrunner.store.compiling import Work
+from jobrunner.store.keeping.standby.tap import Tap
 from jobrunner.store.writer import StoreWriter
 
 
@@ -46,12 +47,6 @@ class LeasedWriter(StoreWriter):
         return verdicts
 
 
-class Tapped(Protocol):
-    def looked(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class Untapped:
     """The tap where nothing is copied."""
 
@@ -65,13 +60,13 @@ class Untapped:
 class StandbyWriting(Struct, frozen=True):
     """The tap looks at what each turn of the writer's handle has changed; ``writer`` makes one."""
 
-    tap: Tapped
+    tap: Tap | Untapped
     writer: Callable[..., StoreWriter]
 
 
 NO_STANDBY = StandbyWriting(Untapped(), StoreWriter)
 
 
-def copying(tap: Tapped, lease: Leased) -> StandbyWriting:
+def copying(tap: Tap, lease: Leased) -> StandbyWriting:
     """Writing for a copy that is taken from ``tap``, while ``lease`` lasts."""
     return StandbyWriting(tap, partial(LeasedWriter, lease))
