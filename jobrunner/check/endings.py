@@ -74,25 +74,15 @@ def _outside(chart: Chart, state: State) -> Iterator[Fault]:
     deadline = state.deadline
     here = f"here: {state.name} is bound to external{_of(chart, job_types)}, and nobody need come"
     if deadline is None or not deadline.after_s:
-        yield Fault(
-            "way-out",
-            f"{state.name} is driven from outside and has no deadline; give it "
-            "one, with a path or (with retries) without",
-            chart.trace(state.name, here),
-        )
+        text = f"{state.name} is driven from outside and has no deadline; give it "
+        yield _no_way(chart, state, f"{text}one, with a path or (with retries) without", here)
     elif not deadline.path and not _fails_out(state):
-        yield Fault(
-            "way-out",
-            f"the deadline of {state.name} fails the attempt, and the retries "
-            "lead nowhere; give the deadline a path, or the state a retry policy",
-            chart.trace(state.name, here, f"here: {deadline.after_s:g} s are over"),
-        )
+        text = f"the deadline of {state.name} fails the attempt, and the retries lead nowhere; "
+        text += "give the deadline a path, or the state a retry policy"
+        yield _no_way(chart, state, text, here, f"here: {deadline.after_s:g} s are over")
     elif deadline.path and deadline.path[-1] == state.name:
-        yield Fault(
-            "way-out",
-            f"the deadline of {state.name} leads back to it; lead it elsewhere",
-            chart.trace(state.name, here),
-        )
+        text = f"the deadline of {state.name} leads back to it; lead it elsewhere"
+        yield _no_way(chart, state, text, here)
 
 
 def _inside(chart: Chart, state: State) -> Iterator[Fault]:
@@ -102,25 +92,20 @@ def _inside(chart: Chart, state: State) -> Iterator[Fault]:
         return
     works = f"here: the stage of {state.name}{_of(chart, job_types)}"
     if not state.limit_s:
-        yield Fault(
-            "way-out",
-            f"an attempt in {state.name} has no time limit (a deadline does not "
-            "run while a stage works); give the state a limit_s",
-            chart.trace(state.name, f"{works} hangs, and nothing can happen any more"),
-        )
+        text = f"an attempt in {state.name} has no time limit (a deadline does not run while a "
+        text += "stage works); give the state a limit_s"
+        yield _no_way(chart, state, text, f"{works} hangs, and nothing can happen any more")
     if not _fails_out(state):
-        yield Fault(
-            "way-out",
-            f"a failed attempt in {state.name} leads nowhere; give the state a "
-            "retry policy whose `failed` leaves it",
-            chart.trace(state.name, f"{works} fails, and nothing can happen any more"),
-        )
+        text = f"a failed attempt in {state.name} leads nowhere; give the state a "
+        text += "retry policy whose `failed` leaves it"
+        yield _no_way(chart, state, text, f"{works} fails, and nothing can happen any more")
     if not state.done:
-        yield Fault(
-            "way-out",
-            f"success in {state.name} leads nowhere; say in `done` where to",
-            chart.trace(state.name, f"{works} is done, and that counts as a failure"),
-        )
+        text = f"success in {state.name} leads nowhere; say in `done` where to"
+        yield _no_way(chart, state, text, f"{works} is done, and that counts as a failure")
+
+
+def _no_way(chart: Chart, state: State, text: str, *here: str) -> Fault:
+    return Fault("way-out", text, chart.trace(state.name, *here))
 
 
 def _fails_out(state: State) -> bool:
@@ -136,15 +121,10 @@ def _idle(chart: Chart, state: State) -> Iterator[Fault]:
         return
     stuck = [job_type for job_type in chart.job_types if not _taken_on(chart, state, job_type)]
     if stuck:
-        yield Fault(
-            "way-out",
-            f"nothing takes a job{_of(chart, stuck)} out of {state.name}; add "
-            "`onward`, a deadline, or (if a person is meant to come) `person`",
-            chart.trace(
-                state.name,
-                f"here: {state.name} waits for no person, and nothing can happen any more",
-            ),
-        )
+        text = f"nothing takes a job{_of(chart, stuck)} out of {state.name}; add "
+        text += "`onward`, a deadline, or (if a person is meant to come) `person`"
+        here = f"here: {state.name} waits for no person, and nothing can happen any more"
+        yield _no_way(chart, state, text, here)
 
 
 def _lapses(chart: Chart, state: State) -> bool:

@@ -199,15 +199,9 @@ def _freed(chart: Chart) -> Iterator[Fault]:
 def _command(chart: Chart, command: Command) -> Iterator[Fault]:
     place = f"command {command.name}"
     if not command.walks:
-        yield Fault(
-            "command",
-            f"{place} is allowed in no state; name one in walks",
-            (place, "here: it is always refused"),
-        )
+        yield _unusable(place, " is allowed in no state; name one in walks", "it is always refused")
     if not command.roles:
-        yield Fault(
-            "command", f"{place} is for no role; name one", (place, "here: it is forbidden")
-        )
+        yield _unusable(place, " is for no role; name one", "it is forbidden")
     for name in command.satisfied:
         if name in command.walks:
             yield Fault(
@@ -215,43 +209,32 @@ def _command(chart: Chart, command: Command) -> Iterator[Fault]:
                 f"{place} is both satisfied in {name} and walks from it; keep one",
                 chart.trace(name, f"here: {place} is met, and walks are never looked at"),
             )
-    if not 200 <= command.status < 300:
-        yield Fault(
-            "command",
-            f"{place} answers {command.status}; a success is a 2xx",
-            (place, f"here: success reads as {command.status}"),
-        )
+    if not 200 <= (status := command.status) < 300:
+        text = f" answers {status}; a success is a 2xx"
+        yield _unusable(place, text, f"success reads as {status}")
     for name in command.status_from:
         if name not in command.walks:
-            yield Fault(
-                "command",
-                f"{place}: status_from names {name}, where it is not allowed",
-                (place, f"here: nothing is ever answered from {name}"),
-            )
+            text = f": status_from names {name}, where it is not allowed"
+            yield _unusable(place, text, f"nothing is ever answered from {name}")
     if command.on_demand and not any(chart.states[name].on_demand for name in command.walks):
-        yield Fault(
-            "command",
-            f"{place} starts a stage on demand, and none of its states has one",
-            (place, f"here: nothing to start in {', '.join(command.walks)}"),
-        )
+        text = " starts a stage on demand, and none of its states has one"
+        yield _unusable(place, text, f"nothing to start in {', '.join(command.walks)}")
     yield from _from_final(chart, place, command.walks)
 
 
 def _editable(chart: Chart, editable: Editable) -> Iterator[Fault]:
     place = f"editable {editable.name}"
     if not editable.walks:
-        yield Fault(
-            "command",
-            f"{place} can be written in no state; name one in walks",
-            (place, "here: it is always refused"),
-        )
-    if not 0 <= editable.max_size <= EDIT_MAX:
-        yield Fault(
-            "command",
-            f"{place} takes {editable.max_size} bytes, which are read at once; 0 to {EDIT_MAX} are",
-            (place, "here: max_size"),
-        )
+        text = " can be written in no state; name one in walks"
+        yield _unusable(place, text, "it is always refused")
+    if not 0 <= (size := editable.max_size) <= EDIT_MAX:
+        text = f" takes {size} bytes, which are read at once; 0 to {EDIT_MAX} are"
+        yield _unusable(place, text, "max_size")
     yield from _from_final(chart, place, editable.walks)
+
+
+def _unusable(place: str, text: str, here: str) -> Fault:
+    return Fault("command", f"{place}{text}", (place, f"here: {here}"))
 
 
 def _from_final(chart: Chart, place: str, walks: dict[str, tuple[str, ...]]) -> Iterator[Fault]:
