@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from jobrunner.core.job import Asset, Failure
+from msgspec.structs import asdict
+
+from jobrunner.core.job import Asset
 from jobrunner.core.messages import Ended, Report
 
 NUMBERED = re.compile(r"-[0-9]+((?:\.[^.]{0,10})?)\Z")
@@ -21,7 +23,8 @@ def outcome_of(ended: Ended, key: str) -> dict[str, Any]:
     if ended.report.message is not None:
         said["message"] = ended.report.message
     if ended.failure is not None:
-        said["failure"] = _failure(ended.failure)
+        said["failure"] = asdict(ended.failure)
+        del said["failure"]["stage"]
     if ended.awaits:
         key_said = ended.awaits.removeprefix(f"{ended.source}:") if ended.source else ended.awaits
         said |= {"awaits": key_said, "await_s": ended.await_s}
@@ -72,13 +75,3 @@ def _asset(asset: Asset) -> dict[str, Any]:
     said = {"asset_type": asset.asset_type, "url": asset.url}
     said |= {"sha256": asset.sha256} if asset.sha256 else {}
     return said | ({"file_size": asset.file_size} if asset.file_size is not None else {})
-
-
-def _failure(failure: Failure) -> dict[str, Any]:
-    return {
-        "code": failure.code,
-        "message": failure.message,
-        "retryable": failure.retryable,
-        "retry_after_s": failure.retry_after_s,
-        "detail": failure.detail,
-    }

@@ -174,12 +174,5 @@ def _initial(credits: int | None, asking: Asking) -> int:
 
 
 def _row(token: Token) -> dict[str, Any]:
-    return {
-        "id": token.id,
-        "name": token.name,
-        "role": token.role,
-        "workflows": list(token.workflows),
-        "created_at": text_or_none(token.created_at),
-        "expires_at": text_or_none(token.expires_at),
-        "revoked_at": text_or_none(token.revoked_at),
-    }
+    said = {name: getattr(token, name) for name in COLUMNS}
+    return {name: text_or_none(at) if name.endswith("_at") else at for name, at in said.items()}

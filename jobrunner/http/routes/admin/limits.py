@@ -4,7 +4,6 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from jobrunner.actors.features.turns.limits import LimitNow
 from jobrunner.http.frame.endpoint import ADMINS, Body, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import Prose
 from jobrunner.http.frame.views import reply, view_of
@@ -37,7 +36,9 @@ class LimitList(View, frozen=True, kw_only=True):
 @Endpoint("GET", "/admin/limits", {200: LimitList}, ADMINS)
 async def list_limits(call: HttpCall) -> HttpReply:
     """List the limits that can be changed, as they stand, and where each comes from."""
-    return reply(LimitList(limits=[_view(one) for one in call.door.facade.limits.now()]))
+    return reply(
+        LimitList(limits=[view_of(LimitView, one) for one in call.door.facade.limits.now()])
+    )
 
 
 @Endpoint("PUT", "/admin/limits/{key}", {200: LimitView}, ADMINS, LimitOrder)
@@ -45,7 +46,8 @@ async def set_limit(call: HttpCall) -> HttpReply:
     """Change a limit from now on, over restarts too."""
     body: LimitOrder = call.body
     limits = call.door.facade.limits
-    return reply(_view(await limits.set(call.path["key"], body.value, call.actor, body.reason)))
+    now = await limits.set(call.path["key"], body.value, call.actor, body.reason)
+    return reply(view_of(LimitView, now))
 
 
 @Endpoint("DELETE", "/admin/limits/{key}", {204: None}, ADMINS)
@@ -53,7 +55,3 @@ async def reset_limit(call: HttpCall) -> HttpReply:
     """Let the settings say again what a limit is."""
     await call.door.facade.limits.reset(call.path["key"], call.actor, None)
     return HttpReply(204)
-
-
-def _view(one: LimitNow) -> LimitView:
-    return view_of(LimitView, one)

@@ -19,7 +19,6 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from jobrunner.core.declaration.workflow import Definition, Upload
-from jobrunner.core.instants import text_of
 from jobrunner.core.job import JOB_ID, Asset, Snapshot
 from jobrunner.core.messages import Sending
 from jobrunner.errors import Refused
@@ -28,7 +27,7 @@ from jobrunner.http.frame.addresses import link
 from jobrunner.http.frame.bodies import too_large
 from jobrunner.http.frame.endpoint import MOVING, OWNERS, Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.inputs import ArtifactName, AssetId, AssetType, Count, governed_job
-from jobrunner.http.frame.views import reply
+from jobrunner.http.frame.views import reply, view_of
 from jobrunner.http.routes.files import tus, uploads
 
 RESUMING = ("UPLOAD_IN_PROGRESS", "TUS_VERSION_UNSUPPORTED")
@@ -132,17 +131,8 @@ async def get_upload(call: HttpCall) -> HttpReply:
         with call.door.arrivals.alone(order.id):
             order = _own(call)
             order = order if order.asset_id else await _finished(call, order)
-    view = UploadView(
-        id=order.id,
-        job_id=order.job_id or None,
-        upload=order.upload or None,
-        offset=offset,
-        length=order.length,
-        name=order.name,
-        asset_id=order.asset_id or None,
-        expires_at=text_of(order.expires_at),
-    )
-    shown = reply(view)
+    ties = {name: getattr(order, name) or None for name in ("job_id", "upload", "asset_id")}
+    shown = reply(view_of(UploadView, order, offset=offset, **ties))
     shown.headers.update(tus.progress_headers(call, order, offset))
     shown.headers["Upload-Length"] = str(order.length)
     if order.metadata:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from jobrunner.core.features.answers.giving import AnswerFilter
 from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.http.frame.endpoint import HttpCall, View
+from jobrunner.http.frame.views import view_of
 
 FEW = 5
 MISSED_MS = 24 * 3_600_000
@@ -81,12 +82,7 @@ async def open_questions(call: HttpCall) -> list[OpenQuestion]:
     whose = actor.name if actor.role == "user" else None
     which = AnswerFilter(user_id=whose, workflows=actor.workflows, limit=FEW)
     return [
-        OpenQuestion(
-            job_id=one.job_id,
-            workflow=one.workflow,
-            name=one.name,
-            asked_at=text_of(one.posed.asked_at),
-        )
+        view_of(OpenQuestion, one, asked_at=text_of(one.posed.asked_at))
         for one in await call.door.reader.pending_answers(which)
     ]
 

@@ -269,15 +269,15 @@ async def _attention(call: HttpCall, gauges: Gauges) -> Attention:
         reader.parked(ROWS),
         obstacles(call),
     )
-    return Attention(
+    return view_of(
+        Attention,
+        census,
         failed=[_row(call, job) for job in failed],
         retrying=[_row(call, job) for job in retrying],
         parked=[_row(call, job) for job in parked],
         stuck=_resting(census.stuck),
         paused=_resting(census.paused),
         unclaimed=_resting(census.unclaimed),
-        dead_letters=census.dead_letters,
-        dead_letter_at=text_or_none(census.dead_letter_at),
         endpoints_failing=gauges.endpoints_failing,
         endpoints_disabled=gauges.endpoints_disabled,
         obstacles=found,
@@ -308,13 +308,12 @@ def _work(call: HttpCall, gauges: Gauges) -> WorkView:
     users: dict[str, int] = {}
     for user_id in dispatcher.running.values():
         users[user_id] = users.get(user_id, 0) + 1
-    return WorkView(
-        running=gauges.running,
+    return view_of(
+        WorkView,
+        gauges,
         slots=int(limit_now(call, "limits.active_jobs")),
-        in_line=gauges.in_line,
         line_max=int(limit_now(call, "limits.queued_jobs")),
         oldest_in_line_at=text_or_none(gauges.line_at),
-        parked=gauges.parked,
         next_timer_at=text_or_none(gauges.due_at),
         users=dict(sorted(users.items())),
         resources=[

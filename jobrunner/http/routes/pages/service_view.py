@@ -6,6 +6,7 @@ from jobrunner.actors.features.plugins import PartKind, PluginTrouble
 from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.core.questions import Gauges
 from jobrunner.http.frame.endpoint import HttpCall, View
+from jobrunner.http.frame.views import view_of
 
 
 class PluginTroubleView(View, frozen=True, kw_only=True):
@@ -48,7 +49,9 @@ def system_view(call: HttpCall, gauges: Gauges, checks: Mapping[str, str]) -> Sy
     door = call.door
     pressure = door.limits.stats()
     refused = door.facade.definitions.refused
-    return SystemView(
+    return view_of(
+        SystemView,
+        gauges,
         version=door.version,
         draining=door.facade.draining,
         checks={name: fault for name, fault in checks.items() if fault},
@@ -59,10 +62,7 @@ def system_view(call: HttpCall, gauges: Gauges, checks: Mapping[str, str]) -> Sy
             for name, faults in sorted(named.items())
         },
         troubles=[_trouble(one) for one in door.troubles.latest()],
-        file_bytes=gauges.file_bytes,
-        wal_bytes=gauges.wal_bytes,
         wal_max_bytes=int(limit_now(call, "store.wal_max")),
-        unused_bytes=gauges.unused_bytes,
         free_bytes=door.limits.free_bytes,
         free_min_bytes=int(limit_now(call, "limits.free_disk")),
         lag_ms=round(pressure["lag_s"] * 1000, 1),
