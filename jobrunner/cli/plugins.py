@@ -185,14 +185,10 @@ def _taken(name: str, config: Config) -> str:
     if find_spec(package := _package(name)):
         return f"there is a package {package} on python's path"
     plain = name.replace("-", "_")
-    if _is_python(plain):
+    if iskeyword(plain) or issoftkeyword(plain) or plain in sys.stdlib_module_names:
         return f"{plain} is a word or a module of python's own"
     found = find_spec(plain)  # a mere folder, as the one of a plugin, has no origin
     return f"there is a package {plain} on python's path" if found and found.origin else ""
-
-
-def _is_python(package: str) -> bool:
-    return iskeyword(package) or issoftkeyword(package) or package in sys.stdlib_module_names
 
 
 def _package(name: str) -> str:

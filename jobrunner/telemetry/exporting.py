@@ -23,7 +23,8 @@ def open_traces(version: str, endpoint: str, environ: Mapping[str, str]) -> Trac
         wanted = f"telemetry.otlp_endpoint = {endpoint!r}" if endpoint else "OTEL_EXPORTER_OTLP_*"
         raise Misconfigured(f"{wanted}: OpenTelemetry is not there; {CURE}") from error
     named = {"service.version": version}
-    if not (environ.get("OTEL_SERVICE_NAME") or "service.name=" in _attributes(environ)):
+    said = environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    if not (environ.get("OTEL_SERVICE_NAME") or "service.name=" in said):
         named["service.name"] = "jobrunner"
     exporter = OTLPSpanExporter(endpoint=traces_url(endpoint) or None)
     return Traces(BatchSpanProcessor(exporter), Resource.create(dict(named)))
@@ -34,7 +35,3 @@ def traces_url(endpoint: str) -> str:
     if not endpoint or urlsplit(endpoint).path.strip("/"):
         return endpoint
     return endpoint.rstrip("/") + TRACES_PATH
-
-
-def _attributes(environ: Mapping[str, str]) -> str:
-    return environ.get("OTEL_RESOURCE_ATTRIBUTES", "")

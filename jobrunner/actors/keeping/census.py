@@ -40,10 +40,9 @@ class Seldom(Generic[T]):
 
 class CensusTaker:
     def __init__(self, world: World, terms: RetentionTerms) -> None:
-        self._keeper = keeper = world.store.keeper
-        clock = world.clock
+        keeper, clock = world.store.keeper, world.clock
         self._census = Seldom(clock, lambda: keeper.census(terms, clock.now()))
-        self._under_way = Seldom(clock, self._places)
+        self._under_way = Seldom(clock, keeper.under_way)
 
     async def latest(self) -> Census:
         """Raises: StorageError."""
@@ -55,6 +54,3 @@ class CensusTaker:
         Raises: StorageError.
         """
         return await self._under_way.latest()
-
-    async def _places(self) -> tuple[UnderWay, ...]:
-        return await self._keeper.under_way()

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from msgspec.structs import asdict
@@ -62,8 +61,9 @@ async def _admitted(listing: Listing) -> Patient:
     with suppress(JobrunnerError):
         said = await _asked(listing)
     holder, now = holder_of(path), clock.now()
-    over = partial(_is_over, clock.monotonic() + CHECK_S)
-    found = examined(path, not holder, now, over) if os.path.lexists(path) else None
+    until = clock.monotonic() + CHECK_S
+    there = os.path.lexists(path)
+    found = examined(path, not holder, now, lambda: clock.monotonic() >= until) if there else None
     return Patient(config, faults, now, holder, found, listing.url or url_of(config), *said)
 
 
@@ -90,10 +90,6 @@ async def _asked(listing: Listing) -> tuple[str, str, dict[str, str]]:
             said = "; ".join(failed) or "its own checks fail"
             return said, alive["version"], refused.extra.get("warnings", {})
         return "", alive["version"], ready["warnings"]
-
-
-def _is_over(until: float) -> bool:
-    return clock.monotonic() >= until
 
 
 def _looked(check: Callable[[Patient], Iterator[Finding]], patient: Patient) -> list[Finding]:

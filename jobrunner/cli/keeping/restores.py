@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jobrunner.config.settings import Config
     from jobrunner.core.keeping.backups import Manifest
     from jobrunner.files.stored_backups import StoredBackups
-    from jobrunner.store.keeping.restoring import Renaming, RestorePlan
+    from jobrunner.store.keeping.restoring import Renaming
 
 READY, REPLACED = ".ready", ".replaced-"
 WITH_IT = ("-wal", "-shm")
@@ -126,7 +126,7 @@ def _demand_room_for(places: RestorePlaces, force: bool) -> None:
 
 def _restored(archive: "StoredBackups", name: str, places: RestorePlaces) -> None:
     from jobrunner.core.instants import text_of
-    from jobrunner.store.keeping.restoring import decide_restore, finish_restore
+    from jobrunner.store.keeping.restoring import RestorePlan, decide_restore, finish_restore
 
     manifest, now = archive.manifest(name), clock.now()
     _clear(places)
@@ -135,7 +135,8 @@ def _restored(archive: "StoredBackups", name: str, places: RestorePlaces) -> Non
     except BaseException:
         _clear(places)
         raise
-    plan = _plan(manifest, places, text_of(now).replace(":", ""))
+    moment = text_of(now).replace(":", "")
+    plan = RestorePlan(manifest.name, tuple(_moves(manifest, places, moment)))
     decide_restore(places.database, plan)
     finish_restore(places.database)
     print(f"{name} is restored to {places.database} and {places.assets}:")
@@ -175,12 +176,6 @@ def _make_ready(
     for one in sorted(folders):
         flush(one)
     flush(places.beside)
-
-
-def _plan(manifest: "Manifest", places: RestorePlaces, moment: str) -> "RestorePlan":
-    from jobrunner.store.keeping.restoring import RestorePlan
-
-    return RestorePlan(manifest.name, tuple(_moves(manifest, places, moment)))
 
 
 def _moves(manifest: "Manifest", places: RestorePlaces, moment: str) -> Iterator["Renaming"]:

@@ -199,7 +199,7 @@ def due_lots(db: Db, terms: RetentionTerms, now: int) -> tuple[Lot, ...]:
         lots = (*_aged(terms, workflow, counts, now), *_beyond(db, terms, workflow, counts))
         for lot in sorted(lots, key=lambda lot: (lot.until, lot.row)):
             found[workflow, lot.status] = lot
-    return tuple(lot for lot in found.values() if _is_filled(db, lot))
+    return tuple(lot for lot in found.values() if counted(db, lot, None, 1).jobs)
 
 
 def due_count(db: Db, terms: RetentionTerms, now: int) -> int:
@@ -242,10 +242,6 @@ def _beyond(db: Db, terms: RetentionTerms, workflow: str, counts: dict[str, int]
     ]
     ends = {status: (at, row) for at, row, status in sorted(oldest)[:many]}
     yield from (Lot(workflow, status, at, row, aged=False) for status, (at, row) in ends.items())
-
-
-def _is_filled(db: Db, lot: Lot) -> bool:
-    return counted(db, lot, None, 1).jobs > 0
 
 
 def counted(db: Db, lot: Lot, after: tuple[int, int] | None, most: int) -> LotCount:

@@ -25,7 +25,7 @@ from jobrunner.stages.outcomes import failed, raised, returned
 from jobrunner.stages.requests import Answer, JobSubmission, Question
 from jobrunner.testing.kit import host_answers
 from jobrunner.testing.kit.families import Ending, TrialChildren, ends_well
-from jobrunner.testing.simulation.loop import Buried, RealWorld, SimLoop, simulated
+from jobrunner.testing.simulation.loop import Buried, RealWorld, SimLoop, demand_no_loop, simulated
 from jobrunner.testing.simulation.passes import named
 from jobrunner.testing.simulation.world import SimClock, SimIds, folder
 
@@ -79,7 +79,10 @@ def run_stage(
     ``children`` says how a job that it submits ends, which it does at once (well, unless it says
     otherwise; an empty ``ended_as`` never does). After ``seconds`` it is ended, as an attempt is by
     the limit of its state."""
-    _outside_of_a_loop(stage)
+    demand_no_loop(
+        f"a loop is running here already (an async test, a notebook): await "
+        f"run_stage_live({stage.name!r}, ...), which takes the same arguments"
+    )
     with folder() as root:
         given = _given(
             root, params, artifacts, settings, kept, answers, files, base_url, state, attempt,
@@ -305,17 +308,6 @@ def _alarm(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def _outside_of_a_loop(stage: Stage) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise AssertionError(
-        f"a loop is running here already (an async test, a notebook): await "
-        f"run_stage_live({stage.name!r}, ...), which takes the same arguments"
-    )
 
 
 class _Late(BaseException):

@@ -1,6 +1,5 @@
 """Many simulations of one workflow: whatever crashes and repeats, it ends and money adds up."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -11,6 +10,7 @@ from jobrunner.core.declaration.workflow import Definition
 from jobrunner.testing.simulation.callers import Given
 from jobrunner.testing.simulation.declared import pairs, stages_of
 from jobrunner.testing.simulation.granted import Endowment, Grants
+from jobrunner.testing.simulation.loop import demand_no_loop
 from jobrunner.testing.simulation.passes import named
 from jobrunner.testing.simulation.simulation import Kit, Stages, Trace, simulate
 from jobrunner.testing.simulation.world import Faults
@@ -65,7 +65,7 @@ def tried(
     fields: Given | None,
 ) -> Proof:  # fmt: skip
     """The same, whatever it shows of stages."""
-    _outside_of_a_loop()
+    demand_no_loop("a simulation is a loop of its own: call this from a plain test function")
     jobs: Counter[str] = Counter()
     ended: dict[str, Counter[str]] = {name: Counter() for name in kit.stages}
     taken: set[tuple[str, str]] = set()
@@ -149,11 +149,3 @@ def _compare(kit: Kit, trace: Trace, again: Trace) -> None:
         "real clock, draws a number of its own, keeps something from one attempt to another, or "
         "depends on the order of a set"
     )
-
-
-def _outside_of_a_loop() -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise AssertionError("a simulation is a loop of its own: call this from a plain test function")

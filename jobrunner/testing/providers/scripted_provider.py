@@ -85,11 +85,7 @@ class ScriptedProvider(Provider):
 
 
 def _worked(answer: Callable[[RecordedCall], Any], call: RecordedCall) -> WholeAnswer:
-    return _answered(answer(call))
-
-
-def _answered(said: Any) -> WholeAnswer:
-    status = 200
+    said, status = answer(call), 200
     if isinstance(said, tuple):
         status, said = said
     if isinstance(said, Made):

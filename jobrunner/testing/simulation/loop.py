@@ -330,3 +330,12 @@ def _no_threads(loop: SimLoop) -> Iterator[None]:
         yield
     finally:
         Thread.start = start  # type: ignore[method-assign]
+
+
+def demand_no_loop(text: str) -> None:
+    """Raises: AssertionError, with this text, where a loop runs already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise AssertionError(text)
