@@ -1,4 +1,4 @@
-"""What is asked of the store, and what it answers, in frozen structs.
+"""The structs of what is asked of the store, and of its answers; all are frozen.
 
 ``http`` and ``actors`` ask in these words only; neither ever sees SQL. Every answer is a value
 read in one short transaction that is over before the answer is handed out. Which questions there
