@@ -56,6 +56,11 @@ class JobActor:
     one, and ``weighed`` the part of it that the supervisor has counted. ``loans`` names the
     stages that may begin in the commit of what follows from a letter."""
 
+    __slots__ = (
+        *("_consequences", "_job", "_loans", "_payload_weight", "_world"),
+        *("job_id", "mailbox", "weighed", "weight"),
+    )
+
     def __init__(self, job_id: str, world: World, consequences: Consequences, loans: Loans) -> None:
         self.job_id = job_id
         self.mailbox = Mailbox()

@@ -11,24 +11,29 @@ from collections import deque
 
 CAPACITY = 1024
 
+Lane = deque[asyncio.Future[None]]
+
 
 class Mailbox:
     """``open`` while somebody's letter is being dealt with; whoever finds it closed may open it
-    instead of waiting for a turn."""
+    instead of waiting for a turn. There is one for each job that was heard of lately, and hardly
+    any letter has to wait, so a lane is made for the first that does."""
+
+    __slots__ = ("_capacity", "_inside", "_outside", "open")
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
-        self._inside: deque[asyncio.Future[None]] = deque()
-        self._outside: deque[asyncio.Future[None]] = deque()
+        self._inside: Lane | None = None
+        self._outside: Lane | None = None
         self.open = False
 
     def __len__(self) -> int:
         """How many letters wait, the one at hand not counted."""
-        return len(self._inside) + len(self._outside)
+        return len(self._inside or ()) + len(self._outside or ())
 
     @property
     def full(self) -> bool:
-        return len(self._outside) >= self._capacity
+        return len(self._outside or ()) >= self._capacity
 
     async def turn(self, *, inside: bool) -> None:
         """Wait for one's turn, which lasts until ``next``."""
@@ -36,7 +41,12 @@ class Mailbox:
             self.open = True
             return
         come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        (self._inside if inside else self._outside).append(come)
+        if inside:
+            self._inside = self._inside or deque()
+            self._inside.append(come)
+        else:
+            self._outside = self._outside or deque()
+            self._outside.append(come)
         try:
             await come
         except BaseException:

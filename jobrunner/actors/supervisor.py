@@ -176,15 +176,15 @@ class Supervisor:
             self._let_go()
 
     def _let_go(self) -> None:
-        idle = (actor for actor in self._actors.values() if not actor.mailbox.open)
-        gone = list[JobActor]()
-        for actor in idle:
+        gone = list[str]()
+        for actor in self._actors.values():
             if self._weight <= self._kept_bytes:
                 break
-            self._weight -= actor.weighed
-            gone.append(actor)
-        for actor in gone:
-            del self._actors[actor.job_id]
+            if not actor.mailbox.open:
+                self._weight -= actor.weighed
+                gone.append(actor.job_id)
+        for job_id in gone:
+            del self._actors[job_id]
 
     def _crashed(self, job_id: str, bug: Exception) -> None:
         self._world.say("actor.crashed", level="error", job_id=job_id, **bug_told(bug))
