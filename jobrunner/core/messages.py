@@ -5,7 +5,6 @@ and jitter that an answer may need come in the ``Moment``, so that deciding stay
 """
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
@@ -31,9 +30,10 @@ class Drawing(Moment, frozen=True, dict=True, kw_only=True):
 
     draw: Callable[[], str]
 
-    @cached_property  # type: ignore[misc]
+    @property  # type: ignore[misc]
     def id(self) -> str:
-        return self.draw()
+        drawn: dict[str, str] = self.__dict__
+        return drawn.get("id") or drawn.setdefault("id", self.draw())
 
 
 class Report(Struct, frozen=True, omit_defaults=True):
