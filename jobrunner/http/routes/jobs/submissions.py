@@ -190,16 +190,19 @@ def submission(
     omitted: tuple[str, ...] = (),
     singleton: Singleton | None = None,
 ) -> Submit:
-    """Make the message that a submission becomes, by whichever route it came."""
-    name = definition.workflow.name
+    """Make the message that a submission becomes, by whichever route it came. Its digest is kept
+    beside a key, and looked at for nothing else."""
+    workflow = definition.workflow
+    name, key = workflow.name, key_given(call, key, workflow.recipe.max_length)
+    keyed = key or singleton or workflow.singleton or workflow.recipe.derive
     return Submit(
         call.actor,
         name,
         job_type,
         params,
         call.door.ids.fresh(),
-        key_given(call, key, definition.workflow.recipe.max_length),
-        digest(CANONICAL([name, job_type, params])).hex(),
+        key,
+        digest(CANONICAL([name, job_type, params])).hex() if keyed else "",
         priority,
         run_at,
         labels or {},
