@@ -185,8 +185,7 @@ class JobActor:
             verdict = await self._judged(definition, job, message, facts)
             return verdict
         finally:
-            if facts.lent:
-                self._loans.judged(job, message, verdict)
+            self._loans.judged(facts, job, message, verdict)
 
     async def _judged(
         self, definition: Definition, job: Snapshot, message: Message, facts: Facts

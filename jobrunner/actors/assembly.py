@@ -124,7 +124,7 @@ def _assembled(
     attempts = RunningAttempts(world, crew, stages, supervisor, dispatcher, bearing)
     deliveries = Deliveries(world, world.surroundings.outlets.tell, terms.seals)
     families = Families(world, supervisor, deliveries.note)
-    loans = Loans(world, dispatcher, slots)
+    loans = Loans(world, dispatcher, slots, attempts.over)
     abandonments = Abandonments(world, crew, attempts)
     listeners = _listeners(
         supervisor, attempts, abandonments, dispatcher, timers, deliveries, families, loans

@@ -207,6 +207,15 @@ class RunningAttempts:
             about = job, attempt.serial, ended.outcome == "interrupted"
             self._stages.start_soon(self._leftovers.clear, *about)
 
+    def over(self, job_id: str, serial: int) -> None:
+        """Free the slot of an attempt whose end is decided, ahead of the commit of that: its stage
+        is no longer at work. A suspect keeps it until its end is on disk."""
+        run = self._running.get(job_id)
+        if run is None or not run.being_told or run.attempt.serial != serial:
+            return
+        if not (self._dispatcher.on_trial or self._world.draining):
+            self._leave(run)
+
     def _leave(self, run: RunningAttempt) -> None:
         """Free the slot, unless the job's next attempt has it already."""
         if self._running.get(run.job.id) is run:

@@ -337,7 +337,9 @@ async def test_one_whose_slot_is_wanted_nowhere_keeps_it_to_its_end(tmp_path: Pa
         for _ in range(3):
             await until(lambda: job in stand.going)
             await stand.end_stage(job)
-        await until(lambda: not stand.service.facade.dispatcher.running)
+        facade = stand.service.facade
+        await until(lambda: not facade.dispatcher.running)
+        await until(lambda: (kept := facade.supervisor.kept(job)) is not None and kept.ended)
         history = await stand.service.store.reader.history(job, 100, (0, 0))
         assert [row.to_status for row in history] == ["queued", "one", "two", "three", "done"]
         assert [row.version for row in history] == [1, 2, 3, 4, 5]

@@ -29,10 +29,15 @@ Judged = Callable[[Submit, Facts], Verdict]
 
 
 class Loans:
-    def __init__(self, world: World, dispatcher: Dispatcher, slots: Slots) -> None:
+    """``over`` is told of an attempt that ended, and in whose slot nothing follows."""
+
+    def __init__(
+        self, world: World, dispatcher: Dispatcher, slots: Slots, over: Callable[[str, int], None]
+    ) -> None:
         self._world = world
         self._dispatcher = dispatcher
         self._slots = slots
+        self._over = over
 
     def newborn(
         self, definition: Definition, submit: Submit, facts: Facts, judged: Judged
@@ -64,9 +69,14 @@ class Loans:
             lent = self._taken(definition, job.workflow, job.id, job.user_id)
         return replace(facts, lent=lent) if lent else facts
 
-    def judged(self, job: Snapshot, message: Message, verdict: Verdict | None) -> None:
-        """Take back the slot that was lent, if nothing begins in it."""
-        if isinstance(message, RESUMES) and not _begins(verdict):
+    def judged(
+        self, facts: Facts, job: Snapshot, message: Message, verdict: Verdict | None
+    ) -> None:
+        """Take back the slot that was lent, if nothing begins in it; and that of an attempt that
+        ended, before that is written: so whoever is next begins in the same round."""
+        if isinstance(message, Ended) and isinstance(verdict, Decision) and not _begins(verdict):
+            self._over(job.id, message.serial)
+        elif facts.lent and isinstance(message, RESUMES) and not _begins(verdict):
             self._dispatcher.ended(job.id)
 
     def unwritten(self, decision: Decision) -> None:
