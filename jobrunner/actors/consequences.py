@@ -61,6 +61,8 @@ class Consequences:
             self._line_changed(before, job)
         if job.timers:
             self._timers_changed(before, job)
+        if job.attempt is not None and job.attempt.source:
+            world.awaited.note(job.id, job.attempt)
         world.watchers.committed(before, job)
         if decision.notifications:
             self._tell.outbox()

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from jobrunner.actors.commits import Announce, Follow, ours
+from jobrunner.actors.features.awaited import AwaitedNames
 from jobrunner.actors.features.pauses import Pauses
 from jobrunner.actors.features.plugins import line_of
 from jobrunner.actors.features.turns.one_at_a_time import Turns
@@ -60,6 +61,7 @@ class World:
         self.turns = Turns()
         self.roster = Roster()
         self.watchers = Watchers()
+        self.awaited = AwaitedNames()
         self.loss = StorageLoss(log)
         self.recorder = Recorder()
         self.bindings: dict[Spot, Binding] = {}
