@@ -17,6 +17,7 @@ KEY_BYTES = range(24, 65)
 TOLERANCE_S = 5 * 60
 SIGNATURES_MAX = 10
 HEADER_MAX = 2048
+SAID = frozenset({"webhook-id", "webhook-timestamp", "webhook-signature"})
 SIGNATURE = re.compile(r"v1,([A-Za-z0-9+/]{43}=)", re.ASCII)
 ID = re.compile(r"[!-~]{1,255}", re.ASCII)
 TIMESTAMP = re.compile(r"[0-9]{1,12}", re.ASCII)
@@ -53,13 +54,13 @@ def verified(
     headers: Mapping[str, str], body: bytes, keys: Iterable[bytes], now_s: float
 ) -> str | None:
     """The id of a webhook that one of the keys has signed just now; None for every other."""
-    said = [(name.lower(), value) for name, value in headers.items()]
-    webhook_id, timestamp = _only(said, "webhook-id"), _only(said, "webhook-timestamp")
+    said = _said(headers)
+    webhook_id, timestamp = said.get("webhook-id", ""), said.get("webhook-timestamp", "")
     if not ID.fullmatch(webhook_id) or not TIMESTAMP.fullmatch(timestamp):
         return None
     if abs(now_s - int(timestamp)) > TOLERANCE_S:
         return None
-    given = _signatures(_only(said, "webhook-signature"))
+    given = _signatures(said.get("webhook-signature", ""))
     fits = False
     for key in keys if given else ():
         expected = signature(key, webhook_id, timestamp, body)
@@ -68,10 +69,13 @@ def verified(
     return webhook_id if fits else None
 
 
-def _only(said: Iterable[tuple[str, str]], name: str) -> str:
-    """A header that stands there once; two of a name could be read as either."""
-    found = [value for header, value in said if header == name]
-    return found[0] if len(found) == 1 and len(found[0]) <= HEADER_MAX else ""
+def _said(headers: Mapping[str, str]) -> dict[str, str]:
+    """Pick the headers of a message. Two of a name could be read as either, and say nothing."""
+    said: dict[str, str] = {}
+    for header, value in headers.items():
+        if (name := header.lower()) in SAID:
+            said[name] = value if name not in said and len(value) <= HEADER_MAX else ""
+    return said
 
 
 def _signatures(header: str) -> list[str]:
