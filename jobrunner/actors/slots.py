@@ -95,13 +95,12 @@ class Slots:
         if slot is None or is_away(slot.stage) or self._here > self.limits.active_jobs:
             return frozenset()
         self._count_stage(slot.stage, -1)  # what it gives back may be what it begins with
-        fit = [one for one in stages if not is_away(one) and not self._no_turn_for(one)]
+        fit = [one for one in stages if not (is_away(one) or self._no_turn_for(one))]
         self._count_stage(slot.stage, 1)
-        if scarce := [stage for stage in fit if stage != slot.stage and _is_scarce(stage)]:
-            self._promised[job_id] = scarce
-            for stage in scarce:
-                self._count_stage(stage, 1)
         for stage in fit:
+            if stage != slot.stage and _is_scarce(stage):
+                self._promised.setdefault(job_id, []).append(stage)
+                self._count_stage(stage, 1)
             if stage.rates:
                 self._rates.take(job_id, stage)
         return frozenset([stage.name for stage in fit])
@@ -114,8 +113,13 @@ class Slots:
         slot = self._held.get(job_id)
         if slot is None or slot.stage == stage:
             return promised
-        self._leave(job_id, slot)
-        self._hold(job_id, slot.user_id, stage)
+        if is_away(slot.stage) or is_away(stage):
+            self._leave(job_id, slot)
+            self._hold(job_id, slot.user_id, stage)
+        else:
+            self._held[job_id] = Slot(slot.user_id, stage)
+            self._count_stage(slot.stage, -1)
+            self._count_stage(stage, 1)
         return promised or (slot.stage is not None and _is_scarce(slot.stage))
 
     def give_back(self, job_id: str) -> None:
