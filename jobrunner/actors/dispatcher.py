@@ -32,6 +32,7 @@ AGAIN_S = 1.0
 SUSPECTS_MAX = 1024
 ROUNDS_MAX = 8
 HEAD = 8
+HEADS = 64
 Tell = Callable[[str, Message], Awaitable[Answer]]
 
 
@@ -177,25 +178,28 @@ class Dispatcher:
         most = self._slots.limits.active_jobs if far else self._slots.room + HEAD
         known = self._line.known(passed, None if far else most)
         found = [one for one in known if one.workflow in ready and not self._halted(one)]
-        if strangers := self._line.strangers() - passed:
+        passed |= self._line.known_whole() if far else self._line.acquaintances()
+        if strangers := self._line.users() - passed:
             found += await self._told(strangers, passed, most + len(self._later), ready)
         return self._reserve(found) if found else []
 
     async def _told(
-        self, strangers: set[str], crowded: set[str], most: int, ready: tuple[str, ...]
+        self, strangers: set[str], passed: set[str], most: int, ready: tuple[str, ...]
     ) -> list[Waiting]:
-        """Ask the table for those whose line is not known: as many as may run, and of more users if
-        there are more who wait."""
-        passed, found = crowded | set(self._line.acquaintances()), list[Waiting]()
+        """Ask the table for those who are not known: as many as may run and those behind them, and
+        of more users if there are more who wait."""
+        found, full, keyed = list[Waiting](), self._full(), self._world.turns.are_asked
+        most = most if keyed else max(most, HEADS)
+        self._line.ask((ready, full))
         for _ in range(ROUNDS_MAX):
             if strangers <= passed:
                 break
-            but_not = tuple(sorted(passed))
-            line = await self._world.turns.line(most, ready, but_not, self._full())
+            line = await self._world.turns.line(most, ready, tuple(sorted(passed)), full)
             found += line
             passed |= {one.user_id for one in line}
             if len(line) < most:
                 break
+        self._line.learn(() if keyed else found)
         return found
 
     def _halted(self, one: Waiting) -> bool:

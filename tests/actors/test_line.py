@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from jobrunner.actors.features.turns import known_line
 from jobrunner.actors.features.turns.known_line import InLine
-from jobrunner.core.job import Actor
+from jobrunner.core.features.turns.in_line import Waiting
+from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Pause, Resume
 from tests.actors.test_slots import standing, waiting
 from tests.stages.house import until
@@ -48,14 +49,68 @@ def test_of_a_long_line_only_the_table_knows(monkeypatch: pytest.MonkeyPatch) ->
     for job in jobs:
         line.came(job)
     line.came(waiting("eve", line_at=2))
-    assert line.strangers() == {"ada"}
-    assert [one.job_id for one in line.known()] == ["eve"], "of others the line is known as before"
+    assert line.known_whole() == {"eve"}
+    assert [one.job_id for one in line.known()] == ["a", "b", "eve"], "those who are first"
     for job in jobs[:2]:
+        assert not line.strangers()
         line.left(job)
-        assert line.strangers() == {"ada"}, "the third is not known"
+    line.came(jobs[0])
+    assert line.strangers() == {"ada"}, "who came before and who comes now is not known"
+    line.left(jobs[0])
     line.left(jobs[2])
     line.came(jobs[0])
     assert [one.job_id for one in line.known()] == ["a", "eve"], "anew, when none was left"
+
+
+def of_table(*jobs: Snapshot) -> list[Waiting]:
+    return [
+        Waiting(one.id, one.user_id, "plain", "", "", one.priority, one.line_at or 0, "", one.row)
+        for one in jobs
+    ]
+
+
+def heads(line: InLine) -> list[str]:
+    return [one.job_id for one in line.known()]
+
+
+def test_the_head_of_a_long_line_is_learned_from_the_table() -> None:
+    """With those who came and left while it was read; who comes behind it is not in it, and who
+    comes before it is."""
+    line = InLine([(0, "ada", 9)])
+    first, second, third = (waiting("ada", name, 0, at) for at, name in enumerate("abc", 1))
+    line.ask("all")
+    line.left(first)
+    line.came(waiting("ada", "urgent", 5, 7))
+    line.came(waiting("ada", "late", 0, 8))
+    line.learn(of_table(first, second, third))
+    assert heads(line) == ["urgent", "b", "c"]
+    line.came(second)  # as its commit is heard of later than the table has told
+    line.came(waiting("ada", "later", 0, 9))
+    line.came(waiting("ada", "more-urgent", 6, 9))
+    assert heads(line) == ["more-urgent", "urgent", "b", "c"]
+    assert line.strangers() == set()
+
+
+def test_who_is_no_longer_in_line_when_the_table_has_told_is_not_learned() -> None:
+    line = InLine([(0, "ada", 1)])
+    line.ask("all")
+    line.left(waiting("ada", "gone"))
+    line.learn(of_table(waiting("ada", "gone")))
+    assert heads(line) == []
+    assert not line.users()
+
+
+def test_heads_are_forgotten_when_the_table_is_asked_for_others() -> None:
+    """Those who may not run now were left out; a line that is known whole has them all."""
+    line = InLine([(0, "ada", 9)])
+    line.came(waiting("eve"))
+    line.ask("all")
+    line.learn(of_table(waiting("ada", "a", line_at=0)))
+    line.ask("all")
+    assert heads(line) == ["a", "eve"]
+    line.learn(())
+    line.ask("some")
+    assert heads(line) == ["eve"]
 
 
 def test_of_all_together_no_more_are_known_than_memory_is_for(
@@ -118,8 +173,9 @@ async def test_memory_and_table_tell_the_same_line(tmp_path: Path) -> None:
 async def test_behind_a_long_line_of_one_another_is_found_without_a_look_at_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The table is asked for the next of the many, when they have room, and for nothing else: not
-    while they have all that they may have, and not for the only job of somebody else."""
+    """The table is asked for the next of the many, when they have room and nobody is known who is
+    first of them, and for nothing else: not while they have all that they may have, and not for the
+    only job of somebody else."""
     monkeypatch.setattr(known_line, "KNOWN_MAX", 2)
     async with standing(tmp_path, active_jobs=4, per_user_active=1) as stand:
         turns, asked = stand.service.facade.world.turns, list[tuple[str, ...]]()
@@ -136,9 +192,12 @@ async def test_behind_a_long_line_of_one_another_is_found_without_a_look_at_it(
         only = await stand.submit("plain", "eve", 0)
         await until(lambda: only in stand.going)
         assert asked == [], "ada has all that she may have, and eve is known"
-        await stand.end(next(iter(stand.going)))
-        await until(lambda: len(stand.going) == 2)
-        assert asked == [("eve",)], "once, and not for eve, who has one"
+        for number in range(5):
+            await stand.end(next(one for one in stand.going if one != only))
+            await until(lambda: len(stand.going) == 2)
+            assert asked == [("eve",)] * (number // 2), (
+                "for two at a time; not for eve, who has one"
+            )
 
 
 async def test_who_is_called_in_vain_is_struck_off(tmp_path: Path) -> None:

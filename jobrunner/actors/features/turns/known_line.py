@@ -1,8 +1,8 @@
 """The line for slots as far as it is known without asking the table: who waits, and how many."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
 from itertools import chain, islice
 from operator import itemgetter
 
@@ -16,46 +16,69 @@ PLACE = itemgetter(0)
 
 
 class InLine:
-    """How many jobs wait for a slot, by priority and user; and, of users of whom few wait, which.
-    The line of such a user is known whole, and nobody needs to ask the table for it: so it is found
-    at once, also behind a hundred thousand jobs of somebody else. The others are strangers, until
-    none of their jobs waits."""
+    """How many jobs wait for a slot, by priority and user; and of each user who is first. Those in
+    the head of a line are found without asking the table: so they are found at once, also behind a
+    hundred thousand jobs of somebody else. Strangers are users of whom nobody is known though some
+    wait; ``learn`` makes heads of what the table says of them."""
 
     def __init__(self, counted: Iterable[tuple[int, str, int]] = ()) -> None:
         self._users: dict[int, Counter[str]] = {}
         self._counts: Counter[str] = Counter()
         self._known: dict[str, list[tuple[Place, Waiting]]] = {}
         self._known_count = 0
+        self._news: dict[str, Waiting | None] | None = None
+        self._view: object = None
         self.count = 0
         for priority, user_id, count in counted:
             self._change(count, priority, user_id)
 
     def came(self, job: Snapshot) -> None:
-        place = _place(job)
-        user_id = job.user_id
-        if not self._counts[user_id]:
-            self._known[user_id] = []
-        if (known := self._known.get(user_id)) is not None:
-            if len(known) < KNOWN_MAX and self._known_count < ALL_KNOWN_MAX:
-                insort(known, (place, _waiting(job)), key=PLACE)
-                self._known_count += 1
-            else:
-                self._forget(user_id)
-        self._change(1, job.priority, user_id)
+        known = self._known.get(job.user_id)
+        if self._news is not None:
+            self._news[job.id] = _waiting(job)
+        if not self._has_behind(job.user_id):
+            self._add(_waiting(job), self._known.setdefault(job.user_id, []))
+        elif known and _place(job) < known[-1][0]:
+            self._add(_waiting(job), known)
+        self._change(1, job.priority, job.user_id)
 
     def left(self, job: Snapshot) -> None:
+        if self._news is not None:
+            self._news[job.id] = None
         self._change(-1, job.priority, job.user_id)
         if (known := self._known.get(job.user_id)) is None:
             return
         behind = range(bisect_left(known, _place(job), key=PLACE), len(known))
         index = next((index for index in behind if known[index][1].job_id == job.id), None)
-        if index is None:
-            self._forget(job.user_id)
-            return
-        del known[index]
-        self._known_count -= 1
+        if index is not None:
+            del known[index]
+            self._known_count -= 1
         if not known:
-            self._known.pop(job.user_id, None)
+            del self._known[job.user_id]
+
+    def ask(self, view: object) -> None:
+        """Note what changes while the table is asked. Where it is asked for others than the last
+        time, those are forgotten of whom some wait behind the ones that are known."""
+        self._news = {}
+        if view != self._view:
+            for user_id in self._known.keys() - self.known_whole():
+                self._forget(user_id)
+        self._view = view
+
+    def learn(self, line: Iterable[Waiting]) -> None:
+        """Remember the heads of lines, as the table has told them since it was asked."""
+        news, self._news = self._news or {}, None
+        heads: dict[str, list[Waiting]] = {}
+        for one in line:
+            heads.setdefault(one.user_id, []).append(one)
+        for user_id, head in heads.items():
+            self._forget(user_id)
+            came = [one for one in news.values() if one and one.user_id == user_id]
+            head += [one for one in came if _place(one) < _place(head[-1])]
+            known: list[tuple[Place, Waiting]] = []
+            for one in {one.job_id: one for one in head if news.get(one.job_id, one)}.values():
+                self._known[user_id] = known
+                self._add(one, known)
 
     def doubt(self, user_id: str) -> None:
         """Forget what is known of a user who was called and did not come: the table knows
@@ -63,14 +86,18 @@ class InLine:
         self._forget(user_id)
 
     def known(self, but_not: Collection[str] = (), most: int | None = None) -> list[Waiting]:
-        """The lines of users who are no strangers, at most so many of each, as the table has them:
-        highest priority first, then who waits longest."""
+        """The heads of lines, at most so many of each, as the table has them: highest priority
+        first, then who waits longest."""
         wanted = (known for user_id, known in self._known.items() if user_id not in but_not)
         heads = chain.from_iterable(islice(known, most) for known in wanted)
         return [one for _, one in sorted(heads, key=PLACE)]
 
-    def acquaintances(self) -> Collection[str]:
-        """Users whose line is known whole."""
+    def known_whole(self) -> set[str]:
+        """Users of whom everybody is known who waits."""
+        return {user_id for user_id in self._known if not self._has_behind(user_id)}
+
+    def acquaintances(self) -> KeysView[str]:
+        """Users of whom those are known who are first."""
         return self._known.keys()
 
     def strangers(self) -> set[str]:
@@ -93,6 +120,25 @@ class InLine:
         peers = self._users.get(priority, ())
         return any(running.get(peer, 0) < most for peer in peers if peer != user_id)
 
+    def _has_behind(self, user_id: str) -> bool:
+        """Say whether more wait than are known."""
+        return self._counts[user_id] > len(self._known.get(user_id, ()))
+
+    def _add(self, one: Waiting, known: list[tuple[Place, Waiting]]) -> None:
+        """Add one to a head, unless the table told of it before its commit was heard of; as far as
+        there is memory: the last may have to leave."""
+        place = _place(one)
+        index = bisect_right(known, place, key=PLACE)
+        if index and known[index - 1][1].job_id == one.job_id:
+            return
+        known.insert(index, (place, one))
+        self._known_count += 1
+        if len(known) > KNOWN_MAX or self._known_count > ALL_KNOWN_MAX:
+            known.pop()
+            self._known_count -= 1
+        if not known:
+            del self._known[one.user_id]
+
     def _forget(self, user_id: str) -> None:
         self._known_count -= len(self._known.pop(user_id, ()))
 
@@ -107,14 +153,14 @@ class InLine:
             del self._users[priority]
 
 
-def _place(job: Snapshot) -> Place:
-    assert job.line_at is not None, f"job {job.id} does not wait for a slot"
-    return -job.priority, job.line_at, job.row
+def _place(one: Snapshot | Waiting) -> Place:
+    assert one.line_at is not None, "it does not wait for a slot"
+    return -one.priority, one.line_at, one.row
 
 
 def _waiting(job: Snapshot) -> Waiting:
     assert job.line_at is not None, f"job {job.id} does not wait for a slot"
     return Waiting(
         job.id, job.user_id, job.workflow, job.status, job.job_type, job.priority, job.line_at,
-        job.turn_key,
+        job.turn_key, job.row,
     )  # fmt: skip

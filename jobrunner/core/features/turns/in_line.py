@@ -14,3 +14,4 @@ class Waiting(Struct, frozen=True):
     priority: int
     line_at: int
     turn_key: str = ""
+    row: int = 0

@@ -11,7 +11,7 @@ from jobrunner.store.columns import Columns
 Db = sqlite3.Connection
 AHEAD = 1_000
 
-WAITING = Columns(Waiting, "jobs t", elsewhere={"job_id": "t.uid", "turn_key": "''"})
+WAITING = Columns(Waiting, "jobs t", elsewhere={"job_id": "t.uid", "turn_key": "''", "row": "t.id"})
 IN_LINE = """
     WHERE t.line_at IS NOT NULL AND t.stuck IS NULL AND t.paused = 0
         AND t.workflow IN (SELECT value FROM json_each(:workflows))

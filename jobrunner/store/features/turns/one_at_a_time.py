@@ -16,7 +16,7 @@ Db = sqlite3.Connection
 KEYED = Columns(
     Waiting,
     "jobs t LEFT JOIN turns w ON w.job = t.id",
-    elsewhere={"job_id": "t.uid", "turn_key": "coalesce(w.key, '')"},
+    elsewhere={"job_id": "t.uid", "turn_key": "coalesce(w.key, '')", "row": "t.id"},
 )
 HAS_TURN = "AND (w.key IS NULL OR w.has = 1 OR w.key NOT IN (SELECT value FROM json_each(:taken)))"
 LINE = f"{IN_LINE} {HAS_TURN} {IN_ORDER}"
