@@ -28,6 +28,7 @@ from jobrunner.errors import Refused
 
 Digest = Callable[[bytes], str]
 BIRTH = Cause("user")
+TEXT_MAX = 64
 
 
 def born(
@@ -72,12 +73,18 @@ def keys_of(parts: list[Any] | None, submit: Submit, digest: Digest) -> tuple[Ke
     client = None
     if submit.key is not None:
         text = msgspec.json.encode(["schedule" if submit.schedule else "client", submit.key])
-        client = KeyRow(digest(text), submit.body_digest, submit.key)
+        client = KeyRow(_named(text, digest), submit.body_digest, submit.key)
     derived = None
     if parts is not None:
         text = msgspec.json.encode(["derived", *parts], order="deterministic")
-        derived = KeyRow(digest(text), submit.body_digest, text.decode())
+        derived = KeyRow(_named(text, digest), submit.body_digest, text.decode())
     return client, derived
+
+
+def _named(text: bytes, digest: Digest) -> str:
+    """Let a short text be its own digest: keys that are given in order then lie side by side, and
+    those of a commit on few pages."""
+    return text.decode() if len(text) <= TEXT_MAX else digest(text)
 
 
 def _is_free(definition: Definition, known: Known) -> bool:

@@ -88,7 +88,8 @@ class Handed(Struct, frozen=True):
 
 
 class KeyRow(Struct, frozen=True):
-    """A key in the scope (user, workflow). ``parts`` are what a derived one was made of.
+    """A key in the scope (user, workflow), known by a digest of its text, or by a short text
+    itself. ``parts`` are what a derived one was made of.
     ``takes_from`` is the job it moves away from, when its recipe frees keys."""
 
     digest: str

@@ -51,6 +51,7 @@ from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_
 from jobrunner.store.keeping.desk import KEEPING
 from jobrunner.store.keeping.retention import forgotten
 from jobrunner.store.rows import (
+    digest_before,
     fixed_of,
     moving_of,
     payload_of,
@@ -237,6 +238,7 @@ def _keys(decision: Decision, job: Snapshot) -> Iterator[Row]:
         said = {
             "user_id": job.user_id, "workflow": job.workflow, "digest": key.digest,
             "job_id": job.id, "body_digest": key.body_digest, "parts": key.parts,
+            "digest_before": digest_before(key.digest),
         }  # fmt: skip
         if key.takes_from:
             yield sql.KEY_MOVED.row(**said, takes_from=key.takes_from)

@@ -127,13 +127,10 @@ def _known(db: Db, user_id: str, workflow: str, digest: str | None) -> KnownKey 
         return None
     found = db.execute(
         "SELECT job_id, body_digest FROM keys "
-        "WHERE (user_id, workflow, digest) = (:user_id, :workflow, :digest)",
-        {"user_id": user_id, "workflow": workflow, "digest": digest},
+        "WHERE user_id = ? AND workflow = ? AND digest IN (?, ?)",
+        (user_id, workflow, digest, rows.digest_before(digest)),
     ).fetchone()
-    if found is None:
-        return None
-    job_id, body_digest = found
-    return KnownKey(job_id, body_digest, job(db, job_id))
+    return KnownKey(found[0], found[1], job(db, found[0])) if found else None
 
 
 CREDITS = Columns(Credits, "accounts t")

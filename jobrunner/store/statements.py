@@ -124,14 +124,20 @@ EVENTS_KEPT = Statement("""
 CLEARING = Statement(insert("clearings", "folder at", "ON CONFLICT (folder) DO NOTHING"))
 CLEARED = Statement("DELETE FROM clearings WHERE folder = :folder")
 JOB_GONE = Statement("DELETE FROM jobs WHERE id = :job")
+# Before schema 10 a key was kept under a digest of its text: such a row is in the way, too.
 KEY = Statement(
-    insert("keys", "user_id workflow digest job_id body_digest parts"),
+    insert("keys", "user_id workflow digest job_id body_digest parts").replace(
+        ":digest",
+        """coalesce((SELECT k.digest FROM keys k WHERE k.user_id = :user_id
+        AND k.workflow = :workflow AND k.digest = :digest_before), :digest)""",
+    ),
     taken="key",
 )
 KEY_MOVED = Statement(
     """
     UPDATE keys SET job_id = :job_id, body_digest = :body_digest, parts = :parts
-    WHERE user_id = :user_id AND workflow = :workflow AND digest = :digest AND job_id = :takes_from
+    WHERE user_id = :user_id AND workflow = :workflow AND digest IN (:digest, :digest_before)
+        AND job_id = :takes_from
     """,
     missed="key",
 )

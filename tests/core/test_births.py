@@ -8,7 +8,7 @@ from jobrunner_howera import definition as howera
 from msgspec.structs import replace
 
 from jobrunner.check.checking import check
-from jobrunner.core.births import needs_facts
+from jobrunner.core.births import keys_of, needs_facts
 from jobrunner.core.decision import Decision, KeyRow
 from jobrunner.core.declaration.workflow import Call, Definition, Guard, Quota, Recipe
 from jobrunner.core.job import Actor
@@ -35,6 +35,15 @@ def test_nothing_is_looked_up_for_who_depends_on_nothing() -> None:
 @pytest.mark.parametrize("keys", [(KEY, None), (None, KEY)])
 def test_a_key_is_looked_up(keys: tuple[KeyRow | None, ...]) -> None:
     assert needs_facts(howera, submit(next(iter(howera.job_types))), keys)
+
+
+def test_a_short_key_is_kept_as_it_is_and_a_long_one_under_its_digest() -> None:
+    """Keys that are given in order are then stored in order."""
+    job_type = next(iter(howera.job_types))
+    for key, kept in (("order-1", '["client","order-1"]'), ("order" * 20, "digest")):
+        client, derived = keys_of(None, replace(submit(job_type), key=key), lambda text: "digest")
+        assert client is not None
+        assert (client.digest, client.parts, derived) == (kept, key, None)
 
 
 def test_who_pays_is_looked_up() -> None:

@@ -7,9 +7,13 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from jobrunner.core.decision import KeyRow
+from jobrunner.core.questions import DoorQuestion
 from jobrunner.store.migrations import latest
-from tests.store.factory import opened, raw
+from tests.store.factory import NOON, keyed, moved, opened, raw, refused
+from tests.store.factory import stored as written
 
 pytestmark = pytest.mark.anyio
 STORED = sorted((Path(__file__).parent / "stored").glob("schema-*.db.gz"))
@@ -59,6 +63,25 @@ async def test_it_becomes_what_a_new_file_is(stored: Path, tmp_path: Path) -> No
         async with opened(folder):
             pass
     assert shape(tmp_path) == shape(tmp_path / "new")
+
+
+async def test_a_key_of_before_is_found_by_its_text(tmp_path: Path) -> None:
+    """C35: schema 10 keeps short keys under their text, and this file has one under a digest."""
+    unpacked(STORED[8], tmp_path)
+    key = '["client","order-2"]'
+    question = DoorQuestion("ada", "toy", key, None, quota=False, now=NOON)
+    async with opened(tmp_path) as store:
+        known = (await store.reader.door(question)).known
+        assert known is not None
+        assert known.snapshot is not None
+        assert known.snapshot.id == "job-000002"
+        assert [await refused(store, keyed(90 + number, key)) for number in range(2)] == ["key"] * 2
+        again = (KeyRow(key, "new", "", takes_from=known.job_id),)
+        ended = (moved(known.snapshot, "broken"),)
+        await written(store, structs.replace(keyed(92, key), keys=again, also=ended))
+        known = (await store.reader.door(question)).known
+        assert known is not None
+        assert (known.job_id, known.body_digest) == ("job-000092", "new")
 
 
 @pytest.mark.parametrize("stored", WITHOUT_TIMES, ids=lambda path: path.name)

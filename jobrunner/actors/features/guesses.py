@@ -28,7 +28,6 @@ KEYS_MAX = 32_768
 OWNERS_MAX = 10_000
 DOUBTS_OF_OWNER = 64
 DOUBTS_OF_ALL = 32
-MARK = 16
 
 
 class Guesses:
@@ -60,7 +59,7 @@ class Guesses:
 
     def _is_new(self, owner: str, keys: tuple[KeyRow, ...]) -> bool:
         """Say whether none of these keys came lately; from now on they did."""
-        marks = [owner + key.digest[:MARK] for key in keys]
+        marks = [owner + key.digest for key in keys]
         new = self._keys.isdisjoint(marks) and self._older.isdisjoint(marks)
         if len(self._keys) >= KEYS_MAX:
             self._keys, self._older = set(), self._keys
