@@ -56,16 +56,10 @@ class JobActor:
     one, and ``weighed`` the part of it that the supervisor has counted. ``loans`` names the
     stages that may begin in the commit of what follows from a letter."""
 
-    __slots__ = (
-        *("_consequences", "_job", "_loans", "_payload_weight", "_world"),
-        *("job_id", "mailbox", "weighed", "weight"),
-    )
-
     def __init__(self, job_id: str, world: World, consequences: Consequences, loans: Loans) -> None:
         self.job_id = job_id
         self.mailbox = Mailbox()
         self.weight = self.weighed = 0
-        self._payload_weight = 0
         self._world = world
         self._consequences = consequences
         self._loans = loans
@@ -83,8 +77,8 @@ class JobActor:
             return
         if before is None or not _same_payload(before, job):
             payload = (job.params, job.result, job.artifacts)
-            self._payload_weight = len(msgspec.json.encode(payload))
-        self._job, self.weight = job, SNAPSHOT_BYTES + self._payload_weight
+            self.weight = SNAPSHOT_BYTES + len(msgspec.json.encode(payload))
+        self._job = job
 
     def forget(self) -> None:
         """Read the row again before the next decision: another job's commit changed this one."""

@@ -11,29 +11,25 @@ from collections import deque
 
 CAPACITY = 1024
 
-Lane = deque[asyncio.Future[None]]
-
 
 class Mailbox:
     """``open`` while somebody's letter is being dealt with; whoever finds it closed may open it
-    instead of waiting for a turn. There is one for each job that was heard of lately, and hardly
-    any letter has to wait, so a lane is made for the first that does."""
+    instead of waiting for a turn. Hardly any letter waits: the lanes are made for the first."""
 
-    __slots__ = ("_capacity", "_inside", "_outside", "open")
+    __slots__ = ("_capacity", "_lanes", "open")
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
-        self._inside: Lane | None = None
-        self._outside: Lane | None = None
+        self._lanes: tuple[deque[asyncio.Future[None]], ...] = ()
         self.open = False
 
     def __len__(self) -> int:
         """How many letters wait, the one at hand not counted."""
-        return len(self._inside or ()) + len(self._outside or ())
+        return sum(map(len, self._lanes))
 
     @property
     def full(self) -> bool:
-        return len(self._outside or ()) >= self._capacity
+        return bool(self._lanes) and len(self._lanes[1]) >= self._capacity
 
     async def turn(self, *, inside: bool) -> None:
         """Wait for one's turn, which lasts until ``next``."""
@@ -41,12 +37,8 @@ class Mailbox:
             self.open = True
             return
         come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if inside:
-            self._inside = self._inside or deque()
-            self._inside.append(come)
-        else:
-            self._outside = self._outside or deque()
-            self._outside.append(come)
+        self._lanes = self._lanes or (deque(), deque())
+        self._lanes[0 if inside else 1].append(come)
         try:
             await come
         except BaseException:
@@ -56,7 +48,7 @@ class Mailbox:
 
     def next(self) -> None:
         """Give the turn to the next one, inside first, that still waits for it."""
-        while lane := self._inside or self._outside:
+        while self._lanes and (lane := self._lanes[0] or self._lanes[1]):
             come = lane.popleft()
             if not come.done():
                 come.set_result(None)
