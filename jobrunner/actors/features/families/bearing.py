@@ -17,11 +17,9 @@ from jobrunner.core.features.tracing import attempt_of
 from jobrunner.core.job import Actor, Attempt, Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.errors import PermanentFailure, Refused, RetryableFailure
-from jobrunner.ports import digest
 from jobrunner.stages.requests import JobOutcome, JobSubmission
 
 AGAIN = frozenset({"OVERLOADED", "QUOTA_EXCEEDED", "STORAGE_FULL", "DRAINING"})
-CANONICAL = msgspec.json.Encoder(order="sorted").encode
 SubmitJob = Callable[[Submit], Awaitable[Answer]]
 BearingOf = Callable[[Snapshot, Attempt], "Bearing"]
 
@@ -110,7 +108,6 @@ class Bearing:
             params=params,
             omitted=_omitted(definition, job_type, params, asked.params),
             job_id=self._world.ids.fresh(),
-            body_digest=digest(CANONICAL([asked.workflow, job_type, params])).hex(),
             priority=job.priority if asked.priority is None else asked.priority,
             labels=asked.labels,
             correlation_id=job.correlation_id or job.id,

@@ -190,8 +190,7 @@ def submission(
     omitted: tuple[str, ...] = (),
     singleton: Singleton | None = None,
 ) -> Submit:
-    """Make the message that a submission becomes, by whichever route it came. Its digest is kept
-    beside a key, and looked at for nothing else."""
+    """Make the message of a submission by any route. Only beside a key is its digest kept."""
     workflow = definition.workflow
     name, key = workflow.name, key_given(call, key, workflow.recipe.max_length)
     keyed = key or singleton or workflow.singleton or workflow.recipe.derive
