@@ -1,8 +1,5 @@
-"""Remembers which job awaits which webhook, so that the store need not be asked whom one is for.
-
-It is a guess, and a wrong one costs no more than a question: a job that does not await the webhook
-says so, and the commit of one that does looks whether the id came before. A name is guessed once,
-so whatever comes after the first webhook of a name is asked about.
+"""Remembers which job awaits which webhook. It is a guess: the job itself says whether it does, and
+its commit looks whether the id came before. After the first webhook of a name the store is asked.
 """
 
 from collections import OrderedDict

@@ -53,26 +53,19 @@ async def hear_webhook(call: HttpCall) -> HttpReply:
     message = Told(source.name, webhook_id, heard.key, heard.value)
     became = await call.door.facade.hear(message)
     call.door.meter.heard(source.name, became.reason or "applied")
+    about = {"source": source.name, "webhook_id": webhook_id}
     if became.reason == "replayed":
-        sources.say(
-            "callback.replayed",
-            "info",
-            source=source.name,
-            webhook_id=webhook_id,
-            correlation_id=call.correlation_id,
-        )
+        sources.say("callback.replayed", "info", **about, correlation_id=call.correlation_id)
     else:
         call.door.log(
             "callback.heard",
-            source=source.name,
-            webhook_id=webhook_id,
+            **about,
             job_id=became.job_id or None,
             applied=became.applied,
             reason=became.reason or None,
             correlation_id=call.correlation_id,
         )
-    reason = became.reason or msgspec.UNSET
-    return reply(WebhookHeard(applied=became.applied, reason=reason))
+    return reply(WebhookHeard(applied=became.applied, reason=became.reason or UNSET))
 
 
 def _verified(call: HttpCall, source: Source) -> str:
