@@ -259,6 +259,7 @@ async def test_every_stage_of_a_job_takes_its_turn(tmp_path: Path) -> None:
         job = await stand.submit("relay", "ada", 0)
         await until(lambda: job in stand.going)
         await stand.end_stage(job)
+        await until(lambda: job in stand.going)
         await stand.end(job)
         assert stand.began == [job, job]
         assert (await stand.waits_for(job)).startswith("rate there")
