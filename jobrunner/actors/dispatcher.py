@@ -178,8 +178,7 @@ class Dispatcher:
         most = self._slots.limits.active_jobs if far else self._slots.room + HEAD
         known = self._line.known(passed, None if far else most)
         found = [one for one in known if one.workflow in ready and not self._halted(one)]
-        passed |= self._line.known_whole() if far else self._line.acquaintances()
-        if strangers := self._line.users() - passed:
+        if strangers := self._line.strangers(far=far) - passed:
             found += await self._told(strangers, passed, most + len(self._later), ready)
         return self._reserve(found) if found else []
 
@@ -189,7 +188,7 @@ class Dispatcher:
         """Ask the table for those who are not known: as many as may run and those behind them, and
         of more users if there are more who wait."""
         found, full, keyed = list[Waiting](), self._full(), self._world.turns.are_asked
-        most = most if keyed else max(most, HEADS)
+        most, passed = most if keyed else max(most, HEADS), passed | self._line.users() - strangers
         self._line.ask((ready, full))
         for _ in range(ROUNDS_MAX):
             if strangers <= passed:

@@ -49,7 +49,7 @@ def test_of_a_long_line_only_the_table_knows(monkeypatch: pytest.MonkeyPatch) ->
     for job in jobs:
         line.came(job)
     line.came(waiting("eve", line_at=2))
-    assert line.known_whole() == {"eve"}
+    assert line.strangers(far=True) == {"ada"}
     assert [one.job_id for one in line.known()] == ["a", "b", "eve"], "those who are first"
     for job in jobs[:2]:
         assert not line.strangers()

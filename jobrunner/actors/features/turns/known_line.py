@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain, islice
 from operator import itemgetter
 
@@ -33,13 +33,11 @@ class InLine:
             self._change(count, priority, user_id)
 
     def came(self, job: Snapshot) -> None:
-        known = self._known.get(job.user_id)
         if self._news is not None:
             self._news[job.id] = _waiting(job)
-        if not self._has_behind(job.user_id):
-            self._add(_waiting(job), self._known.setdefault(job.user_id, []))
-        elif known and _place(job) < known[-1][0]:
-            self._add(_waiting(job), known)
+        known = self._known.get(job.user_id, ())
+        if not self._has_behind(job.user_id) or (known and _place(job) < known[-1][0]):
+            self._add(_waiting(job))
         self._change(1, job.priority, job.user_id)
 
     def left(self, job: Snapshot) -> None:
@@ -61,7 +59,7 @@ class InLine:
         time, those are forgotten of whom some wait behind the ones that are known."""
         self._news = {}
         if view != self._view:
-            for user_id in self._known.keys() - self.known_whole():
+            for user_id in self.strangers(far=True):
                 self._forget(user_id)
         self._view = view
 
@@ -75,10 +73,9 @@ class InLine:
             self._forget(user_id)
             came = [one for one in news.values() if one and one.user_id == user_id]
             head += [one for one in came if _place(one) < _place(head[-1])]
-            known: list[tuple[Place, Waiting]] = []
-            for one in {one.job_id: one for one in head if news.get(one.job_id, one)}.values():
-                self._known[user_id] = known
-                self._add(one, known)
+            for one in head:
+                if news.get(one.job_id, one) is not None:
+                    self._add(one)
 
     def doubt(self, user_id: str) -> None:
         """Forget what is known of a user who was called and did not come: the table knows
@@ -92,16 +89,11 @@ class InLine:
         heads = chain.from_iterable(islice(known, most) for known in wanted)
         return [one for _, one in sorted(heads, key=PLACE)]
 
-    def known_whole(self) -> set[str]:
-        """Users of whom everybody is known who waits."""
-        return {user_id for user_id in self._known if not self._has_behind(user_id)}
-
-    def acquaintances(self) -> KeysView[str]:
-        """Users of whom those are known who are first."""
-        return self._known.keys()
-
-    def strangers(self) -> set[str]:
-        """Users who wait, and of whose line only the table knows."""
+    def strangers(self, *, far: bool = False) -> set[str]:
+        """Users who wait, and of whom only the table knows who is first; ``far``: or who stands
+        behind those that are known."""
+        if far:
+            return {user_id for user_id in self._counts if self._has_behind(user_id)}
         return self._counts.keys() - self._known.keys()
 
     def has_others_than(self, crowded: Callable[[str], bool]) -> bool:
@@ -124,10 +116,10 @@ class InLine:
         """Say whether more wait than are known."""
         return self._counts[user_id] > len(self._known.get(user_id, ()))
 
-    def _add(self, one: Waiting, known: list[tuple[Place, Waiting]]) -> None:
+    def _add(self, one: Waiting) -> None:
         """Add one to a head, unless the table told of it before its commit was heard of; as far as
         there is memory: the last may have to leave."""
-        place = _place(one)
+        place, known = _place(one), self._known.setdefault(one.user_id, [])
         index = bisect_right(known, place, key=PLACE)
         if index and known[index - 1][1].job_id == one.job_id:
             return
