@@ -33,6 +33,9 @@ class Slow:
         self.taken += 1
         return Census(at=now, dead_letters=self.taken)
 
+    async def under_way(self) -> None:
+        raise AssertionError("nobody asks what is under way")
+
 
 def taker(slow: Slow) -> CensusTaker:
     world: Any = SimpleNamespace(store=SimpleNamespace(keeper=slow), clock=slow)
