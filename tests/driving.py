@@ -99,7 +99,7 @@ class World:
         asked = Submit(
             actor, workflow.name, declared.name, decoded, f"job-{moment.id}", key, body, **more
         )
-        pair = keys_of(derived_parts(self.definition, asked, self.now), asked, _digest)
+        pair = keys_of(derived_parts(self.definition, asked, self.now), asked)
         facts = self._door(asked, pair)
         keys = tuple(row for row in pair if row is not None)
         said = born(self.definition, asked, facts, moment, keys)

@@ -4,7 +4,7 @@ The key is looked up before anything is refused: a network retry of the submissi
 last credit, or came before the drain, gets its job back and not an excuse.
 """
 
-from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -26,7 +26,6 @@ from jobrunner.core.messages import Moment, Submit, Supersede
 from jobrunner.core.steps import enter, go_on, hop
 from jobrunner.errors import Refused
 
-Digest = Callable[[bytes], str]
 BIRTH = Cause("user")
 TEXT_MAX = 64
 
@@ -68,23 +67,23 @@ def derived_parts(definition: Definition, submit: Submit, now: int) -> list[Any]
     return derived(recipe.derive, _ask(definition, submit, Facts(), now))
 
 
-def keys_of(parts: list[Any] | None, submit: Submit, digest: Digest) -> tuple[KeyRow | None, ...]:
+def keys_of(parts: list[Any] | None, submit: Submit) -> tuple[KeyRow | None, ...]:
     """Make rows of the client's key and the derived one; canonical JSON leaves no two readings."""
     client = None
     if submit.key is not None:
         text = msgspec.json.encode(["schedule" if submit.schedule else "client", submit.key])
-        client = KeyRow(_named(text, digest), submit.body_digest, submit.key)
+        client = KeyRow(_named(text), submit.body_digest, submit.key)
     derived = None
     if parts is not None:
         text = msgspec.json.encode(["derived", *parts], order="deterministic")
-        derived = KeyRow(_named(text, digest), submit.body_digest, text.decode())
+        derived = KeyRow(_named(text), submit.body_digest, text.decode())
     return client, derived
 
 
-def _named(text: bytes, digest: Digest) -> str:
+def _named(text: bytes) -> str:
     """Let a short text be its own digest: keys that are given in order then lie side by side, and
     those of a commit on few pages."""
-    return text.decode() if len(text) <= TEXT_MAX else digest(text)
+    return text.decode() if len(text) <= TEXT_MAX else sha256(text).hexdigest()
 
 
 def _is_free(definition: Definition, known: Known) -> bool:

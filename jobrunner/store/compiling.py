@@ -31,6 +31,7 @@ from jobrunner.core.features.turns.limits import SetLimit
 from jobrunner.core.features.upgrades.upgrades import UPGRADE_UNITS
 from jobrunner.core.job import Asset, Attempt, Snapshot
 from jobrunner.store import statements as sql
+from jobrunner.store.before import digest_before
 from jobrunner.store.features import notifications, sessions
 from jobrunner.store.features.answers import answer_rows
 from jobrunner.store.features.audit import audit_row, with_address
@@ -51,7 +52,6 @@ from jobrunner.store.features.webhooks import forgotten_rows, heard_rows, names_
 from jobrunner.store.keeping.desk import KEEPING
 from jobrunner.store.keeping.retention import forgotten
 from jobrunner.store.rows import (
-    digest_before,
     fixed_of,
     moving_of,
     payload_of,

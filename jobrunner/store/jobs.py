@@ -25,6 +25,7 @@ from jobrunner.core.questions import (
     Tombstone,
 )
 from jobrunner.store import rows
+from jobrunner.store.before import digest_before
 from jobrunner.store.columns import Columns
 from jobrunner.store.features import quota
 
@@ -128,7 +129,7 @@ def _known(db: Db, user_id: str, workflow: str, digest: str | None) -> KnownKey 
     found = db.execute(
         "SELECT job_id, body_digest FROM keys "
         "WHERE user_id = ? AND workflow = ? AND digest IN (?, ?)",
-        (user_id, workflow, digest, rows.digest_before(digest)),
+        (user_id, workflow, digest, digest_before(digest)),
     ).fetchone()
     return KnownKey(found[0], found[1], job(db, found[0])) if found else None
 

@@ -18,7 +18,6 @@ from jobrunner.core.declaration.workflow import EXTERNAL
 from jobrunner.core.features.streams import HistoryRow
 from jobrunner.core.job import Artifact, Asset, Attempt, Snapshot
 from jobrunner.core.questions import AssetRow, AuditRow, DeadLetterRow, LedgerRow
-from jobrunner.ports import digest
 from jobrunner.store.columns import Columns
 
 T = TypeVar("T")
@@ -98,11 +97,6 @@ def claim_at(job: Snapshot) -> int | None:
 
 def _is_up_for_claim(attempt: Attempt) -> bool:
     return attempt.status == "due" and attempt.stage == EXTERNAL and not attempt.holder
-
-
-def digest_before(named: str) -> str:
-    """Work out under which digest a short key was kept before schema 10."""
-    return digest(named.encode()).hex()
 
 
 def payload_row(job: Snapshot) -> dict[str, str | None]:

@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import asdict, replace
 
-from jobrunner.actors.features.turns.singletons import digest_alone
 from jobrunner.actors.shared import World
 from jobrunner.core.decision import Decision, KeyRow
 from jobrunner.core.declaration.workflow import Definition
 from jobrunner.core.facts import Facts, Known
+from jobrunner.core.features.turns.singletons import singleton_digest
 from jobrunner.core.messages import Submit
 from jobrunner.core.questions import DoorQuestion
 from jobrunner.core.replies import Verdict
@@ -109,7 +109,7 @@ async def facts_of(
             workflow=submission.workflow,
             key_digest=client.digest if client else None,
             derived_digest=derived.digest if derived else None,
-            singleton_digest=digest_alone(submission),
+            singleton_digest=singleton_digest(submission),
             quota=bool(quota.open_jobs or quota.per_minute or quota.per_day),
             now=now,
         )

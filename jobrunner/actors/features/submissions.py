@@ -23,7 +23,6 @@ from jobrunner.core.features.turns.singletons import by_declaration
 from jobrunner.core.messages import Submit
 from jobrunner.core.replies import Verdict
 from jobrunner.errors import PluginFault, Refused
-from jobrunner.ports import digest
 
 TRIES = 5
 
@@ -99,7 +98,7 @@ class Submissions:
         world, moment = self._world, self._world.moment()
         submission = by_declaration(definition, submission, moment.now)
         parts = derived_parts(definition, submission, moment.now)
-        keys = keys_of(parts, submission, _hex)
+        keys = keys_of(parts, submission)
         kept = tuple(key for key in keys if key is not None)
 
         def judged(wanted: Submit, known: Facts) -> Verdict:
@@ -146,7 +145,3 @@ def _denied(world: World, submission: Submit, refused: Refused) -> Refused:
         correlation_id=submission.correlation_id,
     )
     return refused
-
-
-def _hex(data: bytes) -> str:
-    return digest(data).hex()

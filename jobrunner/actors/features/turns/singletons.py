@@ -14,12 +14,6 @@ from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Do, Moment, Submit
 from jobrunner.core.replies import Verdict
 from jobrunner.errors import Refused
-from jobrunner.ports import digest
-
-
-def digest_alone(submission: Submit) -> str | None:
-    """The digest of the key of which this is to be the only job; None where it may be any."""
-    return singleton_digest(submission, lambda data: digest(data).hex())
 
 
 def made_alone(
@@ -30,7 +24,7 @@ def made_alone(
     made: Callable[[Submit, Facts], Verdict],
 ) -> Verdict:
     """Decide about a submission, under its key if it has one; ``made`` decides about its birth."""
-    key = digest_alone(submission)
+    key = singleton_digest(submission)
     if key is None:
         return made(submission, facts)
 

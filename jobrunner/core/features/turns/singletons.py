@@ -11,6 +11,7 @@ A submission says so itself, or its workflow does for each of them (``by_declara
 """
 
 from collections.abc import Callable
+from hashlib import sha256
 
 import msgspec
 from msgspec import Struct
@@ -61,11 +62,12 @@ def by_declaration(definition: Definition, submit: Submit, now: int) -> Submit:
     return replace(submit, singleton=Singleton(key, rule.mode, rule.quiet_s)) if key else submit
 
 
-def singleton_digest(submit: Submit, digest: Callable[[bytes], str]) -> str | None:
+def singleton_digest(submit: Submit) -> str | None:
     """The key of its own name space, in the scope of user and workflow."""
     if submit.singleton is None:
         return None
-    return digest(msgspec.json.encode(["singleton", submit.singleton.key]))
+    text = msgspec.json.encode(["singleton", submit.singleton.key])
+    return sha256(text).hexdigest()
 
 
 def alone(
