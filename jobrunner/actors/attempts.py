@@ -209,11 +209,9 @@ class RunningAttempts:
 
     def over(self, job_id: str, serial: int) -> None:
         """Free the slot of an attempt whose end is decided, ahead of the commit of that: its stage
-        is no longer at work. A suspect keeps it until its end is on disk."""
+        is no longer at work."""
         run = self._running.get(job_id)
-        if run is None or not run.being_told or run.attempt.serial != serial:
-            return
-        if not (self._dispatcher.on_trial or self._world.draining):
+        if run is not None and run.being_told and run.attempt.serial == serial:
             self._leave(run)
 
     def _leave(self, run: RunningAttempt) -> None:

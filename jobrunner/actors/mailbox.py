@@ -16,8 +16,6 @@ class Mailbox:
     """``open`` while somebody's letter is being dealt with; whoever finds it closed may open it
     instead of waiting for a turn. Hardly any letter waits: the lanes are made for the first."""
 
-    __slots__ = ("_capacity", "_lanes", "open")
-
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
         self._lanes: tuple[deque[asyncio.Future[None]], ...] = ()

@@ -73,10 +73,14 @@ class Loans:
         self, facts: Facts, job: Snapshot, message: Message, verdict: Verdict | None
     ) -> None:
         """Take back the slot that was lent, if nothing begins in it; and that of an attempt that
-        ended, before that is written: so whoever is next begins in the same round."""
-        if isinstance(message, Ended) and isinstance(verdict, Decision) and not _begins(verdict):
-            self._over(job.id, message.serial)
-        elif facts.lent and isinstance(message, RESUMES) and not _begins(verdict):
+        ended, before that is written: so whoever is next begins in the same round. A suspect keeps
+        it until its end is on disk."""
+        if _begins(verdict):
+            return
+        if isinstance(message, Ended) and isinstance(verdict, Decision):
+            if not (self._dispatcher.on_trial or self._world.draining):
+                self._over(job.id, message.serial)
+        elif facts.lent and isinstance(message, RESUMES):
             self._dispatcher.ended(job.id)
 
     def unwritten(self, decision: Decision) -> None:
