@@ -9,6 +9,9 @@ between any two of its steps, and makes the loop wait in turn: both at once take
 after the other, and the round holds fewer questions. Who was alone in the last round, and nobody
 came while it was served, does not wait for others that are not there.
 
+Who is patient lets others go first: in a round with others there are only as many of these as
+``beside`` allows.
+
 Whoever asks may be cancelled, and then only loses the answer. What must follow from an answer
 whoever is there to hear it is given along as ``then``: the round itself does it, in the order of
 the questions.
@@ -28,6 +31,7 @@ TURNS_MAX = 32
 
 Q = TypeVar("Q")
 A = TypeVar("A")
+Then = Callable[[A], None] | None
 
 
 def unanswered() -> StorageError:
@@ -39,7 +43,7 @@ class Asked(Struct, Generic[Q, A]):
 
     question: Q
     answer: "asyncio.Future[A]"
-    then: Callable[[A], None] | None
+    then: Then[A]
 
     def settle(self, answer: A) -> None:
         """Answer after ``then`` was called; its failure is told to whoever asked."""
@@ -62,7 +66,8 @@ class Rounds(Generic[Q, A]):
     """``lost`` is what somebody is told whose round was ended from outside: an error, since a
     cancellation that is not one's own would end whoever waits, without a word to those who wait
     for it. ``gathers``: a round waits until the loop brings no more questions for now. ``longest``
-    bounds the line: who comes then waits for a place in it; 0 is no bound."""
+    bounds the line: who comes then waits for a place in it; 0 is no bound. ``beside`` says how many
+    patient ones may go with so many others."""
 
     def __init__(
         self,
@@ -72,34 +77,37 @@ class Rounds(Generic[Q, A]):
         *,
         gathers: bool = False,
         longest: int = 0,
+        beside: Callable[[int], int] = lambda others: others,
     ) -> None:
         self._serve = serve
         self._lost = lost
         self._most = most
         self._gathers = gathers
         self._longest = longest
+        self._beside = beside
         self._moved = asyncio.Event()
         self._waiting: deque[Asked[Q, A]] = deque()
+        self._patient: deque[Asked[Q, A]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._alone = False
 
-    async def ask(self, question: Q, then: Callable[[A], None] | None = None) -> A:
+    async def ask(self, question: Q, then: Then[A] = None, *, patient: bool = False) -> A:
         """The answer, after ``then`` was given it."""
-        while self._longest and len(self._waiting) >= self._longest:
+        while self._longest and len(self) >= self._longest:
             self._moved.clear()
             await self._moved.wait()
         if self._closed:
             raise StorageError("the store is closed")
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        self._waiting.append(Asked(question, answer, then))
+        (self._patient if patient else self._waiting).append(Asked(question, answer, then))
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="store round")
         return await answer
 
     def __len__(self) -> int:
         """How many wait for a round."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._patient)
 
     async def close(self) -> None:
         """Serves what waits, and takes nothing more."""
@@ -109,26 +117,35 @@ class Rounds(Generic[Q, A]):
 
     async def _run(self) -> None:
         try:
-            while self._waiting:
+            while self._waiting or self._patient:
                 if self._gathers and not self._alone:
                     await self._gather()
-                count = range(min(len(self._waiting), self._most))
-                await self._round([self._waiting.popleft() for _ in count])
+                await self._round(self._taken())
         finally:
             self._task = None
-            while self._waiting:
-                self._waiting.popleft().fail(self._lost())
+            for line in (self._waiting, self._patient):
+                while line:
+                    line.popleft().fail(self._lost())
             self._moved.set()
+
+    def _taken(self) -> list[Asked[Q, A]]:
+        """Take who is in the next round out of the line."""
+        others = min(len(self._waiting), self._most)
+        fair = self._beside(others) if others else self._most
+        patient = min(len(self._patient), self._most - others, fair)
+        taken = [self._waiting.popleft() for _ in range(others)]
+        return taken + [self._patient.popleft() for _ in range(patient)]
 
     async def _gather(self) -> None:
         """A request takes a turn of the loop to be read and one to become a question, so a turn
         without a question says little, and several in a row that the loop has nothing more."""
         quiet = 0
         for _ in range(TURNS_MAX):
-            before = len(self._waiting)
+            line = self._waiting or self._patient
+            before = len(line)
             await asyncio.sleep(0)
-            quiet = 0 if len(self._waiting) > before else quiet + 1
-            if quiet == QUIET_TURNS or len(self._waiting) >= self._most:
+            quiet = 0 if len(line) > before else quiet + 1
+            if quiet == QUIET_TURNS or len(self) >= self._most:
                 return
 
     async def _round(self, taken: list[Asked[Q, A]]) -> None:
@@ -143,6 +160,6 @@ class Rounds(Generic[Q, A]):
             for asked in taken:
                 asked.fail(self._lost())
             raise
-        self._alone = len(taken) == 1 and not self._waiting
+        self._alone = len(taken) == 1 and not len(self)
         for asked, answer in zip(taken, answers, strict=True):
             asked.settle(answer)

@@ -19,7 +19,8 @@ from jobrunner.ports import Clock, StoreThread
 from jobrunner.store.batch import Verdict, Written, commit, write_batch
 from jobrunner.store.compiling import Work, compiled
 from jobrunner.store.identity import Whereabouts
-from jobrunner.store.rounds import Rounds
+from jobrunner.store.pace import Pace, joins_the_line
+from jobrunner.store.rounds import Rounds, Then
 from jobrunner.store.statements import ENDED, SEEN
 
 BATCH_UNITS = 512
@@ -43,17 +44,21 @@ class StoreWriter:
         self._clock = clock
         self._meter = meter
         self._commit_s = 0.0
+        self._pace = Pace(clock)
         self._epoch = epoch
         self._fresh_rows = count(first_row)
         self._initial_credits = initial_credits
         self._rounds: Rounds[Work, Verdict] = Rounds(
-            self._commit_all, BATCH_UNITS, _unanswered, gathers=True, longest=LINE_UNITS
+            self._commit_all,
+            BATCH_UNITS,
+            _unanswered,
+            gathers=True,
+            longest=LINE_UNITS,
+            beside=self._pace.newborn,
         )
         self._lost = ""
 
-    async def commit(
-        self, unit: Unit, then: Callable[[Snapshot | None], None] | None = None
-    ) -> Written | Clash:
+    async def commit(self, unit: Unit, then: Then[Snapshot | None] = None) -> Written | Clash:
         """Write a unit; return when it is on the disk, or refused. ``then`` is given the job as it
         was stored, or None if it was not, before anybody is answered and even if the caller has
         gone meanwhile.
@@ -61,7 +66,8 @@ class StoreWriter:
         Raises: StorageFull, OutcomeUnknown
         """
         work = compiled(unit, self._fresh_rows, self._initial_credits)
-        return await self._write(work, partial(_follow, then) if then else None)
+        follow = partial(_follow, then) if then else None
+        return await self._write(work, follow, patient=joins_the_line(work.snapshot))
 
     def waiting(self) -> int:
         """Say how many units wait to be written, those for a place in line not counted."""
@@ -94,9 +100,9 @@ class StoreWriter:
         await self._rounds.close()
 
     async def _write(
-        self, work: Work, then: Callable[[Verdict], None] | None = None
+        self, work: Work, then: Then[Verdict] = None, *, patient: bool = False
     ) -> Written | Clash:
-        verdict = await self._rounds.ask(work, then)
+        verdict = await self._rounds.ask(work, then, patient=patient)
         if isinstance(verdict, Exception):
             raise verdict
         return verdict
@@ -107,6 +113,7 @@ class StoreWriter:
         began = self._clock.monotonic()
         verdicts = await self._written(batch)
         self._meter.committed(len(batch), self._clock.monotonic() - began, self._commit_s)
+        self._pace.round_ended(len(batch), self._commit_s)
         lost = (verdict for verdict in verdicts if isinstance(verdict, OutcomeUnknown))
         self._lost = str(next(lost, ""))
         return verdicts

@@ -40,9 +40,8 @@ DECLARED = Remember(DIGEST, "toy", "1", b"{}", tuple(KINDS.items()), NOON)
 @asynccontextmanager
 async def opened(folder: Path, **options: Any) -> AsyncIterator[Store]:
     """A store that knows the lifecycle of this file."""
-    store = await open_store(
-        str(folder / "jobs.db"), clock=SystemClock(), **{"initial_credits": 25, **options}
-    )
+    usual = {"initial_credits": 25, "clock": SystemClock()}
+    store = await open_store(str(folder / "jobs.db"), **{**usual, **options})
     try:
         await store.commit(DECLARED)
         yield store

@@ -1,11 +1,17 @@
 """Rounds: everybody in one is answered for oneself, and a line has an end."""
 
 import asyncio
+import threading
+from pathlib import Path
 
 import anyio
 import pytest
 
+from jobrunner.core.features.meter import Meter
+from jobrunner.core.job import Snapshot
+from jobrunner.ports import SystemClock
 from jobrunner.store.rounds import Rounds
+from tests.store.factory import NOON, birth, job, moved, opened, stored
 
 pytestmark = pytest.mark.anyio
 
@@ -76,3 +82,47 @@ async def test_who_was_alone_is_served_soon_and_others_wait_for_each_other() -> 
     assert served == [[1, 2], [3]]
     await asyncio.gather(rounds.ask(4), ask_after(4, 5), ask_after(12, 6))
     assert served[2:] == [[4], [5, 6]]
+
+
+class Ticking(SystemClock):
+    """A second between any two looks of the loop at it, and ``flush_s`` for a flush."""
+
+    def __init__(self, flush_s: float) -> None:
+        self.time_s, self.flush_s, self.flushes = 0.0, flush_s, True
+
+    def monotonic(self) -> float:
+        if threading.current_thread() is threading.main_thread():
+            self.time_s += 1
+        else:
+            self.flushes = not self.flushes
+            self.time_s += self.flush_s * self.flushes
+        return self.time_s
+
+
+class Counting(Meter):
+    def __init__(self) -> None:
+        self.rounds = list[int]()
+
+    def committed(self, units: int, batch_s: float, commit_s: float) -> None:
+        self.rounds.append(units)
+
+
+@pytest.mark.parametrize(("flush_s", "rounds"), [(1, [10, 8]), (100, [18])])
+async def test_jobs_that_move_are_not_held_up_by_those_that_join_the_line(
+    tmp_path: Path, flush_s: float, rounds: list[int]
+) -> None:
+    """Only where the disk takes so long that more of them hold up nobody, all are written."""
+    meter, written = Counting(), list[str]()
+
+    def note(job: Snapshot | None) -> None:
+        assert job is not None
+        written.append(job.id)
+
+    async with opened(tmp_path, clock=Ticking(flush_s), meter=meter) as store:
+        jobs = [await stored(store, birth(job(number))) for number in range(6)]
+        newborn = [birth(job(number, line_at=NOON + number)) for number in range(6, 18)]
+        moves = [moved(one, "working") for one in jobs]
+        meter.rounds.clear()
+        await asyncio.gather(*[store.commit(one, note) for one in newborn + moves])
+        assert meter.rounds == rounds
+    assert written == [one.after.id for one in moves + newborn]
