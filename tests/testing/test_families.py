@@ -38,7 +38,7 @@ def proved(tie: str, seeds: range, steps: int = 60) -> None:
 
 @pytest.mark.parametrize("tie", TIES)
 def test_whatever_happens_families_come_to_rest(tie: str) -> None:
-    proved(tie, range(12))
+    proved(tie, range(16))
 
 
 @pytest.mark.long
