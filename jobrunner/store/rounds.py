@@ -130,7 +130,8 @@ class Rounds(Generic[Q, A]):
 
     def _taken(self) -> list[Asked[Q, A]]:
         """Take who is in the next round out of the line."""
-        others = min(len(self._waiting), self._most)
+        kept = min(len(self._patient), self._most * 2 // 5)
+        others = min(len(self._waiting), self._most - kept)
         fair = self._beside(others) if others else self._most
         patient = min(len(self._patient), self._most - others, fair)
         taken = [self._waiting.popleft() for _ in range(others)]

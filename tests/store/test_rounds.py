@@ -126,3 +126,16 @@ async def test_jobs_that_move_are_not_held_up_by_those_that_join_the_line(
         await asyncio.gather(*[store.commit(one, note) for one in newborn + moves])
         assert meter.rounds == rounds
     assert written == [one.after.id for one in moves + newborn]
+
+
+async def test_who_is_patient_is_served_beside_any_number_of_others() -> None:
+    rounds_of = list[list[int]]()
+
+    async def serve(questions: list[int]) -> list[int]:
+        rounds_of.append(questions)
+        return questions
+
+    rounds: Rounds[int, int] = Rounds(serve, 5)
+    others = [rounds.ask(number) for number in range(20)]
+    await asyncio.gather(*others, rounds.ask(100, patient=True))
+    assert 100 in rounds_of[0]

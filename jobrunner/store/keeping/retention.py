@@ -51,12 +51,13 @@ KEYS_FORGOTTEN = Statement("""DELETE FROM keys WHERE job_id IN
 """)
 TOMBSTONES_FORGOTTEN = Statement(_without_oldest("tombstones", "deleted_at"))
 ASSET_USED = Statement("UPDATE assets SET used_at = :at WHERE uid = :id AND job IS NULL")
-# Jobs are numbered before they are written: so many may come with a number that was passed.
+# Jobs are numbered before they are written: so many may come with a number that was passed, where
+# those of a whole line let others go first.
 ASSET_IDLE = Statement(
     """
     DELETE FROM assets WHERE uid = :id AND job IS NULL AND NOT EXISTS
         (SELECT 1 FROM jobs j JOIN payloads p ON p.job = j.id
-         WHERE j.user_id = assets.user_id AND j.id > :looked_to - 8192 AND instr(p.params, :id))
+         WHERE j.user_id = assets.user_id AND j.id > :looked_to - 16384 AND instr(p.params, :id))
     """,
     missed="missing",
 )
