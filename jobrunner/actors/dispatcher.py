@@ -18,6 +18,7 @@ import anyio
 
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.features.turns.known_line import InLine
+from jobrunner.actors.features.turns.searching import Search
 from jobrunner.actors.shared import World
 from jobrunner.actors.slots import Slots
 from jobrunner.actors.suspects import Suspects
@@ -30,9 +31,6 @@ from jobrunner.stages import Stage
 
 AGAIN_S = 1.0
 SUSPECTS_MAX = 1024
-ROUNDS_MAX = 8
-HEAD = 8
-HEADS = 64
 Tell = Callable[[str, Message], Awaitable[Answer]]
 
 
@@ -45,6 +43,7 @@ class Dispatcher:
         self._tell = tell
         self._nudge = asyncio.Event()
         self._line = InLine()
+        self._search = Search(world, slots)
         self._suspects = Suspects(world.clock)
         self._asked: dict[str, None] = {}
         self._answered: set[str] = set()
@@ -170,50 +169,10 @@ class Dispatcher:
             if left := self._suspects.those_of(line):
                 fit = [one for one in left if one.workflow in ready]
                 return self._reserve(self._suspects.try_next(fit, self._later))
-        return await self._first_of(ready, False) or await self._first_of(ready, True)
-
-    async def _first_of(self, ready: tuple[str, ...], far: bool) -> list[Waiting]:
-        """``far``: look also at those whose turn it is not yet, if all goes well."""
-        passed = set(self._slots.crowded())
-        most = self._slots.limits.active_jobs if far else self._slots.room + HEAD
-        known = self._line.known(passed, None if far else most)
-        found = [one for one in known if one.workflow in ready and not self._halted(one)]
-        if strangers := self._line.strangers(far=far) - passed:
-            found += await self._told(strangers, passed, most + len(self._later), ready)
-        return self._reserve(found) if found else []
-
-    async def _told(
-        self, strangers: set[str], passed: set[str], most: int, ready: tuple[str, ...]
-    ) -> list[Waiting]:
-        """Ask the table for those who are not known: as many as may run and those behind them, and
-        of more users if there are more who wait."""
-        found, full, keyed = list[Waiting](), self._full(), self._world.turns.are_asked
-        most, passed = most if keyed else max(most, HEADS), passed | self._line.users() - strangers
-        self._line.ask((ready, full))
-        for _ in range(ROUNDS_MAX):
-            if strangers <= passed:
-                break
-            line = await self._world.turns.line(most, ready, tuple(sorted(passed)), full)
-            found += line
-            passed |= {one.user_id for one in line}
-            if len(line) < most:
-                break
-        self._line.learn(() if keyed else found)
-        return found
-
-    def _halted(self, one: Waiting) -> bool:
-        if not self._world.pauses.stages:
-            return False
-        bound = self._world.registry.bound_at(one.workflow, one.status, one.job_type)
-        return bound in self._world.pauses.stages
-
-    def _full(self) -> tuple[tuple[str, str, str], ...]:
-        """List the places for which nobody needs to be called: their stage is paused, or has no
-        turn or resource left."""
-        stages = self._world.registry.stages.items()
-        short = frozenset(name for name, stage in stages if self._slots.short_of(stage))
-        short |= self._world.pauses.stages.keys()
-        return self._world.registry.places(short) if short else ()
+        near = await self._search.heads(self._line, ready, self._later)
+        if chosen := self._reserve(near):
+            return chosen
+        return self._reserve(await self._search.everybody(self._line, ready, self._later))
 
     def _reserve(self, line: list[Waiting]) -> list[Waiting]:
         """Reserve slots one after the other: highest priority first, then the user with the fewest,

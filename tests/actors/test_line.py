@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from jobrunner.actors.features.turns import known_line
+from jobrunner.actors.features.turns import known_line, searching
 from jobrunner.actors.features.turns.known_line import InLine
 from jobrunner.core.features.turns.in_line import Waiting
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Pause, Resume
-from tests.actors.test_slots import standing, waiting
+from tests.actors.test_slots import Stand, standing, waiting
 from tests.stages.house import until
 
 pytestmark = pytest.mark.anyio
@@ -49,13 +49,13 @@ def test_of_a_long_line_only_the_table_knows(monkeypatch: pytest.MonkeyPatch) ->
     for job in jobs:
         line.came(job)
     line.came(waiting("eve", line_at=2))
-    assert line.strangers(far=True) == {"ada"}
+    assert line.strangers() == {"ada"}
     assert [one.job_id for one in line.known()] == ["a", "b", "eve"], "those who are first"
     for job in jobs[:2]:
-        assert not line.strangers()
         line.left(job)
     line.came(jobs[0])
-    assert line.strangers() == {"ada"}, "who came before and who comes now is not known"
+    assert [one.job_id for one in line.known()] == ["eve"], "who came before comes first"
+    assert line.strangers() == {"ada"}
     line.left(jobs[0])
     line.left(jobs[2])
     line.came(jobs[0])
@@ -78,7 +78,7 @@ def test_the_head_of_a_long_line_is_learned_from_the_table() -> None:
     comes before it is."""
     line = InLine([(0, "ada", 9)])
     first, second, third = (waiting("ada", name, 0, at) for at, name in enumerate("abc", 1))
-    line.ask("all")
+    line.ask()
     line.left(first)
     line.came(waiting("ada", "urgent", 5, 7))
     line.came(waiting("ada", "late", 0, 8))
@@ -88,28 +88,40 @@ def test_the_head_of_a_long_line_is_learned_from_the_table() -> None:
     line.came(waiting("ada", "later", 0, 9))
     line.came(waiting("ada", "more-urgent", 6, 9))
     assert heads(line) == ["more-urgent", "urgent", "b", "c"]
-    assert line.strangers() == set()
+    assert line.strangers() == {"ada"}
 
 
 def test_who_is_no_longer_in_line_when_the_table_has_told_is_not_learned() -> None:
     line = InLine([(0, "ada", 1)])
-    line.ask("all")
+    line.ask()
     line.left(waiting("ada", "gone"))
     line.learn(of_table(waiting("ada", "gone")))
     assert heads(line) == []
     assert not line.users()
 
 
+def test_who_has_another_place_when_the_table_has_told_is_learned_there() -> None:
+    line, jobs = InLine([(0, "ada", 3)]), [waiting("ada", name, 0, 1) for name in "abc"]
+    line.ask()
+    line.left(jobs[0])
+    line.came(waiting("ada", "a", 0, 9))
+    line.learn(of_table(*jobs))
+    assert heads(line) == ["b", "c"]
+    for job in (*jobs[1:], waiting("ada", "a", 0, 9)):
+        line.left(job)
+    assert heads(line) == []
+
+
 def test_heads_are_forgotten_when_the_table_is_asked_for_others() -> None:
     """Those who may not run now were left out; a line that is known whole has them all."""
     line = InLine([(0, "ada", 9)])
     line.came(waiting("eve"))
-    line.ask("all")
+    line.look("all")
+    line.ask()
     line.learn(of_table(waiting("ada", "a", line_at=0)))
-    line.ask("all")
+    line.look("all")
     assert heads(line) == ["a", "eve"]
-    line.learn(())
-    line.ask("some")
+    line.look("some")
     assert heads(line) == ["eve"]
 
 
@@ -140,6 +152,49 @@ def test_of_one_who_was_called_in_vain_only_the_table_knows() -> None:
     line.doubt("ada")
     assert line.strangers() == {"ada"}
     assert [one.job_id for one in line.known()] == ["eve"]
+
+
+async def one_by_one(stand: Stand, workflow: str = "") -> None:
+    """End one of these, and wait until another one begins."""
+    before = len(stand.began)
+    await stand.end(next(one for one in stand.going if one.startswith(workflow)))
+    await until(lambda: len(stand.began) > before)
+
+
+async def test_who_may_run_again_comes_before_the_rest_of_a_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head was learned while the stage of those with the higher priority had no turn left."""
+    monkeypatch.setattr(known_line, "KNOWN_MAX", 8)
+    async with standing(tmp_path, active_jobs=2, per_user_active=0) as stand:
+        await stand.submit("single", "ada", 0, priority=5)
+        for number in range(40):
+            await stand.submit("plain", "ada", number)
+        await until(lambda: len(stand.going) == 2)
+        await stand.submit("single", "ada", 1, priority=5)
+        for workflow in ("plain", "plain", "plain", "single"):
+            await one_by_one(stand, workflow)
+        assert stand.began[-1] == "single-ada-1"
+
+
+@pytest.mark.parametrize("benches", [3, 12])
+async def test_one_whose_head_may_not_run_has_a_turn_beside_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benches: int
+) -> None:
+    """Whether the line is known whole or not, and though others never leave a slot free."""
+    monkeypatch.setattr(known_line, "KNOWN_MAX", 8)
+    monkeypatch.setattr(searching, "HEAD", 0)
+    async with standing(tmp_path, active_jobs=1, per_user_active=0) as stand:
+        await stand.submit("plain", "zoe", 0)
+        await until(lambda: bool(stand.going))
+        for number in range(benches):
+            await stand.submit("bench", "ada", number)
+        await stand.submit("plain", "ada", 0)
+        await stand.service.facade.pausing.pause("workflow", "bench", Actor("root", "admin"), None)
+        for number in range(4):
+            await stand.submit("plain", "eve", number)
+            await one_by_one(stand)
+        assert "plain-ada-0" in stand.began
 
 
 async def test_memory_and_table_tell_the_same_line(tmp_path: Path) -> None:

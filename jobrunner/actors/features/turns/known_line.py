@@ -13,13 +13,14 @@ KNOWN_MAX = 256
 ALL_KNOWN_MAX = 1024
 Place = tuple[int, int, int]
 PLACE = itemgetter(0)
+Fits = Callable[[Waiting], bool]
 
 
 class InLine:
     """How many jobs wait for a slot, by priority and user; and of each user who is first. Those in
     the head of a line are found without asking the table: so they are found at once, also behind a
-    hundred thousand jobs of somebody else. Strangers are users of whom nobody is known though some
-    wait; ``learn`` makes heads of what the table says of them."""
+    hundred thousand jobs of somebody else. Strangers are users of whom more wait than are known;
+    ``learn`` makes heads of what the table says of them."""
 
     def __init__(self, counted: Iterable[tuple[int, str, int]] = ()) -> None:
         self._users: dict[int, Counter[str]] = {}
@@ -54,14 +55,17 @@ class InLine:
         if not known:
             del self._known[job.user_id]
 
-    def ask(self, view: object) -> None:
-        """Note what changes while the table is asked. Where it is asked for others than the last
-        time, those are forgotten of whom some wait behind the ones that are known."""
-        self._news = {}
+    def look(self, view: object) -> None:
+        """Forget the heads of which the table knows more, where others may be called than when it
+        told them: some of these may have been left out."""
         if view != self._view:
-            for user_id in self.strangers(far=True):
+            for user_id in self.strangers():
                 self._forget(user_id)
         self._view = view
+
+    def ask(self) -> None:
+        """Note from now on what changes while the table is asked."""
+        self._news = {}
 
     def learn(self, line: Iterable[Waiting]) -> None:
         """Remember the heads of lines, as the table has told them since it was asked."""
@@ -72,9 +76,9 @@ class InLine:
         for user_id, head in heads.items():
             self._forget(user_id)
             came = [one for one in news.values() if one and one.user_id == user_id]
-            head += [one for one in came if _place(one) < _place(head[-1])]
+            head += [one for one in came if _place(one) <= _place(head[-1])]
             for one in head:
-                if news.get(one.job_id, one) is not None:
+                if news.get(one.job_id, one) == one:
                     self._add(one)
 
     def doubt(self, user_id: str) -> None:
@@ -82,19 +86,19 @@ class InLine:
         better."""
         self._forget(user_id)
 
-    def known(self, but_not: Collection[str] = (), most: int | None = None) -> list[Waiting]:
-        """The heads of lines, at most so many of each, as the table has them: highest priority
-        first, then who waits longest."""
+    def known(
+        self, but_not: Collection[str] = (), most: int | None = None, fits: Fits = lambda one: True
+    ) -> list[Waiting]:
+        """The heads of lines, at most so many of each that fit, as the table has them: highest
+        priority first, then who waits longest."""
         wanted = (known for user_id, known in self._known.items() if user_id not in but_not)
-        heads = chain.from_iterable(islice(known, most) for known in wanted)
+        fitting = ((pair for pair in known if fits(pair[1])) for known in wanted)
+        heads = chain.from_iterable(islice(known, most) for known in fitting)
         return [one for _, one in sorted(heads, key=PLACE)]
 
-    def strangers(self, *, far: bool = False) -> set[str]:
-        """Users who wait, and of whom only the table knows who is first; ``far``: or who stands
-        behind those that are known."""
-        if far:
-            return {user_id for user_id in self._counts if self._has_behind(user_id)}
-        return self._counts.keys() - self._known.keys()
+    def strangers(self) -> set[str]:
+        """Users of whom only the table knows all who wait."""
+        return {user_id for user_id in self._counts if self._has_behind(user_id)}
 
     def has_others_than(self, crowded: Callable[[str], bool]) -> bool:
         """Say whether somebody waits who may have a slot: a crowded user may not."""
