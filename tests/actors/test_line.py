@@ -171,8 +171,9 @@ async def test_who_may_run_again_comes_before_the_rest_of_a_head(
         for number in range(40):
             await stand.submit("plain", "ada", number)
         await until(lambda: len(stand.going) == 2)
-        await stand.submit("single", "ada", 1, priority=5)
-        for workflow in ("plain", "plain", "plain", "single"):
+        for number in range(1, 6):
+            await stand.submit("single", "ada", number, priority=5)
+        for workflow in ("plain",) * 5 + ("single",):
             await one_by_one(stand, workflow)
         assert stand.began[-1] == "single-ada-1"
 
@@ -184,16 +185,16 @@ async def test_one_whose_head_may_not_run_has_a_turn_beside_others(
     """Whether the line is known whole or not, and though others never leave a slot free."""
     monkeypatch.setattr(known_line, "KNOWN_MAX", 8)
     monkeypatch.setattr(searching, "HEAD", 0)
-    async with standing(tmp_path, active_jobs=1, per_user_active=0) as stand:
+    async with standing(tmp_path, benches=1, active_jobs=2, per_user_active=0) as stand:
+        await stand.submit("bench", "zoe", 0)
         await stand.submit("plain", "zoe", 0)
-        await until(lambda: bool(stand.going))
+        await until(lambda: len(stand.going) == 2)
         for number in range(benches):
             await stand.submit("bench", "ada", number)
         await stand.submit("plain", "ada", 0)
-        await stand.service.facade.pausing.pause("workflow", "bench", Actor("root", "admin"), None)
         for number in range(4):
             await stand.submit("plain", "eve", number)
-            await one_by_one(stand)
+            await one_by_one(stand, "plain")
         assert "plain-ada-0" in stand.began
 
 

@@ -29,10 +29,12 @@ from jobrunner.actors.features.turns.rates import Rates
 from jobrunner.actors.slots import Slots, WorkLimits
 from jobrunner.config.settings import Config, ServerSection, StoreSection
 from jobrunner.config.settings import LimitsSection as LimitSettings
+from jobrunner.core.decision import Decision
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Submit
 from jobrunner.ports import SystemClock
 from jobrunner.stages import Registry
+from jobrunner.store.writer import StoreWriter
 from tests.stages.house import until
 from tests.stages.unruly import definition_of
 
@@ -343,3 +345,24 @@ async def test_one_whose_slot_is_wanted_nowhere_keeps_it_to_its_end(tmp_path: Pa
         history = await stand.service.store.reader.history(job, 100, (0, 0))
         assert [row.to_status for row in history] == ["queued", "one", "two", "three", "done"]
         assert [row.version for row in history] == [1, 2, 3, 4, 5]
+
+
+async def test_the_next_in_line_does_not_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slot is free when the end before it is decided, also while that is not yet written."""
+    gate, commit = asyncio.Event(), StoreWriter.commit
+
+    async def held(writer: StoreWriter, unit: Any, *more: Any) -> Any:
+        if isinstance(unit, Decision) and unit.after.id == "plain-ada-0" and unit.after.ended:
+            await gate.wait()
+        return await commit(writer, unit, *more)
+
+    monkeypatch.setattr(StoreWriter, "commit", held)
+    async with standing(tmp_path, active_jobs=1) as stand:
+        for number in range(2):
+            await stand.submit("plain", "ada", number)
+        await until(lambda: "plain-ada-0" in stand.going)
+        await stand.end("plain-ada-0")
+        await until(lambda: "plain-ada-1" in stand.going)
+        gate.set()
