@@ -130,7 +130,7 @@ def _assembled(
         supervisor, attempts, abandonments, dispatcher, timers, deliveries, families, loans
     )
     consequences = Consequences(world, listeners)
-    supervisor.begin(crew, consequences, loans)
+    supervisor.begin(crew, consequences, loans, lambda: dispatcher.backlog)
     submissions = Submissions(world, consequences, dispatcher, loans)
     resumed = partial(_look_again, world, timers, dispatcher)
     deletions = Deletions(world, supervisor)

@@ -2,6 +2,8 @@
 
 An actor at rest is nothing but the snapshot that was committed last. Keeping it saves reading the
 job again. Actors are kept up to ``kept_bytes``; those that were not used for longest go first. A
+job that has ended is not kept, nor one that joins a line so long that it would be let go before its
+turn: whatever is allocated where it lay is in the processor's cache, and what is kept is not. A
 job whose actor crashes three times within a minute is marked stuck, so one bad job costs no other
 anything.
 """
@@ -11,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from jobrunner.actors.actor import JobActor
+from jobrunner.actors.actor import SNAPSHOT_BYTES, JobActor
 from jobrunner.actors.commits import Answer
 from jobrunner.actors.consequences import Consequences
 from jobrunner.actors.features.turns.loans import Loans
@@ -53,10 +55,14 @@ class Supervisor:
         self._crashes: dict[str, deque[float]] = {}
         self._crew: Crew | None = None
         self._make: Callable[[str], JobActor] | None = None
+        self._in_line: Callable[[], int] = lambda: 0
 
-    def begin(self, crew: Crew, consequences: Consequences, loans: Loans) -> None:
-        """Begin: from now on jobs may be told something, and commits have these consequences."""
-        self._crew = crew
+    def begin(
+        self, crew: Crew, consequences: Consequences, loans: Loans, in_line: Callable[[], int]
+    ) -> None:
+        """Begin: from now on jobs may be told something, and commits have these consequences.
+        ``in_line`` counts who waits for a slot."""
+        self._crew, self._in_line = crew, in_line
         self._make = partial(JobActor, world=self._world, consequences=consequences, loans=loans)
 
     def __len__(self) -> int:
@@ -108,8 +114,14 @@ class Supervisor:
         return await self._made(job_id).foresee(message)
 
     def keep(self, job: Snapshot) -> None:
-        """Remember how a job stands, whichever actor it has now."""
-        actor = self._actors.get(job.id) or self._actor(job.id)
+        """Remember how a job stands, whichever actor it has now, if it will be needed soon."""
+        if job.ended:
+            self.reread(job.id)
+            return
+        if (actor := self._actors.get(job.id)) is None:
+            if job.line_at is not None and self._is_far():
+                return
+            actor = self._actor(job.id)
         actor.keep(job)
         if actor.weight != actor.weighed:
             self._weigh(actor)
@@ -136,6 +148,10 @@ class Supervisor:
                 raise Refused("OVERLOADED", f"too many requests wait for job {job_id}")
             await self._world.clock.sleep(LOOK_AGAIN_S)
             waited_s += LOOK_AGAIN_S
+
+    def _is_far(self) -> bool:
+        """Say whether who joins the line now stands behind half of those who can be kept."""
+        return self._in_line() * SNAPSHOT_BYTES > self._kept_bytes // 2
 
     def _actor(self, job_id: str) -> JobActor:
         if (actor := self._actors.get(job_id)) is None:

@@ -67,7 +67,8 @@ async def test_one_that_came_before_has_no_second_effect(tmp_path: Path) -> None
         assert (again.applied, again.reason) == (False, "replayed")
         assert kept(job_id).attempt.status == "parked"
         assert await rung(stand, job_id, 2) == Hearing(True, job_id=job_id)
-        await until(lambda: kept(job_id).status == "done")
+        await until(lambda: kept(job_id) is None)
+        assert (await stand.service.store.reader.job(job_id)).status == "done"
         await until(lambda: not stand.service.facade.dispatcher.running)
 
 

@@ -14,6 +14,7 @@ from jobrunner.config.settings import LimitsSection
 from jobrunner.core.job import Actor
 from jobrunner.core.messages import Beat, Do
 from jobrunner.errors import Refused
+from tests.actors.test_slots import standing
 from tests.http.serving import House, opened
 from tests.http.uploading import until
 
@@ -78,7 +79,23 @@ async def test_what_is_kept_is_what_the_file_has(tmp_path: Path) -> None:
         for ask in (Do(ADA, "start-upload", {}), Beat(WORKER), Do(ADA, "cancel", {})):
             assert facade.supervisor.kept(job_id) == await reader.job(job_id)
             await facade.ask(job_id, ask)
-        assert facade.supervisor.kept(job_id) == await reader.job(job_id)
+        assert facade.supervisor.kept(job_id) is None, "it has ended, and nobody tells it more"
+        assert not facade.supervisor._actors
+
+
+async def test_who_joins_a_long_line_is_not_remembered(tmp_path: Path) -> None:
+    """It would be let go before its turn, and so would those who stand before it."""
+    async with standing(tmp_path, active_jobs=1, kept_jobs=ROOM) as stand:
+        facade = stand.service.facade
+        first, *jobs = [await stand.submit("plain", "ada", number) for number in range(20)]
+        await until(lambda: first in stand.going)
+        kept = [job_id for job_id in jobs if facade.supervisor.kept(job_id)]
+        assert kept == jobs[: len(kept)]
+        assert 4 < len(kept) < 8
+        for job_id in (first, *jobs):
+            await until(lambda job_id=job_id: job_id in stand.going)
+            await stand.end_stage(job_id)
+        assert stand.began == [first, *jobs]
 
 
 async def test_a_deleted_job_is_not_remembered(tmp_path: Path) -> None:
@@ -93,8 +110,8 @@ async def test_a_deleted_job_is_not_remembered(tmp_path: Path) -> None:
         assert refused.value.code == "NOT_FOUND"
 
 
-async def test_a_commit_whose_caller_is_gone_is_remembered(tmp_path: Path) -> None:
-    """And what follows from it is done: whoever waits for the end is told."""
+async def test_a_commit_whose_caller_is_gone_has_its_consequences(tmp_path: Path) -> None:
+    """Whoever waits for the end is told."""
     async with keeping(tmp_path, ROOM) as house, anyio.create_task_group() as group:
         facade, store = house.service.facade, house.service.store
         (job_id,) = await submitted(house, 1)
@@ -117,9 +134,15 @@ async def test_a_commit_whose_caller_is_gone_is_remembered(tmp_path: Path) -> No
             await anyio.lowlevel.checkpoint()
         scope.cancel()
         await until(lambda: ended)
-        kept = facade.supervisor.kept(job_id)
-        assert kept == await store.reader.job(job_id)
-        assert kept is not None
-        facade.supervisor.keep(job)
-        assert facade.supervisor.kept(job_id) == kept, "what was read before is older"
     assert [one.status for one in ended] == ["CANCELLED"]
+
+
+async def test_what_was_read_before_is_older(tmp_path: Path) -> None:
+    async with keeping(tmp_path, ROOM) as house:
+        supervisor = house.service.facade.supervisor
+        (job_id,) = await submitted(house, 1)
+        before = supervisor.kept(job_id)
+        assert before is not None
+        await house.service.facade.ask(job_id, Do(ADA, "start-upload", {}))
+        supervisor.keep(before)
+        assert supervisor.kept(job_id) == await house.service.store.reader.job(job_id) != before

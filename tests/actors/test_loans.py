@@ -285,6 +285,11 @@ async def rung(stand: Stand, job_id: str, number: int = 1) -> Hearing:
     return heard
 
 
+async def ended(stand: Stand, job_id: str) -> Any:
+    job = await stand.service.store.reader.job(job_id)
+    return await stand.service.facade.ended(job, 120)
+
+
 def bells() -> Definition:
     return definition_of("bells", "s.bells", limit_s=60)
 
@@ -298,9 +303,8 @@ async def test_a_parked_attempt_goes_on_in_the_commit_that_tells_it(tmp_path: Pa
             (False, "replayed"),
             (True, ""),
         ]
-        await until(lambda: stand.service.facade.supervisor.kept(job_id).status == "done")
+        job = await ended(stand, job_id)
         await until(lambda: not stand.service.facade.dispatcher.running)
-        job = await stand.service.store.reader.job(job_id)
         # Born, begun, parked; told and begun again; done.
         assert (job.version, job.result) == (5, "ding")
 
@@ -312,9 +316,8 @@ async def test_under_an_older_declaration_it_gets_in_line(tmp_path: Path) -> Non
         job_id = await parked(stand, "ada", 0)
     async with standing_with(tmp_path, newer, bells=listen) as stand:
         assert (await rung(stand, job_id)).applied
-        await until(lambda: stand.service.facade.supervisor.kept(job_id).status == "done")
-        job = await stand.service.store.reader.job(job_id)
-        assert job.version == 6
+        job = await ended(stand, job_id)
+        assert (job.version, job.status) == (6, "done")
 
 
 async def test_it_waits_in_line_where_others_do(tmp_path: Path) -> None:
@@ -328,7 +331,7 @@ async def test_it_waits_in_line_where_others_do(tmp_path: Path) -> None:
         assert (job.version, job.attempt.status) == (4, "due")
         assert not stand.service.facade.dispatcher.running
         await pausing.resume("stage", "s.bells", ADMIN, None)
-        await until(lambda: stand.service.facade.supervisor.kept(job_id).status == "done")
+        assert (await ended(stand, job_id)).status == "done"
 
 
 async def test_what_goes_on_no_more_gives_the_slot_back(tmp_path: Path) -> None:
@@ -362,7 +365,7 @@ async def test_what_began_in_an_earlier_life_is_looked_at_before_it_goes_on(tmp_
     async with standing_with(tmp_path, today, bells=listen) as stand:
         assert (await rung(stand, job_id)).applied
         kept = stand.service.facade.supervisor.kept
-        await until(lambda: (job := kept(job_id)).ended or bool(job.stuck))
+        await until(lambda: not (job := kept(job_id)) or bool(job.stuck))
         job = await stand.service.store.reader.job(job_id)
         assert (job.status, str(job.stuck).partition(":")[0]) == ("working", "PARAMS_STALE")
         assert job.attempt.status == "due"

@@ -341,7 +341,7 @@ async def test_one_whose_slot_is_wanted_nowhere_keeps_it_to_its_end(tmp_path: Pa
             await stand.end_stage(job)
         facade = stand.service.facade
         await until(lambda: not facade.dispatcher.running)
-        await until(lambda: (kept := facade.supervisor.kept(job)) is not None and kept.ended)
+        await until(lambda: facade.supervisor.kept(job) is None)
         history = await stand.service.store.reader.history(job, 100, (0, 0))
         assert [row.to_status for row in history] == ["queued", "one", "two", "three", "done"]
         assert [row.version for row in history] == [1, 2, 3, 4, 5]
