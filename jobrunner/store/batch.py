@@ -184,16 +184,17 @@ def _execute(
 
 
 def _run(connection: sqlite3.Connection, statement: Statement, given: list[tuple[Any, ...]]) -> int:
-    """Write the rows, by the block as far as they go; say how many were hit."""
-    whole = len(given) - len(given) % BLOCK if statement.block else 0
-    hit = 0
-    if whole:
-        blocks = (given[at : at + BLOCK] for at in range(0, whole, BLOCK))
-        told = map(_told, blocks) if statement is LEDGER else blocks
-        flat = (tuple(chain(*block)) for block in told)
-        hit = connection.executemany(statement.block, flat).rowcount
-    if whole < len(given):
-        hit += connection.executemany(statement.sql, given[whole:]).rowcount
+    """Write the rows and say how many were hit. A step takes as many as it can of those that are
+    left, in powers of two: so there are few steps, and few texts to prepare."""
+    if not statement.blocks:
+        return connection.executemany(statement.sql, given).rowcount
+    hit = at = 0
+    while left := len(given) - at:
+        size = min(1 << left.bit_length() - 1, BLOCK)
+        block = given[at : at + size]
+        told = _told(block) if statement is LEDGER else block
+        hit += connection.execute(statement.several(size), tuple(chain(*told))).rowcount
+        at += size
     return hit
 
 

@@ -16,6 +16,7 @@ import aiosqlite
 import anyio
 
 T = TypeVar("T")
+PREPARED = 512  # each size of a block is a statement of its own
 
 
 class Handle(aiosqlite.Connection):
@@ -48,4 +49,6 @@ async def open_handle(path: str, *, make: bool = False) -> Handle:
 def _connected(path: str, make: bool) -> sqlite3.Connection:
     place = f"file:{quote(os.path.abspath(path))}?mode={'rwc' if make else 'rw'}"
     # A copy is made through the writer's handle too, by a thread that takes turns with its own.
-    return sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False)
+    return sqlite3.connect(
+        place, uri=True, isolation_level=None, check_same_thread=False, cached_statements=PREPARED
+    )

@@ -9,6 +9,7 @@ is empty, such a thing would be a bug of ours.
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from jobrunner.store.rows import FIXED, MOVING, PLACE
@@ -19,34 +20,37 @@ NUMBER = re.compile(r"\?(\d+)")
 ONE_ROW = re.compile(
     r"\s*(INSERT .+?)VALUES (\(.+?\))\s*((?:ON CONFLICT|\) CROSS JOIN) [^?]+)?", re.DOTALL
 )
-BLOCK = 16
+BLOCK = 32
 
 
 class Statement:
     """SQL whose parameters have names. ``row`` takes a value for each by its name and gives a row
     to write. SQLite gets them by number: it would look up each name once more for each row.
-    ``block`` inserts so many rows in one step: between two steps the thread gives the interpreter
-    away, and has to win it back from a loop at work."""
+    ``blocks``: ``several`` inserts many rows in one step. Each step opens the table and its indexes
+    anew, and between two the thread gives the interpreter away, and has to win it back from a loop
+    at work."""
 
     def __init__(self, sql: str, missed: str = "", taken: str = "") -> None:
         self.names = tuple(dict.fromkeys(PARAMETER.findall(sql)))
         self.sql = PARAMETER.sub(lambda found: f"?{self.names.index(found[1]) + 1}", sql)
-        self.block = self._block()
+        self._one_row = ONE_ROW.fullmatch(self.sql)
+        self.blocks = self._one_row is not None
+        self._several: dict[int, str] = {}
         self.missed = missed
         self.taken = taken
         self.row: Callable[..., Row] = self._maker()
 
-    def _block(self) -> str:
-        """The same for so many rows at once; empty where it is no plain insertion."""
-        found = ONE_ROW.fullmatch(self.sql)
-        if found is None:
-            return ""
-        head, row, tail = found.groups("")
-        rows = (
-            NUMBER.sub(lambda one: f"?{int(one[1]) + number * len(self.names)}", row)  # noqa: B023
-            for number in range(BLOCK)
-        )
-        return f"{head}VALUES {', '.join(rows)} {tail}"
+    def several(self, rows: int) -> str:
+        """The same for so many rows at once; made when first asked for, by the writer's thread."""
+        if rows not in self._several:
+            assert self._one_row is not None, "no plain insertion"
+            head, row, tail = self._one_row.groups("")
+            others = (NUMBER.sub(partial(self._shifted, at), row) for at in range(rows))
+            self._several[rows] = f"{head}VALUES {', '.join(others)} {tail}"
+        return self._several[rows]
+
+    def _shifted(self, at: int, number: re.Match[str]) -> str:
+        return f"?{int(number[1]) + at * len(self.names)}"
 
     def _maker(self) -> Callable[..., Row]:
         """A function of these names is made as ``namedtuple`` makes one: it is called for each row

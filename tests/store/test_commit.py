@@ -173,6 +173,11 @@ async def arrange(store: Store, reason: str) -> Unit:
     raise AssertionError(reason)
 
 
+def affordable(numbers: range) -> list[Decision]:
+    """More births with a price than one account could pay for."""
+    return [priced(number, cost=1, user_id=f"ada-{number % 2}") for number in numbers]
+
+
 REASONS = ["version", "key", "balance", "event", "quota", "ledger", "exists", "missing"]
 
 
@@ -182,7 +187,7 @@ async def test_a_refused_unit_of_a_batch_is_refused_alone(store: Store, reason: 
     that their rows are inserted by the block, and some more."""
     bad = await arrange(store, reason)
     audits = len(await store.reader.audit(100, None))
-    neighbours = [priced(number, cost=1) for number in range(1, BLOCK + 5)]
+    neighbours = affordable(range(1, BLOCK + 5))
     outcomes = await together(store, [*neighbours[:4], bad, *neighbours[4:]])
     clash = outcomes.pop(4)
     assert isinstance(clash, Clash)
@@ -213,7 +218,7 @@ async def test_a_bug_in_one_unit_is_raised_at_its_caller_alone(store: Store) -> 
     wild = birth(job(2, progress=101))
     broken = birth(job(3, user_id="\ud800"))
     huge = birth(job(4, line_at=2**70))
-    fine = [priced(number, cost=1) for number in range(10, 10 + BLOCK)]
+    fine = affordable(range(10, 10 + BLOCK))
     outcomes = await together(store, [unknown, *fine[:2], wild, broken, huge, *fine[2:]])
     for index in (5, 4, 3, 0):
         bug = outcomes.pop(index)
