@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from jobrunner.core.credits import move_money
-from jobrunner.core.decision import Decision, KeyRow, LogEvent, NoOp
+from jobrunner.core.decision import Decision, KeyRow, LogEvent, NoOp, QuotaAssert
 from jobrunner.core.declaration.ask import Ask
 from jobrunner.core.declaration.functions import derived, permitted
 from jobrunner.core.declaration.workflow import Definition
@@ -43,9 +43,10 @@ def born(
             return _replay(known, submit)
         if known.snapshot is not None and known.snapshot not in freed:
             freed.append(known.snapshot)
-    if refused := _door(definition, submit, _without(facts, freed)):
+    quota = quota_assert(definition, submit)
+    if refused := _door(definition, submit, _without(facts, freed), quota):
         return refused
-    return _make(definition, submit, facts, moment, keys, freed)
+    return _make(definition, submit, facts, moment, freed, quota, _of_holders(keys, facts))
 
 
 def needs_facts(definition: Definition, submit: Submit, keys: tuple[KeyRow | None, ...]) -> bool:
@@ -103,7 +104,9 @@ def _replay(known: Known, submit: Submit) -> NoOp | Refused:
     return NoOp("replayed", known.snapshot, answer, (log,))
 
 
-def _door(definition: Definition, submit: Submit, facts: Facts) -> Refused | None:
+def _door(
+    definition: Definition, submit: Submit, facts: Facts, quota: QuotaAssert | None
+) -> Refused | None:
     """Drain or overload, the declared guards, the quota; the balance is the ledger's to refuse."""
     if submit.draining:
         return Refused("DRAINING", "the service is about to stop; try again in a moment")
@@ -112,7 +115,6 @@ def _door(definition: Definition, submit: Submit, facts: Facts) -> Refused | Non
     for guard in definition.workflow.birth.guards:
         if refused := permitted(guard.call, _ask(definition, submit, facts, 0)):
             return refused
-    quota = quota_assert(definition, submit)
     return over_quota(quota, facts) if quota else None
 
 
@@ -128,8 +130,9 @@ def _make(
     submit: Submit,
     facts: Facts,
     moment: Moment,
-    keys: tuple[KeyRow, ...],
     freed: list[Snapshot],
+    quota: QuotaAssert | None,
+    keys: tuple[KeyRow, ...],
 ) -> Decision | Refused:
     # A job that has ended for good has nothing left to do, and only loses its key.
     losers = [old for old in freed if old.kind != "final"]
@@ -148,10 +151,7 @@ def _make(
     if refused := go_on(draft, BIRTH) or begin_at_once(draft):
         return refused
     draft.answer["replayed"] = False
-    quota = quota_assert(definition, submit)
-    if not (keys or also or quota):
-        return draft.tear_out()
-    return replace(draft.tear_out(), also=also, keys=_of_holders(keys, facts), quota=quota)
+    return draft.tear_out(also=also, keys=keys, quota=quota)
 
 
 def _richer(facts: Facts, also: tuple[Decision, ...]) -> Facts:
@@ -192,6 +192,8 @@ def _superseded(definition: Definition, old: Snapshot, submit: Submit, moment: M
 
 def _of_holders(keys: tuple[KeyRow, ...], facts: Facts) -> tuple[KeyRow, ...]:
     """Name who has each key now. Of two, the first is the client's; one alone may be either."""
+    if facts.known is None and facts.derived is None:
+        return keys
     holders = (facts.known or facts.derived,) if len(keys) == 1 else (facts.known, facts.derived)
     both = zip(keys, holders, strict=False)
     return tuple([replace(key, takes_from=one.job_id) if one else key for key, one in both])

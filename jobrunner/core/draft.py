@@ -120,8 +120,9 @@ class Draft:
     def log(self, event: str, **fields: Any) -> None:
         self.logs += (decision.LogEvent(event, fields),)
 
-    def tear_out(self, status: int = 200) -> decision.Decision:
-        """Finish the decision: count the version, set the stamps, freeze the rows."""
+    def tear_out(self, status: int = 200, **more: Any) -> decision.Decision:
+        """Finish the decision: count the version, set the stamps, freeze the rows, and those more
+        that no step makes."""
         definition, before = self.definition, self.before
         job = self._counted(with_turn(definition, before, self.job, self.now))
         return decision.Decision(
@@ -129,7 +130,7 @@ class Draft:
             tuple(self.attempts.values()), self.artifacts, self.assets, self.event,
             effects=self.effects, logs=self.logs, answer=self.answer, status=status,
             notifications=notifications(definition, before, job, self.hops),
-            handed=self.handed, kin=kin_of(definition, before, job, self.awaited),
+            handed=self.handed, kin=kin_of(definition, before, job, self.awaited), **more,
         )  # fmt: skip
 
     def _counted(self, job: Snapshot) -> Snapshot:

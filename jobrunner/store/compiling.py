@@ -34,7 +34,7 @@ from jobrunner.store import statements as sql
 from jobrunner.store.before import digest_before
 from jobrunner.store.features import notifications, sessions
 from jobrunner.store.features.answers import answer_rows
-from jobrunner.store.features.audit import audit_row, with_address
+from jobrunner.store.features.audit import add_address, audit_row
 from jobrunner.store.features.bindings import binding_rows
 from jobrunner.store.features.bulk import bulk_rows
 from jobrunner.store.features.credits import granted_rows
@@ -102,7 +102,8 @@ def compiled(unit: Unit, fresh_rows: Iterator[int], initial_credits: int) -> Wor
         return _decided(unit, fresh_rows, initial_credits)
     if isinstance(unit, Addressed):
         work = compiled(unit.unit, fresh_rows, initial_credits)
-        return structs.replace(work, rows=list(with_address(work.rows, unit.address)))
+        add_address(work.rows, unit.address)
+        return work
     if isinstance(unit, units.Grant):
         return Work(list(granted_rows(unit, initial_credits)), alone=True)
     if rows_of := ALONE.get(type(unit)):

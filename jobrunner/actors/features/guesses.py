@@ -11,8 +11,6 @@ while everybody is, since a restart brings old keys of many owners. Counted in s
 in time, so that a simulation decides the same each time.
 """
 
-from collections.abc import Awaitable, Callable
-
 from msgspec.structs import asdict, replace
 
 from jobrunner.actors.shared import World
@@ -39,25 +37,11 @@ class Guesses:
         self._owners: dict[str, int] = {}
         self._doubts = 0
 
-    async def decided(
-        self,
-        owner: str,
-        keys: tuple[KeyRow, ...],
-        guessing: Callable[[], Verdict],
-        asking: Callable[[], Awaitable[Verdict]],
-    ) -> Verdict:
-        """Decide by ``guessing``, or else by ``asking``."""
-        new = self._is_new(owner, keys)
-        if new and not self._doubts and owner not in self._owners:
-            verdict = guessing()
-            if isinstance(verdict, Decision):
-                return verdict
-        verdict = await asking()
-        if new:
-            self.learn(owner, right=_as_guessed(verdict))
-        return verdict
+    def trust(self, owner: str) -> bool:
+        """Say whether this owner's new keys are free, as far as one can guess."""
+        return not self._doubts and owner not in self._owners
 
-    def _is_new(self, owner: str, keys: tuple[KeyRow, ...]) -> bool:
+    def is_new(self, owner: str, keys: tuple[KeyRow, ...]) -> bool:
         """Say whether none of these keys came lately; from now on they did."""
         marks = [owner + key.digest for key in keys]
         new = self._keys.isdisjoint(marks) and self._older.isdisjoint(marks)
@@ -117,5 +101,6 @@ async def facts_of(
     return replace(unasked(submission), **asdict(answer))
 
 
-def _as_guessed(verdict: Verdict) -> bool:
+def as_guessed(verdict: Verdict) -> bool:
+    """Say whether a guess would have come to the same."""
     return isinstance(verdict, Decision) and not any(key.takes_from for key in verdict.keys)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from jobrunner.actors.commits import Answer, ours
 from jobrunner.actors.consequences import Consequences
 from jobrunner.actors.dispatcher import Dispatcher
-from jobrunner.actors.features.guesses import Guesses, facts_of, unasked
+from jobrunner.actors.features.guesses import Guesses, as_guessed, facts_of, unasked
 from jobrunner.actors.features.turns.loans import Loans
 from jobrunner.actors.features.turns.singletons import made_alone
 from jobrunner.actors.requester import asked
@@ -112,15 +112,18 @@ class Submissions:
         def decided(facts: Facts) -> Verdict:
             return made_alone(world, submission, facts, moment, made)
 
-        async def asked() -> Verdict:
-            return decided(await facts_of(world, definition, submission, keys, moment.now))
-
         if not (submission.singleton or needs_facts(definition, submission, keys)):
             return decided(unasked(submission))
-        if not is_asserted(definition, submission):
-            return await asked()
-        guessed = partial(decided, unasked(submission))
-        return await self._guesses.decided(submission.actor.name, kept, guessed, asked)
+        guesses, owner = self._guesses, submission.actor.name
+        new = is_asserted(definition, submission) and guesses.is_new(owner, kept)
+        if new and guesses.trust(owner):
+            verdict = decided(unasked(submission))
+            if isinstance(verdict, Decision):
+                return verdict
+        verdict = decided(await facts_of(world, definition, submission, keys, moment.now))
+        if new:
+            guesses.learn(owner, right=as_guessed(verdict))
+        return verdict
 
     async def _committed(self, verdict: Decision, tick: Ticks) -> Answer | None:
         """Commit the birth. None when a fact has changed meanwhile: read and decide again."""

@@ -1,8 +1,6 @@
 """The audit: the one place where a record of it gets its form as a row, and where it is read; with
 it the list of work that was given up."""
 
-from collections.abc import Iterable, Iterator
-
 import msgspec
 
 from jobrunner.core.questions import AuditRow, DeadLetterRow
@@ -20,10 +18,11 @@ def audit_row(record: AuditRecord, at: int, job_id: str | None = None) -> Row:
     )
 
 
-def with_address(said: Iterable[Row], address: str) -> Iterator[Row]:
-    """The same rows, and those of the audit also say from which address it was asked."""
-    for row in said:
-        yield _told(row, address) if row[0] is AUDIT else row
+def add_address(said: list[Row], address: str) -> None:
+    """Let the rows of the audit also say from which address it was asked."""
+    for place, row in enumerate(said):
+        if row[0] is AUDIT:
+            said[place] = _told(row, address)
 
 
 def _told(row: Row, address: str) -> Row:
