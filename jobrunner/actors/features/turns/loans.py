@@ -22,6 +22,7 @@ from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.messages import Answered, Ended, Message, Submit, Told
 from jobrunner.core.replies import Verdict
 from jobrunner.errors import PluginFault
+from jobrunner.stages.away import is_away
 
 RESUMES = (Told, Answered)
 NONE: frozenset[str] = frozenset()
@@ -66,7 +67,7 @@ class Loans:
         if isinstance(message, Ended):
             lent = self._dispatcher.lend(job, definition)
         elif isinstance(message, RESUMES) and attempt is not None and self._is_parked(attempt):
-            lent = self._taken(definition, job.workflow, job.id, job.user_id)
+            lent = self._resumed(definition, job, attempt)
         return replace(facts, lent=lent) if lent else facts
 
     def judged(
@@ -95,18 +96,32 @@ class Loans:
         self, definition: Definition, workflow: str, job_id: str, user_id: str
     ) -> frozenset[str]:
         """Take a slot for this job, and name the stages that it may begin in it."""
-        slots, registry = self._slots, self._world.registry
-        if not registry.is_of_today(definition) or not may_begin(definition):
-            return NONE
-        if self._is_held_back(workflow):
-            return NONE
-        if self._dispatcher.keeps_waiting or slots.lack(job_id, user_id, None):
+        slots = self._slots
+        if not self._may_begin(definition, workflow) or slots.lack(job_id, user_id, None):
             return NONE
         slots.take(job_id, user_id, None)
-        lent = slots.lend(job_id, registry.stages_of(definition))
+        lent = slots.lend(job_id, self._world.registry.stages_of(definition))
         if not lent:
             slots.give_back(job_id)
         return lent
+
+    def _resumed(self, definition: Definition, job: Snapshot, attempt: Attempt) -> frozenset[str]:
+        """Take a slot for this attempt, which goes on with its own stage, and name that."""
+        if not self._may_begin(definition, job.workflow):
+            return NONE
+        for stage in self._world.registry.stages_of(definition):
+            if stage.name == attempt.stage and not is_away(stage):
+                if self._slots.lack(job.id, job.user_id, stage):
+                    return NONE
+                self._slots.take(job.id, job.user_id, stage)
+                return frozenset((stage.name,))
+        return NONE
+
+    def _may_begin(self, definition: Definition, workflow: str) -> bool:
+        """Say whether something of this declaration may begin now, if there is a slot for it."""
+        if not self._world.registry.is_of_today(definition) or not may_begin(definition):
+            return False
+        return not (self._is_held_back(workflow) or self._dispatcher.keeps_waiting)
 
     def _is_parked(self, attempt: Attempt) -> bool:
         """Say whether it waits and began in this life. One of an earlier life goes by the line,
