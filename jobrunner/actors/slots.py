@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from jobrunner.actors.features.turns.rates import Rates
 from jobrunner.stages import Stage
-from jobrunner.stages.away import NOWHERE, AwayStage, Elsewhere, is_away
+from jobrunner.stages.away import NOWHERE, AwayStage, Elsewhere
 
 
 class WorkLimits(Struct, frozen=True):
@@ -92,13 +92,17 @@ class Slots:
         until it begins one or gives its slot back."""
         self._take_back(job_id)
         slot = self._held.get(job_id)
-        if slot is None or is_away(slot.stage) or self._here > self.limits.active_jobs:
+        if (
+            slot is None
+            or isinstance(slot.stage, AwayStage)
+            or self._here > self.limits.active_jobs
+        ):
             return frozenset()
         self._count_stage(slot.stage, -1)  # what it gives back may be what it begins with
-        fit = [one for one in stages if not (is_away(one) or self._no_turn_for(one))]
+        fit = [one for one in stages if not (isinstance(one, AwayStage) or self._no_turn_for(one))]
         self._count_stage(slot.stage, 1)
         for stage in fit:
-            if stage != slot.stage and _is_scarce(stage):
+            if _is_scarce(stage) and stage != slot.stage:
                 self._promised.setdefault(job_id, []).append(stage)
                 self._count_stage(stage, 1)
             if stage.rates:
@@ -113,7 +117,7 @@ class Slots:
         slot = self._held.get(job_id)
         if slot is None or slot.stage == stage:
             return promised
-        if is_away(slot.stage) or is_away(stage):
+        if isinstance(slot.stage, AwayStage) or isinstance(stage, AwayStage):
             self._leave(job_id, slot)
             self._hold(job_id, slot.user_id, stage)
         else:
@@ -169,7 +173,7 @@ class Slots:
 
     def _leave(self, job_id: str, slot: Slot) -> None:
         self._count(slot, -1)
-        if is_away(slot.stage):
+        if isinstance(slot.stage, AwayStage):
             self._elsewhere.give_back(job_id)
 
     def _holding(self, name: str) -> list[str]:
@@ -180,7 +184,7 @@ class Slots:
         ]
 
     def _count(self, slot: Slot, change: int) -> None:
-        self._here += 0 if is_away(slot.stage) else change
+        self._here += 0 if isinstance(slot.stage, AwayStage) else change
         self._users[slot.user_id] += change
         if not self._users[slot.user_id]:
             del self._users[slot.user_id]

@@ -155,7 +155,7 @@ def _add(
     if was is UNBORN or stands(was) != stands(after):
         rows += _tallied(decision.before, after)
     for number, hop in enumerate(decision.hops, 1):
-        rows += (_hop(number, hop, after),)
+        rows.append(_hop(number, hop, after))
     if was is UNBORN or payload_of(was) != payload_of(after):
         rows.append(sql.PAYLOAD.row(job=job, **payload_row(after)))
     if was.locks != after.locks:
@@ -163,7 +163,7 @@ def _add(
     if was.timers != after.timers:
         rows += _timers(was, after)
     for attempt in decision.attempts:
-        rows += (_attempt(attempt, job),)
+        rows.append(_attempt(attempt, job))
     if decision.artifacts or was.artifacts != after.artifacts:
         rows += _artifacts(decision, was, after)
     if was.turn_key or after.turn_key:
