@@ -38,6 +38,7 @@ from jobrunner.ports import raise_open_files
 REQUEST_ID_MAX = 128
 FILES_SPARE = 512
 CONNECTIONS_MIN = 64
+PATHS_KEPT = 512
 UNREAD = (408, 413)
 NOBODY = Actor("", "user")
 ABOUT_US = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -126,6 +127,7 @@ class _Frame:
         self._trust = door.settings.trusted_proxies, door.settings.trusts_socket
         self._router = web.UrlDispatcher()
         self._entries: dict[tuple[str, str], _Entry] = {}
+        self._lately: dict[tuple[str, str], tuple[_Entry, dict[str, str]]] = {}
 
     def add(self, endpoint: Endpoint) -> None:
         served = _serve(self._door, endpoint)
@@ -139,7 +141,7 @@ class _Frame:
     async def answer(self, request: HttpRequest) -> web.StreamResponse:
         door, method, path = self._door, request.method, request.rel_url.raw_path
         entry = self._entries.get((method, path)) if "{" not in path else None
-        entry = entry or await self._found(request)
+        entry = entry or await self._found(request, method, path)
         request.route = entry.route
         if entry.invites and "Expect" in request.headers:
             await invite(request)
@@ -159,13 +161,20 @@ class _Frame:
         door.meter.answered(request.route, verb, response.status, took_s)
         return response
 
-    async def _found(self, request: HttpRequest) -> _Entry:
-        """Everything that no route takes counts as one."""
-        request.fields = found = await self._router.resolve(request)
-        resource = found.route.resource
-        if resource is None:
-            return _Entry(NOWHERE, found.handler)  # which refuses it
-        return self._entries[request.method, resource.canonical]
+    async def _found(self, request: HttpRequest, method: str, path: str) -> _Entry:
+        """Find the route of a path with fields in it, for what comes again among the last ones.
+        Everything that no route takes counts as one."""
+        if (known := self._lately.get((method, path))) is None:
+            found = await self._router.resolve(request)
+            resource = found.route.resource
+            if resource is None:
+                return _Entry(NOWHERE, found.handler)  # which refuses it
+            if len(self._lately) >= PATHS_KEPT:
+                self._lately.clear()
+            known = self._entries[method, resource.canonical], {**found}
+            self._lately[method, path] = known
+        entry, request.fields = known
+        return entry
 
     async def _answered(self, request: HttpRequest, served: Served) -> web.StreamResponse:
         """Raises: Exception, whatever may befall a request."""
