@@ -3,6 +3,7 @@
 The single features stand here under their names; what is about every job is a method.
 """
 
+from collections.abc import Coroutine
 from typing import Any
 
 import anyio
@@ -95,9 +96,9 @@ class Facade(Struct, frozen=True, kw_only=True):
         ``at_once`` for a caller who waits for its end."""
         return await self.submissions.submit(submission, tick, at_once=at_once)
 
-    async def ask(self, job_id: str, message: Message) -> Answer:
+    def ask(self, job_id: str, message: Message) -> Coroutine[Any, Any, Answer]:
         """Ask a job; it answers after its commit."""
-        return await self.supervisor.ask(job_id, message)
+        return self.supervisor.ask(job_id, message)
 
     async def told(self, job: Snapshot) -> Given:
         """Collect what the stage of a claimed attempt is told, for whoever runs it elsewhere."""
@@ -105,9 +106,9 @@ class Facade(Struct, frozen=True, kw_only=True):
         assert definition is not None, "a job that was claimed just now has its declaration"
         return await known(self.world, job, attempt_of(job), definition)
 
-    async def hear(self, message: Told) -> Hearing:
+    def hear(self, message: Told) -> Coroutine[Any, Any, Hearing]:
         """Bring a verified webhook to its job, or keep it for later."""
-        return await hear(self.world, self.supervisor.ask, message)
+        return hear(self.world, self.supervisor.ask, message)
 
     async def give(self, found: PendingAnswer, actor: Actor, value: Any, *, by_token: bool) -> bool:
         """Give an answer to a question of a stage; say whether it had been given before."""

@@ -5,7 +5,7 @@ written any more: what this process believes may no longer be what the file says
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -58,7 +58,9 @@ class StoreWriter:
         )
         self._lost = ""
 
-    async def commit(self, unit: Unit, then: Then[Snapshot | None] = None) -> Written | Clash:
+    def commit(
+        self, unit: Unit, then: Then[Snapshot | None] = None
+    ) -> Coroutine[Any, Any, Written | Clash]:
         """Write a unit; return when it is on the disk, or refused. ``then`` is given the job as it
         was stored, or None if it was not, before anybody is answered and even if the caller has
         gone meanwhile.
@@ -67,7 +69,7 @@ class StoreWriter:
         """
         work = compiled(unit, self._fresh_rows, self._initial_credits)
         follow = partial(_follow, then) if then else None
-        return await self._write(work, follow, patient=joins_the_line(work.snapshot))
+        return self._write(work, follow, patient=joins_the_line(work.snapshot))
 
     def waiting(self) -> int:
         """Say how many units wait to be written, those for a place in line not counted."""

@@ -137,6 +137,4 @@ class Loans:
 
 
 def _begins(verdict: Verdict | None) -> bool:
-    return isinstance(verdict, Decision) and any(
-        isinstance(effect, StartStage) for effect in verdict.effects
-    )
+    return isinstance(verdict, Decision) and StartStage in map(type, verdict.effects)
