@@ -108,11 +108,8 @@ class World:
 
     def line(self, event: str, job: Snapshot, level: str, fields: dict[str, Any]) -> None:
         """The same of fields that somebody has."""
-        about = {
-            "job_id": job.id, "workflow": job.workflow, "user_id": job.user_id,
-            "correlation_id": job.correlation_id, **fields,
-        }  # fmt: skip
-        self._line(event, level, about)
+        about = {"job_id": job.id, "workflow": job.workflow, "user_id": job.user_id}
+        self._line(event, level, {**about, "correlation_id": job.correlation_id, **fields})
 
     def faulted(self, fault: PluginFault, job: Snapshot | None = None, **about: Any) -> Refused:
         """Tell the log in full that a function of a plugin failed, and make a refusal for whoever

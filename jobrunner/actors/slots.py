@@ -91,12 +91,8 @@ class Slots:
         """Name those of these stages that this job may begin in its slot. They are promised to it,
         until it begins one or gives its slot back."""
         self._take_back(job_id)
-        slot = self._held.get(job_id)
-        if (
-            slot is None
-            or isinstance(slot.stage, AwayStage)
-            or self._here > self.limits.active_jobs
-        ):
+        slot, most = self._held.get(job_id), self.limits.active_jobs
+        if slot is None or isinstance(slot.stage, AwayStage) or self._here > most:
             return frozenset()
         self._count_stage(slot.stage, -1)  # what it gives back may be what it begins with
         fit = [one for one in stages if not (isinstance(one, AwayStage) or self._no_turn_for(one))]

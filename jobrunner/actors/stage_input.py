@@ -32,28 +32,18 @@ async def known(world: World, job: Snapshot, attempt: Attempt, definition: Defin
     around = world.surroundings
     files = await recorded(world, job) if job.artifacts else {}
     return Given(
-        job_id=job.id,
-        workflow=job.workflow,
-        user_id=job.user_id,
-        job_type=job.job_type,
-        state=attempt.state,
-        run_id=attempt.run_id,
-        attempt=attempt.number,
+        job_id=job.id, workflow=job.workflow, user_id=job.user_id, job_type=job.job_type,
+        state=attempt.state, run_id=attempt.run_id, attempt=attempt.number,
         params={} if job.params is msgspec.UNSET else job.params,
         artifacts={name: found.value for name, found in job.artifacts.items()},
         settings=around.settings_of(job.workflow, definition.workflow.settings),
-        kept=attempt.kept,
-        answers=attempt.answers,
-        files=files,
+        kept=attempt.kept, answers=attempt.answers, files=files,
         seconds=definition.states[attempt.state].limit_s,
-        root=world.assets,
-        folder=folder_of(world, job),
-        number=sum(job.asset_types.values()),
+        root=world.assets, folder=folder_of(world, job), number=sum(job.asset_types.values()),
         scratch=f"{world.scratch}/{job.id}-{attempt.serial}",
-        base_url=around.base_url,
-        floor=around.room.floor,
+        base_url=around.base_url, floor=around.room.floor,
         traceparent=attempt_of(job, attempt).text,
-    )
+    )  # fmt: skip
 
 
 async def take_back(world: World, brief: Given) -> None:

@@ -49,13 +49,9 @@ class StoreWriter:
         self._fresh_rows = count(first_row)
         self._initial_credits = initial_credits
         self._rounds: Rounds[Work, Verdict] = Rounds(
-            self._commit_all,
-            BATCH_UNITS,
-            _unanswered,
-            gathers=True,
-            longest=LINE_UNITS,
-            beside=self._pace.newborn,
-        )
+            self._commit_all, BATCH_UNITS, _unanswered,
+            gathers=True, longest=LINE_UNITS, beside=self._pace.newborn,
+        )  # fmt: skip
         self._lost = ""
 
     def commit(

@@ -166,8 +166,7 @@ class _Frame:
         Everything that no route takes counts as one."""
         if (known := self._lately.get((method, path))) is None:
             found = await self._router.resolve(request)
-            resource = found.route.resource
-            if resource is None:
+            if (resource := found.route.resource) is None:
                 return _Entry(NOWHERE, found.handler)  # which refuses it
             if len(self._lately) >= PATHS_KEPT:
                 self._lately.clear()

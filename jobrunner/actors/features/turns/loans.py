@@ -117,23 +117,20 @@ class Loans:
                 return frozenset((stage.name,))
         return NONE
 
-    def _may_begin(self, definition: Definition, workflow: str) -> bool:
-        """Say whether something of this declaration may begin now, if there is a slot for it."""
-        if not self._world.registry.is_of_today(definition) or not may_begin(definition):
-            return False
-        return not (self._is_held_back(workflow) or self._dispatcher.keeps_waiting)
-
     def _is_parked(self, attempt: Attempt) -> bool:
         """Say whether it waits and began in this life. One of an earlier life goes by the line,
         since what it needs of its plugin may have changed: a start from there looks at that."""
         return attempt.status == "parked" and attempt.epoch == self._world.store.epoch
 
-    def _is_held_back(self, workflow: str) -> bool:
-        """Say whether nothing new may begin, here or in this workflow."""
-        world = self._world
-        if world.draining or self._dispatcher.on_trial or world.surroundings.is_held(workflow):
-            return True
-        return bool(world.pauses.stages) or workflow in world.pauses.workflows
+    def _may_begin(self, definition: Definition, workflow: str) -> bool:
+        """Say whether something new may begin now, if there is a slot for it."""
+        world, dispatcher = self._world, self._dispatcher
+        if not world.registry.is_of_today(definition) or not may_begin(definition):
+            return False
+        if world.draining or dispatcher.on_trial or world.surroundings.is_held(workflow):
+            return False
+        is_paused = world.pauses.stages or workflow in world.pauses.workflows
+        return not (is_paused or dispatcher.keeps_waiting)
 
 
 def _begins(verdict: Verdict | None) -> bool:

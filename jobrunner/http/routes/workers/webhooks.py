@@ -58,13 +58,9 @@ async def hear_webhook(call: HttpCall) -> HttpReply:
         sources.say("callback.replayed", "info", **about, correlation_id=call.correlation_id)
     else:
         call.door.log(
-            "callback.heard",
-            **about,
-            job_id=became.job_id or None,
-            applied=became.applied,
-            reason=became.reason or None,
-            correlation_id=call.correlation_id,
-        )
+            "callback.heard", **about, job_id=became.job_id or None, applied=became.applied,
+            reason=became.reason or None, correlation_id=call.correlation_id,
+        )  # fmt: skip
     return reply(WebhookHeard(applied=became.applied, reason=became.reason or UNSET))
 
 
@@ -91,13 +87,10 @@ def _read(call: HttpCall, source: Source, webhook_id: str) -> Heard | str:
         return _storable(heard)
     except Exception as fault:  # noqa: BLE001 - a faulty reader costs this webhook its effect
         call.door.webhooks.say(
-            "webhook.not_understood",
-            "warning",
-            source=source.name,
-            webhook_id=webhook_id,
+            "webhook.not_understood", "warning", source=source.name, webhook_id=webhook_id,
             correlation_id=call.correlation_id,
             fault=f"{type(fault).__name__}: {said(fault)[:200]}",
-        )
+        )  # fmt: skip
         return NOT_UNDERSTOOD
 
 
