@@ -5,7 +5,7 @@ written any more: what this process believes may no longer be what the file says
 """
 
 import sqlite3
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -54,9 +54,7 @@ class StoreWriter:
         )  # fmt: skip
         self._lost = ""
 
-    def commit(
-        self, unit: Unit, then: Then[Snapshot | None] = None
-    ) -> Coroutine[Any, Any, Written | Clash]:
+    def commit(self, unit: Unit, then: Then[Snapshot | None] = None) -> Awaitable[Written | Clash]:
         """Write a unit; return when it is on the disk, or refused. ``then`` is given the job as it
         was stored, or None if it was not, before anybody is answered and even if the caller has
         gone meanwhile.
