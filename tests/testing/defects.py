@@ -54,11 +54,13 @@ def ack_before_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 def double_spawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are looked up first, and nobody looks again inside the transaction."""
 
-    def executemany(self: WatchedConnection, text: str, rows: Any) -> sqlite3.Cursor:
-        text = text.replace("INSERT INTO keys", "INSERT OR REPLACE INTO keys")
-        return sqlite3.Connection.executemany(self, text, rows)
+    honest = WatchedConnection.execute
 
-    monkeypatch.setattr(WatchedConnection, "executemany", executemany, raising=False)
+    def execute(self: WatchedConnection, text: str, *parameters: Any) -> sqlite3.Cursor:
+        text = text.replace("INSERT INTO keys", "INSERT OR REPLACE INTO keys")
+        return honest(self, text, *parameters)
+
+    monkeypatch.setattr(WatchedConnection, "execute", execute)
 
 
 def stage_started_twice(monkeypatch: pytest.MonkeyPatch) -> None:
