@@ -64,6 +64,7 @@ class JobActor:
         self._consequences = consequences
         self._loans = loans
         self._job: Snapshot | None = None
+        self._forgot = 0
 
     @property
     def job(self) -> Snapshot | None:
@@ -83,6 +84,7 @@ class JobActor:
     def forget(self) -> None:
         """Read the row again before the next decision: another job's commit changed this one."""
         self._job, self.weight = None, 0
+        self._forgot += 1
 
     async def receive(self, message: Message, tick: Tick | None, *, inside: bool) -> Answer:
         """Deal with a letter when its turn comes, and answer it."""
@@ -131,7 +133,11 @@ class JobActor:
         return job, await self._judged(definition, job, message, facts)
 
     async def _read(self) -> Snapshot:
-        job = await self._world.reader.job(self.job_id)
+        """Read the row; once more where it changed meanwhile, and nothing here remembers how."""
+        forgot = -1
+        while forgot != self._forgot:
+            forgot = self._forgot
+            job = await self._world.reader.job(self.job_id)
         if job is None:
             raise unknown(self.job_id)
         if job.unreadable:

@@ -177,9 +177,10 @@ class Supervisor:
             self._crashed(job_id, bug)
             raise
         finally:
-            if not actor.mailbox.open:
-                self._at_work.discard(job_id)
-            self._weigh(actor)
+            if self._actors.get(job_id) is actor:
+                if not actor.mailbox.open:
+                    self._at_work.discard(job_id)
+                self._weigh(actor)
 
     def _weigh(self, actor: JobActor) -> None:
         """Count the bytes that it holds now; where all hold too many, let those idle ones go that

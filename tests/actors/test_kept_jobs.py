@@ -1,5 +1,6 @@
 """Jobs that were heard of lately are kept as they were committed, up to so many bytes."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,10 +9,11 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from msgspec.structs import replace
 
 from jobrunner.actors.actor import SNAPSHOT_BYTES
 from jobrunner.config.settings import LimitsSection
-from jobrunner.core.job import Actor
+from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Beat, Do
 from jobrunner.errors import Refused
 from tests.actors.test_slots import standing
@@ -146,3 +148,59 @@ async def test_what_was_read_before_is_older(tmp_path: Path) -> None:
         await house.service.facade.ask(job_id, Do(ADA, "start-upload", {}))
         supervisor.keep(before)
         assert supervisor.kept(job_id) == await house.service.store.reader.job(job_id) != before
+
+
+async def test_what_changed_while_it_was_read_is_read_again(tmp_path: Path) -> None:
+    """The job may have ended meanwhile, and nobody remembers that: what was read is older."""
+    async with keeping(tmp_path, ROOM) as house, anyio.create_task_group() as group:
+        facade, reader = house.service.facade, house.service.store.reader
+        (job_id,) = await submitted(house, 1)
+        facade.supervisor.reread(job_id)
+        read, goes_on, reads = anyio.Event(), anyio.Event(), list[Any]()
+
+        async def slowly(wanted: str) -> Any:
+            reads.append(await type(reader).job(reader, wanted))
+            read.set()
+            await goes_on.wait()
+            return reads[-1]
+
+        object.__setattr__(reader, "job", slowly)
+        group.start_soon(facade.ask, job_id, Do(ADA, "cancel", {}))
+        await read.wait()
+        facade.supervisor.keep(replace(reads[0], kind="final", line_at=None))
+        goes_on.set()
+        await until(lambda: len(reads) == 2)
+
+
+async def test_an_actor_that_is_gone_takes_no_other_with_it(tmp_path: Path) -> None:
+    """One letter ends the job, the next is called off in that moment, and a third has come: it is
+    another actor's, and at work."""
+    async with keeping(tmp_path, ROOM) as house:
+        facade, supervisor = house.service.facade, house.service.facade.supervisor
+        (job_id,) = await submitted(house, 1)
+        told = facade.world.watchers.committed
+        letters = list[asyncio.Task[Any]]()
+
+        def send(command: str) -> None:
+            ask = facade.ask(job_id, Do(ADA, command, {}))
+            letters.append(asyncio.get_running_loop().create_task(ask))
+
+        def call_off() -> None:
+            send("again")
+            letters[1].cancel()
+
+        def committed(before: Snapshot | None, job: Snapshot) -> None:
+            asyncio.get_running_loop().call_soon(call_off)
+            told(before, job)
+
+        facade.world.watchers.committed = committed  # type: ignore[method-assign]
+        send("cancel")
+        while not house.service.store.waiting():
+            await anyio.lowlevel.checkpoint()
+        send("too")
+        while len(letters) < 3:
+            await anyio.lowlevel.checkpoint()
+        await asyncio.wait(letters[:2])
+        assert (len(supervisor), job_id in supervisor._actors) == (1, True)
+        await asyncio.wait(letters)
+        assert supervisor._weight == sum(one.weighed for one in supervisor._actors.values())
