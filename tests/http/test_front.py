@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from jobrunner.config.settings import LimitsSection
+from jobrunner.http.frame.sockets import Connection
+from jobrunner.http.front.admission import Waiter
 from tests.http.fronting import BODY, Shut, chunked, connected, gate, open_wire, submission
 from tests.http.serving import House, Said, definitions, opened
 from tests.http.test_raw import SMUGGLED
@@ -65,6 +67,28 @@ async def test_whoever_has_no_turn_waits_for_it(patient: House) -> None:
         await wire.say(submission(patient))
         assert (await wire.heard()).status == 201
     assert await jobs(patient) == 2
+
+
+async def test_whoever_was_answered_waits_before_it_is_read_again(
+    patient: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiters, wait = list[Waiter](), gate(patient).wait
+
+    def watched(waiter: Waiter) -> None:
+        waiters.append(waiter)
+        wait(waiter)
+
+    monkeypatch.setattr(gate(patient), "wait", watched)
+    read = submission(patient, b"", line=b"GET /jobs")
+    async with connected(patient) as wire:
+        for before in (read, submission(patient)):
+            await wire.say(before)
+            await wire.heard()
+            with Shut(gate(patient)):
+                await wire.say(submission(patient))
+                await waiting(patient, 1)
+            assert (await wire.heard()).status == 201
+    assert [type(waiter) for waiter in waiters] == [Connection] * 2, "and no Turn"
 
 
 async def test_a_connection_stays_what_it_is(hasty: House) -> None:

@@ -91,7 +91,6 @@ async def test_what_the_front_leans_on() -> None:
     for name in (
         "_waiter",
         "_messages",
-        "_request_count",
         "_next_keepalive_close_time",
         "_keepalive_timeout",
         "_loop",
@@ -100,7 +99,6 @@ async def test_what_the_front_leans_on() -> None:
     for name in ("_process_keepalive", "data_received", "connection_lost", "close"):
         assert callable(getattr(web.RequestHandler, name)), name
     await anyio.wait_all_tasks_blocked()
-    assert front._is_idle()
     front.close()
 
 
@@ -160,6 +158,33 @@ async def test_behind_a_request_under_way_nothing_is_held_back() -> None:
     served.front.data_received(WHOLE)
     assert served.transport.said == b"", "an answer out of turn would be another request's"
     served.goes_on.set()
+    await served.has_seen("GET ", "POST body")
+
+
+async def test_the_next_one_is_held_back_however_soon_it_comes() -> None:
+    """A client on the same machine has sent it before the server underneath, which answers in a
+    task of its own, waits for more."""
+    served = Served()
+    served.goes_on.set()
+    await anyio.wait_all_tasks_blocked()
+    write, arrived = served.transport.write, anyio.Event()
+
+    def arrive() -> None:
+        assert served.front._waiter is None, "the server underneath does not wait for it yet"
+        served.front.data_received(WHOLE)
+        arrived.set()
+
+    def written(data: bytes) -> None:
+        write(data)
+        if served.transport.said.endswith(b"fine"):
+            asyncio.get_running_loop().call_soon(arrive)
+
+    served.transport.write = written  # type: ignore[method-assign]
+    served.front.data_received(OTHER)
+    with anyio.fail_after(120):
+        await arrived.wait()
+    assert len(served.admission) == 1
+    served.admission.leave()
     await served.has_seen("GET ", "POST body")
 
 

@@ -162,6 +162,7 @@ class Connection(Front):
                 except ConnectionError:
                     return resp, True
             if "Upgrade" not in request.headers and request.method != "CONNECT":
+                self.answered()
                 return resp, False  # and what follows is read as requests
         return await super().finish_response(request, resp, start_time)
 

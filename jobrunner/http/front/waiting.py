@@ -72,14 +72,18 @@ class Desk:
 
 class Front(web.RequestHandler):
     """``_owed`` is how much of a request the server underneath has still to get until the next one
-    begins, and None when nobody can tell any more."""
+    begins, and None when nobody can tell any more. It is ``_busy`` until it has answered what it
+    got; that it waits for more it says a turn of the loop later, when the next may be here."""
 
-    __slots__ = ("_about", "_begun", "_desk", "_held", "_owed", "_pieces", "_place", "_stopped")
+    __slots__ = (
+        "_about", "_begun", "_busy", "_desk", "_held", "_owed", "_pieces", "_place", "_stopped",
+    )  # fmt: skip
 
     def __init__(self, server: web.Server, desk: Desk, **settings: Any) -> None:
         super().__init__(server, **settings)
         self._desk = desk
         self._owed: int | None = 0
+        self._busy = False
         self._begun = b""
         self._pieces = 0
         self._held = b""
@@ -100,7 +104,7 @@ class Front(web.RequestHandler):
         if self._held and data:
             self._desk.admission.forget(self)
             data, self._held, self._owed = self._held + data, b"", None
-        if self._owed == 0 and data and self._is_idle():
+        if self._owed == 0 and data and not self._busy and not self.writing_paused:
             data, self._begun = self._begun + data, b""
             self._receive(data)
         else:
@@ -132,6 +136,17 @@ class Front(web.RequestHandler):
             self.turn_away(0.0)
         super().close()
 
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        done = await super().finish_response(request, resp, start_time)
+        self.answered()
+        return done
+
+    def answered(self) -> None:
+        """Take what comes now for the next request: this one was answered in full."""
+        self._busy = False
+
     async def come_in(self) -> None:
         """A place for the submission that is under way, if it has none yet.
 
@@ -158,12 +173,6 @@ class Front(web.RequestHandler):
             self.transport.write(self._desk.turned_away(held, self._about, waited_s))
             self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
 
-    def _is_idle(self) -> bool:
-        """Say whether nothing is under way, or waits for the server underneath."""
-        waiter = self._waiter
-        waits = self._request_count == 0 if waiter is None else not waiter.done()
-        return waits and not self._messages and not self.writing_paused
-
     def _receive(self, data: bytes) -> None:
         """The beginning of a request."""
         about = framed(data)
@@ -173,8 +182,7 @@ class Front(web.RequestHandler):
         elif about.call in self._desk.submissions:
             self._submitted(data, about)
         else:
-            self._owed = about.size
-            self.pass_on(data)
+            self._begin(data, about.size)
 
     def _submitted(self, data: bytes, about: Framed) -> None:
         if about.size != len(data) and self._is_worth_waiting(data, about):
@@ -183,8 +191,7 @@ class Front(web.RequestHandler):
             return
         self._pieces = 0
         if about.size != len(data) or len(data) > HELD_MAX:
-            self._owed = about.size
-            self.pass_on(data)
+            self._begin(data, about.size)
         elif self._desk.admission.enter():
             self._enter(data)
         else:
@@ -198,11 +205,16 @@ class Front(web.RequestHandler):
 
     def _enter(self, data: bytes) -> None:
         """Go in with a place that is its own until it leaves."""
-        self._owed, self._place = len(data), PROMISED
-        self.pass_on(data)
+        self._place = PROMISED
+        self._begin(data, len(data))
         if not self._messages:
             self._owed = None
             self.leave()
+
+    def _begin(self, data: bytes, size: int | None) -> None:
+        """Hand over the beginning of a request of this size, if that is known."""
+        self._owed, self._busy = size, True
+        self.pass_on(data)
 
     def pass_on(self, data: bytes) -> None:
         """Hand bytes to the server underneath."""
