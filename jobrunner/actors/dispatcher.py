@@ -1,7 +1,8 @@
 """Hands out slots. The table knows which jobs wait, in the order of priority, then age; ``slots``
 knows which of them may run. Among users of equal priority the one with the fewest running attempts
-comes first, so that a thousand jobs of one do not hold up the only job of another. A job keeps its
-slot from one stage to the next unless somebody with a better claim waits for it: so jobs end
+comes first, and among several of those the one who was called longest ago, so that thousands of
+jobs do not hold up the only job of another, whether one user has brought them or many. A job keeps
+its slot from one stage to the next unless somebody with a better claim waits for it: so jobs end
 sooner, and fewer stand half done.
 
 A slot is taken before its job is asked, and only that job waits for the answer: one that has long
@@ -176,8 +177,8 @@ class Dispatcher:
 
     def _reserve(self, line: list[Waiting]) -> list[Waiting]:
         """Reserve slots one after the other: highest priority first, then the user with the fewest,
-        then the oldest. Skip jobs that answered since the line was read: that may be different
-        now."""
+        then who was called longest ago. Skip jobs that answered since the line was read: that may
+        be different now."""
         queues: dict[str, list[Waiting]] = {}
         passed = self._answered.union(self._asked, self._later)
         for one in reversed(line):
@@ -193,15 +194,16 @@ class Dispatcher:
             if not self.lack(one, one.job_id, stage):
                 self._slots.take(one.job_id, one.user_id, stage)
                 self._world.turns.take(one)
+                self._line.call(one.user_id)
                 chosen.append(one)
             if queue and not self._slots.is_crowded(one.user_id):
                 heappush(best, (self._rank(queue[-1]), queue))
         return chosen
 
-    def _rank(self, one: Waiting) -> tuple[int, int, int, str]:
+    def _rank(self, one: Waiting) -> tuple[int, int, int, int, str]:
         """Ids are in the order of age, too: of those who came at once the older is first."""
         running = self._slots.users.get(one.user_id, 0)
-        return -one.priority, running, one.line_at, one.job_id
+        return -one.priority, running, self._line.called(one.user_id), one.line_at, one.job_id
 
     def _stage(self, workflow: str, status: str, job_type: str) -> Stage | None:
         registry = self._world.registry

@@ -315,6 +315,36 @@ def test_a_better_claim_is_one_of_priority_or_of_a_user_with_less() -> None:
     assert line.users() == {"ada", "eve", "bob"}
 
 
+async def test_whoever_was_called_longest_ago_is_next_among_equals(tmp_path: Path) -> None:
+    """As many users flood as there are slots, so whoever has just lost one has as few as eve: her
+    job does not wait until all of theirs that are older have ended."""
+    async with standing(tmp_path, active_jobs=2) as stand:
+        for number in range(4):
+            for user in ("ada", "bob"):
+                await stand.submit("plain", user, number)
+        await until(lambda: {"plain-ada-0", "plain-bob-0"} <= stand.going.keys())
+        await stand.submit("plain", "eve", 0)
+        await stand.end("plain-ada-0")
+        await until(lambda: "plain-ada-1" in stand.going)
+        await stand.end("plain-ada-1")
+        await until(lambda: len(stand.began) == 4)
+        assert stand.began[3] == "plain-eve-0"
+
+
+def test_nobody_who_comes_later_was_called_longer_ago() -> None:
+    line = InLine([(0, "ada", 3), (0, "eve", 1)])
+    assert line.called("ada") < line.called("eve")
+    line.call("ada")
+    line.came(waiting("kim"))
+    assert line.called("eve") < line.called("ada") < line.called("kim")
+    line.left(waiting("kim"))
+    line.came(waiting("bob"))
+    line.came(waiting("kim"))
+    assert line.called("ada") < line.called("bob") < line.called("kim")
+    line.call("ada")
+    assert line.called("kim") < line.called("ada")
+
+
 async def test_somebody_with_a_better_claim_is_next_between_two_stages(tmp_path: Path) -> None:
     """One slot, and jobs of three stages: one keeps it from ada's others, until eve waits too. Then
     everybody gets in line, and the oldest is next."""

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from itertools import chain, islice
+from itertools import chain, count, islice
 from operator import itemgetter
 
 from jobrunner.core.features.turns.in_line import Waiting
@@ -17,21 +17,23 @@ Fits = Callable[[Waiting], bool]
 
 
 class InLine:
-    """How many jobs wait for a slot, by priority and user; and of each user who is first. Those in
-    the head of a line are found without asking the table: so they are found at once, also behind a
-    hundred thousand jobs of somebody else. Strangers are users of whom more wait than are known;
-    ``learn`` makes heads of what the table says of them."""
+    """How many jobs wait for a slot, by priority and user; and of each user who is first, and since
+    when nobody was called. Those in the head of a line are found without asking the table: so they
+    are found at once, also behind a hundred thousand jobs of somebody else. Strangers are users of
+    whom more wait than are known; ``learn`` makes heads of what the table says of them."""
 
     def __init__(self, counted: Iterable[tuple[int, str, int]] = ()) -> None:
         self._users: dict[int, Counter[str]] = {}
         self._counts: Counter[str] = Counter()
         self._known: dict[str, list[tuple[Place, Waiting]]] = {}
         self._known_count = 0
+        self._calls = count(1)
+        self._called: dict[str, int] = {}
         self._news: dict[str, Waiting | None] | None = None
         self._view: object = None
         self.count = 0
-        for priority, user_id, count in counted:
-            self._change(count, priority, user_id)
+        for priority, user_id, jobs in counted:
+            self._change(jobs, priority, user_id)
 
     def came(self, job: Snapshot) -> None:
         if self._news is not None:
@@ -54,6 +56,16 @@ class InLine:
             self._known_count -= 1
         if not known:
             del self._known[job.user_id]
+
+    def call(self, user_id: str) -> None:
+        """Note that a job of this user is called now."""
+        if user_id in self._counts:
+            self._called[user_id] = next(self._calls)
+
+    def called(self, user_id: str) -> int:
+        """Return after how many calls this user was called last, or came: whoever has waited for
+        longest since has the lowest, and nobody who comes later has a lower one."""
+        return self._called.get(user_id, 0)
 
     def look(self, view: object) -> None:
         """Forget the heads of which the table knows more, where others may be called than when it
@@ -147,6 +159,10 @@ class InLine:
                 del counted[user_id]
         if not users:
             del self._users[priority]
+        if user_id not in self._counts:
+            self._called.pop(user_id, None)
+        elif user_id not in self._called:
+            self._called[user_id] = next(self._calls)
 
 
 def _place(one: Snapshot | Waiting) -> Place:
