@@ -16,7 +16,7 @@ from jobrunner.bench.workloads import body
 
 LOOK_S = 10.0
 FLOOD_CLIENTS = 32
-FLOOD_USERS = 16
+FLOOD_USERS = 100  # more than there are slots, so that each has one or none
 AHEAD_S = 2.0
 PROBE = request("GET", "/healthz")
 PROBE_REST_S = 0.01
