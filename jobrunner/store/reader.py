@@ -36,7 +36,7 @@ from jobrunner.store.features.turns import rates as paces
 from jobrunner.store.features.upgrades import replays, upgrades
 from jobrunner.store.keeping import health
 from jobrunner.store.keeping.desk import KeepingAnswers
-from jobrunner.store.rounds import Rounds
+from jobrunner.store.rounds import InOrder, Rounds
 
 ROUND_QUESTIONS = 64
 FAILURES_KEPT = 1000
@@ -87,7 +87,7 @@ class StoreReader(FamilyAnswers, BatchAnswers, BulkAnswers, KeepingAnswers):
         self._hop = hop
         self._initial_credits = initial_credits
         self._failed: list[str] = []
-        self._rounds: Rounds[Question, Any] = Rounds(self._answer_all, ROUND_QUESTIONS)
+        self._rounds: Rounds[Question, Any] = Rounds(self._answer_all, InOrder(ROUND_QUESTIONS))
 
     async def close(self) -> None:
         await self._rounds.close()

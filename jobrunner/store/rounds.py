@@ -9,8 +9,7 @@ between any two of its steps, and makes the loop wait in turn: both at once take
 after the other, and the round holds fewer questions. Who was alone in the last round, and nobody
 came while it was served, does not wait for others that are not there.
 
-Who is patient lets others go first: in a round with others there are only as many of these as
-``beside`` allows.
+Who goes next, and how many at a time, is for the queue to say.
 
 Whoever asks may be cancelled, and then only loses the answer. What must follow from an answer
 whoever is there to hear it is given along as ``then``: the round itself does it, in the order of
@@ -20,7 +19,7 @@ the questions.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -62,37 +61,66 @@ class Asked(Struct, Generic[Q, A]):
             self.answer.exception()
 
 
+class Queue(Protocol[Q, A]):
+    """Those who wait for a round, in an order of its own."""
+
+    def __len__(self) -> int: ...
+
+    def add(self, asked: Asked[Q, A]) -> None: ...
+
+    def is_enough(self) -> bool:
+        """Say whether a round would be full."""
+
+    def take(self) -> list[Asked[Q, A]]:
+        """Take who is in the next round out of the line: somebody, if anybody waits."""
+
+
+class InOrder(Generic[Q, A]):
+    """A line of whoever came first, ``most`` at a time."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: deque[Asked[Q, A]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, asked: Asked[Q, A]) -> None:
+        self._waiting.append(asked)
+
+    def is_enough(self) -> bool:
+        return len(self) >= self._most
+
+    def take(self) -> list[Asked[Q, A]]:
+        return [self._waiting.popleft() for _ in range(min(len(self), self._most))]
+
+
 class Rounds(Generic[Q, A]):
     """``lost`` is what somebody is told whose round was ended from outside: an error, since a
     cancellation that is not one's own would end whoever waits, without a word to those who wait
     for it. ``gathers``: a round waits until the loop brings no more questions for now. ``longest``
-    bounds the line: who comes then waits for a place in it; 0 is no bound. ``beside`` says how many
-    patient ones may go with so many others."""
+    bounds the line: who comes then waits for a place in it; 0 is no bound."""
 
     def __init__(
         self,
         serve: Callable[[list[Q]], Awaitable[list[A]]],
-        most: int,
+        queue: Queue[Q, A],
         lost: Callable[[], Exception] = unanswered,
         *,
         gathers: bool = False,
         longest: int = 0,
-        beside: Callable[[int], int] = lambda others: others,
     ) -> None:
         self._serve = serve
+        self._queue = queue
         self._lost = lost
-        self._most = most
         self._gathers = gathers
         self._longest = longest
-        self._beside = beside
         self._moved = asyncio.Event()
-        self._waiting: deque[Asked[Q, A]] = deque()
-        self._patient: deque[Asked[Q, A]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._alone = False
 
-    async def ask(self, question: Q, then: Then[A] = None, *, patient: bool = False) -> A:
+    async def ask(self, question: Q, then: Then[A] = None) -> A:
         """The answer, after ``then`` was given it."""
         while self._longest and len(self) >= self._longest:
             self._moved.clear()
@@ -100,14 +128,14 @@ class Rounds(Generic[Q, A]):
         if self._closed:
             raise StorageError("the store is closed")
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        (self._patient if patient else self._waiting).append(Asked(question, answer, then))
+        self._queue.add(Asked(question, answer, then))
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="store round")
         return await answer
 
     def __len__(self) -> int:
         """How many wait for a round."""
-        return len(self._waiting) + len(self._patient)
+        return len(self._queue)
 
     async def close(self) -> None:
         """Serves what waits, and takes nothing more."""
@@ -117,36 +145,26 @@ class Rounds(Generic[Q, A]):
 
     async def _run(self) -> None:
         try:
-            while self._waiting or self._patient:
+            while self._queue:
                 if self._gathers and not self._alone:
                     await self._gather()
-                await self._round(self._taken())
+                await self._round(self._queue.take())
         finally:
             self._task = None
-            for line in (self._waiting, self._patient):
-                while line:
-                    line.popleft().fail(self._lost())
+            while self._queue:
+                for asked in self._queue.take():
+                    asked.fail(self._lost())
             self._moved.set()
-
-    def _taken(self) -> list[Asked[Q, A]]:
-        """Take who is in the next round out of the line."""
-        kept = min(len(self._patient), self._most * 2 // 5)
-        others = min(len(self._waiting), self._most - kept)
-        fair = self._beside(others) if others else self._most
-        patient = min(len(self._patient), self._most - others, fair)
-        taken = [self._waiting.popleft() for _ in range(others)]
-        return taken + [self._patient.popleft() for _ in range(patient)]
 
     async def _gather(self) -> None:
         """A request takes a turn of the loop to be read and one to become a question, so a turn
         without a question says little, and several in a row that the loop has nothing more."""
         quiet = 0
         for _ in range(TURNS_MAX):
-            line = self._waiting or self._patient
-            before = len(line)
+            before = len(self)
             await asyncio.sleep(0)
-            quiet = 0 if len(line) > before else quiet + 1
-            if quiet == QUIET_TURNS or len(self) >= self._most:
+            quiet = 0 if len(self) > before else quiet + 1
+            if quiet == QUIET_TURNS or self._queue.is_enough():
                 return
 
     async def _round(self, taken: list[Asked[Q, A]]) -> None:

@@ -19,7 +19,7 @@ from jobrunner.ports import Clock, StoreThread
 from jobrunner.store.batch import Verdict, Written, commit, write_batch
 from jobrunner.store.compiling import Work, compiled
 from jobrunner.store.identity import Whereabouts
-from jobrunner.store.pace import Pace, joins_the_line
+from jobrunner.store.pace import WriterQueue
 from jobrunner.store.rounds import Rounds, Then
 from jobrunner.store.statements import ENDED, SEEN
 
@@ -44,13 +44,12 @@ class StoreWriter:
         self._clock = clock
         self._meter = meter
         self._commit_s = 0.0
-        self._pace = Pace(clock)
+        self._queue = WriterQueue(BATCH_UNITS, clock)
         self._epoch = epoch
         self._fresh_rows = count(first_row)
         self._initial_credits = initial_credits
         self._rounds: Rounds[Work, Verdict] = Rounds(
-            self._commit_all, BATCH_UNITS, _unanswered,
-            gathers=True, longest=LINE_UNITS, beside=self._pace.newborn,
+            self._commit_all, self._queue, _unanswered, gathers=True, longest=LINE_UNITS
         )  # fmt: skip
         self._lost = ""
 
@@ -63,7 +62,7 @@ class StoreWriter:
         """
         work = compiled(unit, self._fresh_rows, self._initial_credits)
         follow = partial(_follow, then) if then else None
-        return self._write(work, follow, patient=joins_the_line(work.snapshot))
+        return self._write(work, follow)
 
     def waiting(self) -> int:
         """Say how many units wait to be written, those for a place in line not counted."""
@@ -95,10 +94,8 @@ class StoreWriter:
         await self.farewell(now)
         await self._rounds.close()
 
-    async def _write(
-        self, work: Work, then: Then[Verdict] = None, *, patient: bool = False
-    ) -> Written | Clash:
-        verdict = await self._rounds.ask(work, then, patient=patient)
+    async def _write(self, work: Work, then: Then[Verdict] = None) -> Written | Clash:
+        verdict = await self._rounds.ask(work, then)
         if isinstance(verdict, Exception):
             raise verdict
         return verdict
@@ -109,7 +106,7 @@ class StoreWriter:
         began = self._clock.monotonic()
         verdicts = await self._written(batch)
         self._meter.committed(len(batch), self._clock.monotonic() - began, self._commit_s)
-        self._pace.round_ended(len(batch), self._commit_s)
+        self._queue.round_ended(len(batch), self._commit_s)
         lost = (verdict for verdict in verdicts if isinstance(verdict, OutcomeUnknown))
         self._lost = str(next(lost, ""))
         return verdicts

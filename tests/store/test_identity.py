@@ -12,7 +12,7 @@ import pytest
 
 from jobrunner.errors import Misconfigured, OutcomeUnknown, StorageError
 from jobrunner.store.fsck import check_file
-from jobrunner.store.rounds import Rounds
+from jobrunner.store.rounds import InOrder, Rounds
 from tests.store.factory import Planted, job, opened, plain_hop, priced, raw, stored
 
 pytestmark = pytest.mark.anyio
@@ -132,7 +132,7 @@ async def test_who_waits_is_told_when_a_round_is_ended_from_outside() -> None:
         await gate.wait()
         return asked
 
-    rounds: Rounds[int, int] = Rounds(serve, 1)
+    rounds: Rounds[int, int] = Rounds(serve, InOrder(1))
     asked = [asyncio.ensure_future(rounds.ask(number)) for number in range(2)]
     await anyio.wait_all_tasks_blocked()
     [task] = [task for task in asyncio.all_tasks() if task.get_name() == "store round"]

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
@@ -10,7 +11,11 @@ import pytest
 from jobrunner.core.features.meter import Meter
 from jobrunner.core.job import Snapshot
 from jobrunner.ports import SystemClock
-from jobrunner.store.rounds import Rounds
+from jobrunner.store.batch import Verdict
+from jobrunner.store.compiling import Work
+from jobrunner.store.pace import AskedUnit, WriterQueue
+from jobrunner.store.rounds import Asked, InOrder, Rounds
+from jobrunner.store.statements import SEEN
 from tests.store.factory import NOON, birth, job, moved, opened, stored
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +28,7 @@ async def test_what_fails_after_an_answer_is_told_to_whoever_asked() -> None:
     def stumble(answer: int) -> None:
         raise ZeroDivisionError(answer)
 
-    rounds: Rounds[int, int] = Rounds(serve, 8)
+    rounds: Rounds[int, int] = Rounds(serve, InOrder(8))
     said = await asyncio.gather(
         rounds.ask(1, stumble), rounds.ask(2), rounds.ask(3, stumble), return_exceptions=True
     )
@@ -40,7 +45,7 @@ async def test_what_follows_is_done_before_anybody_is_answered() -> None:
         await rounds.ask(number, lambda answer: told.append(f"{answer} follows"))
         told.append(f"{number} heard")
 
-    rounds: Rounds[int, int] = Rounds(serve, 8)
+    rounds: Rounds[int, int] = Rounds(serve, InOrder(8))
     await asyncio.gather(ask(1), ask(2))
     assert told == ["1 follows", "2 follows", "1 heard", "2 heard"]
 
@@ -53,7 +58,7 @@ async def test_a_line_that_is_full_takes_the_next_when_it_moves() -> None:
         await gate.wait()
         return questions
 
-    rounds: Rounds[int, int] = Rounds(serve, 1, longest=2)
+    rounds: Rounds[int, int] = Rounds(serve, InOrder(1), longest=2)
     answers = [asyncio.ensure_future(rounds.ask(number)) for number in range(6)]
     await anyio.wait_all_tasks_blocked()
     assert (len(asked), len(rounds)) == (1, 2)
@@ -76,7 +81,7 @@ async def test_who_was_alone_is_served_soon_and_others_wait_for_each_other() -> 
             await asyncio.sleep(0)
         await rounds.ask(number)
 
-    rounds: Rounds[int, int] = Rounds(serve, 8, gathers=True)
+    rounds: Rounds[int, int] = Rounds(serve, InOrder(8), gathers=True)
     await asyncio.gather(rounds.ask(1), ask_after(4, 2))
     await rounds.ask(3)
     assert served == [[1, 2], [3]]
@@ -128,14 +133,18 @@ async def test_jobs_that_move_are_not_held_up_by_those_that_join_the_line(
     assert written == [one.after.id for one in moves + newborn]
 
 
-async def test_who_is_patient_is_served_beside_any_number_of_others() -> None:
-    rounds_of = list[list[int]]()
+def test_who_joins_the_line_is_written_beside_any_number_of_others() -> None:
+    queue = WriterQueue(5, SystemClock())
+    for number in range(20):
+        queue.add(asked(job(number)))
+    queue.add(asked(job(20, line_at=NOON)))
+    assert [unit.question.snapshot.id for unit in queue.take() if unit.question.snapshot] == [
+        *(job(number).id for number in range(4)),
+        job(20).id,
+    ]
 
-    async def serve(questions: list[int]) -> list[int]:
-        rounds_of.append(questions)
-        return questions
 
-    rounds: Rounds[int, int] = Rounds(serve, 5)
-    others = [rounds.ask(number) for number in range(20)]
-    await asyncio.gather(*others, rounds.ask(100, patient=True))
-    assert 100 in rounds_of[0]
+def asked(job: Snapshot, rows: int = 1) -> AskedUnit:
+    """A unit of so many rows; nobody waits for its answer."""
+    work = Work([SEEN.row(now=NOON, epoch=1)] * rows, job)
+    return Asked(work, cast("asyncio.Future[Verdict]", None), None)
