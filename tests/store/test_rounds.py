@@ -10,10 +10,10 @@ import pytest
 
 from jobrunner.core.features.meter import Meter
 from jobrunner.core.job import Snapshot
-from jobrunner.ports import SystemClock
+from jobrunner.ports import Clock, SystemClock
 from jobrunner.store.batch import Verdict
 from jobrunner.store.compiling import Work
-from jobrunner.store.pace import AskedUnit, WriterQueue
+from jobrunner.store.pace import FEW, SHORT_ROUNDS, AskedUnit, WriterQueue
 from jobrunner.store.rounds import Asked, InOrder, Rounds
 from jobrunner.store.statements import SEEN
 from tests.store.factory import NOON, birth, job, moved, opened, stored
@@ -144,7 +144,70 @@ def test_who_joins_the_line_is_written_beside_any_number_of_others() -> None:
     ]
 
 
-def asked(job: Snapshot, rows: int = 1) -> AskedUnit:
+def drained(queue: WriterQueue) -> list[list[str]]:
+    """Whose units are in each of the rounds that are left."""
+    rounds = list[list[str]]()
+    while queue:
+        units = [unit.question.snapshot for unit in queue.take()]
+        rounds.append([unit.user_id for unit in units if unit is not None])
+    return rounds
+
+
+def flooded(most: int = 256, clock: Clock | None = None) -> WriterQueue:
+    """A queue through which much of eve's has gone, and nothing of others."""
+    queue = WriterQueue(most, clock or SystemClock())
+    for number in range(2_000):
+        queue.add(asked(job(number, user_id="eve"), 20))
+    drained(queue)
+    return queue
+
+
+def test_who_had_little_goes_first_and_in_short_rounds() -> None:
+    queue = flooded()
+    for number in range(200):
+        queue.add(asked(job(number, user_id="eve")))
+    assert [len(one) for one in drained(queue)] == [200], "nobody else is about"
+    for number in range(200):
+        queue.add(asked(job(number, user_id="eve")))
+    queue.add(asked(job(200, user_id="ada")))
+    first, *others = drained(queue)
+    assert (first.count("ada"), first.index("ada"), len(first)) == (1, 0, FEW)
+    assert [len(one) for one in others[:-1]] == [FEW] * (SHORT_ROUNDS - 1), "she may come again"
+    assert len(others[-1]) == 200 + 1 - SHORT_ROUNDS * FEW
+
+
+def test_as_many_others_go_as_had_little() -> None:
+    """Of jobs that join the line, too; and a full round is for both."""
+    for joins in ({}, {"line_at": NOON}):
+        queue = flooded(most=64)
+        for number in range(100):
+            queue.add(asked(job(number, user_id="eve", **joins)))
+        for number in range(100, 150):
+            queue.add(asked(job(number, user_id=f"user-{number}", **joins)))
+        first, second, *_ = drained(queue)
+        assert (len(first), first.count("eve")) == (64, 32)
+        assert (len(second), second.count("eve")) == (36, 18)
+
+
+def test_a_round_is_not_short_where_the_disk_takes_long() -> None:
+    queue = flooded(clock=Ticking(0))
+    queue.round_ended(40, 0.0)
+    queue.round_ended(40, 0.75)
+    for number in range(400):
+        queue.add(asked(job(number, user_id="eve")))
+    queue.add(asked(job(400, user_id="ada")))
+    assert len(queue.take()) == 3 * 40
+
+
+def test_what_is_the_services_own_makes_no_round_short() -> None:
+    queue = flooded()
+    for number in range(100):
+        queue.add(asked(job(number, user_id="eve")))
+    queue.add(asked(None))
+    assert len(queue.take()) == 101
+
+
+def asked(job: Snapshot | None, rows: int = 1) -> AskedUnit:
     """A unit of so many rows; nobody waits for its answer."""
     work = Work([SEEN.row(now=NOON, epoch=1)] * rows, job)
     return Asked(work, cast("asyncio.Future[Verdict]", None), None)
