@@ -111,7 +111,7 @@ class RunningAttempts:
         self._running[job.id] = run
         stage = self._world.registry.stage(attempt.stage)
         self._world.roster.began(job.id, attempt, stage)
-        self._dispatcher.began(job.id, stage)
+        self._dispatcher.began(job, stage)
         if before is not None and before.being_told:
             before.then, run.task = run, before.task
         else:

@@ -103,9 +103,10 @@ class Dispatcher:
             return frozenset()
         return self._slots.lend(job.id, self._world.registry.stages_of(definition))
 
-    def began(self, job_id: str, stage: Stage | None) -> None:
+    def began(self, job: Snapshot, stage: Stage | None) -> None:
         """Note that a stage begins in the slot of this job."""
-        if self._slots.begin(job_id, stage):
+        self._line.began(job.user_id)
+        if self._slots.begin(job.id, stage):
             self._nudge.set()
 
     def ended(self, job_id: str) -> None:

@@ -21,7 +21,7 @@ from jobrunner.store.batch import Verdict
 from jobrunner.store.compiling import Work
 from jobrunner.store.rounds import Asked
 
-LATELY_ROWS = 65_536
+LATELY_ROWS = 262_144
 FEW = 8
 SHORT_ROUNDS = 16
 AskedUnit = Asked[Work, Verdict]

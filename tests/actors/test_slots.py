@@ -345,6 +345,56 @@ def test_nobody_who_comes_later_was_called_longer_ago() -> None:
     assert line.called("kim") < line.called("ada")
 
 
+def test_of_whom_little_ran_lately_passes_the_others_and_keeps_a_slot_against_equals() -> None:
+    line = flooded("eve")
+    line.came(waiting("bob"))
+    line.came(waiting("eve"))
+    line.came(waiting("ada"))
+    assert line.called("bob") < line.called("ada") < line.called("eve")
+    assert not line.somebody_before(0, "kim", {"kim": 2}), "she had nothing yet"
+    assert line.somebody_before(0, "eve", {"eve": 2})
+    line.came(waiting("bob", priority=1))
+    assert line.somebody_before(0, "kim", {"kim": 1})
+
+
+def test_a_stream_of_users_who_have_never_been_here_passes_nobody_for_good() -> None:
+    line = flooded("eve")
+    line.came(waiting("eve"))
+    for _ in range(1_000):
+        line.call("eve")
+    for number in range(100):
+        user_id = f"user-{number}"
+        line.came(waiting(user_id))
+        if line.called("eve") < line.called(user_id):
+            return
+        line.call(user_id)
+        line.left(waiting(user_id))
+    raise AssertionError("all of them were next")
+
+
+def flooded(user_id: str) -> InLine:
+    """A line of slots that nearly all were one user's lately."""
+    line = InLine()
+    for _ in range(1_000):
+        line.began(user_id)
+    for name in ("ada", "bob", "kim"):
+        line.began(name)
+    return line
+
+
+async def test_an_attempt_in_a_slot_that_was_kept_counts_as_one_that_was_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = list[str]()
+    monkeypatch.setattr(InLine, "began", lambda line, user_id: begun.append(user_id))
+    async with standing(tmp_path, active_jobs=1) as stand:
+        first = await stand.submit("relay", "ada", 0)
+        await until(lambda: first in stand.going)
+        await stand.end_stage(first)
+        await until(lambda: stand.began == [first, first] and first in stand.going)
+        assert begun == ["ada", "ada"]
+
+
 async def test_somebody_with_a_better_claim_is_next_between_two_stages(tmp_path: Path) -> None:
     """One slot, and jobs of three stages: one keeps it from ada's others, until eve waits too. Then
     everybody gets in line, and the oldest is next."""

@@ -7,10 +7,13 @@ from itertools import chain, count, islice
 from operator import itemgetter
 
 from jobrunner.core.features.turns.in_line import Waiting
+from jobrunner.core.features.turns.shares import Shares
 from jobrunner.core.job import Snapshot
 
 KNOWN_MAX = 256
 ALL_KNOWN_MAX = 1024
+LATELY_ATTEMPTS = 16_384
+AHEAD = 4
 Place = tuple[int, int, int]
 PLACE = itemgetter(0)
 Fits = Callable[[Waiting], bool]
@@ -29,6 +32,8 @@ class InLine:
         self._known_count = 0
         self._calls = count(1)
         self._called: dict[str, int] = {}
+        self._passing = -ALL_KNOWN_MAX
+        self._shares = Shares(LATELY_ATTEMPTS)
         self._news: dict[str, Waiting | None] | None = None
         self._view: object = None
         self.count = 0
@@ -62,9 +67,15 @@ class InLine:
         if user_id in self._counts:
             self._called[user_id] = next(self._calls)
 
+    def began(self, user_id: str) -> None:
+        """Note that an attempt of this user begins, called or not."""
+        self._shares.take(user_id, 1)
+
     def called(self, user_id: str) -> int:
         """Return after how many calls this user was called last, or came: whoever has waited for
-        longest since has the lowest, and nobody who comes later has a lower one."""
+        longest since has the lowest. Nobody who comes later has a lower one, but for users of whom
+        little ran lately: these pass the others, a few times as often as there are users, and no
+        more often."""
         return self._called.get(user_id, 0)
 
     def look(self, view: object) -> None:
@@ -121,9 +132,12 @@ class InLine:
 
     def somebody_before(self, priority: int, user_id: str, running: Mapping[str, int]) -> bool:
         """Say whether somebody has a better claim to a slot than this user's running job of this
-        priority: by priority, or as a user of whom fewer run."""
+        priority: by priority, or as a user of whom fewer run, unless this is one of whom little ran
+        lately."""
         if self._users and max(self._users) > priority:
             return True
+        if self._shares.has_little(user_id):
+            return False
         most = running.get(user_id, 0)
         peers = self._users.get(priority, ())
         return any(running.get(peer, 0) < most for peer in peers if peer != user_id)
@@ -162,7 +176,15 @@ class InLine:
         if user_id not in self._counts:
             self._called.pop(user_id, None)
         elif user_id not in self._called:
-            self._called[user_id] = next(self._calls)
+            self._called[user_id] = self._place_of_comer(user_id)
+
+    def _place_of_comer(self, user_id: str) -> int:
+        """The last among those who wait, or among those of whom little ran lately."""
+        calls = next(self._calls)
+        if not self._shares.has_little(user_id):
+            return calls
+        self._passing = max(self._passing + 1, calls - AHEAD * len(self._counts))
+        return self._passing
 
 
 def _place(one: Snapshot | Waiting) -> Place:
