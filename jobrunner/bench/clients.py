@@ -87,10 +87,11 @@ def once_each(url: str, requests: Sequence[bytes], clients: int) -> Answers:
 
 
 def one_client(
-    url: str, request: bytes, seconds: float, first: int = 0, rest_s: float = 0
+    url: str, requests: Sequence[bytes], seconds: float, first: int = 0, rest_s: float = 0
 ) -> Answers:
-    """Ask over one connection, with a rest between two requests."""
-    return _summed([_finished(_begun(LoadOrder(url, [request], 1, seconds, first, rest_s)))])
+    """Ask these in turn over one connection, with a rest between two requests."""
+    asked = LoadOrder(url, list(requests), 1, seconds, first, rest_s, in_turn=True)
+    return _summed([_finished(_begun(asked))])
 
 
 def _by_wrk(
@@ -147,7 +148,8 @@ def _by_our_own(
     begun = []
     for place in range(processes):
         some = clients // processes + (place < clients % processes)
-        asked = LoadOrder(url, list(requests), some, seconds, first + place * share)
+        begins = first + place * share
+        asked = LoadOrder(url, list(requests), some, seconds, begins, in_turn=True)
         begun.append(_begun(asked))
     return _summed([_finished(one) for one in begun])
 

@@ -14,10 +14,12 @@ from jobrunner.bench.running import ASKING, WAITS
 from jobrunner.bench.servers import DEFAULT, LARGE, Service, service
 from jobrunner.bench.workloads import body
 
-LOOK_S = 10.0
+LOOK_S = 20.0
 FLOOD_CLIENTS = 32
 FLOOD_USERS = 100  # more than there are slots, so that each has one or none
 AHEAD_S = 2.0
+CALM_USERS = 10
+CALM_REST_S = 0.1
 PROBE = request("GET", "/healthz")
 PROBE_REST_S = 0.01
 POLL_S = 0.1
@@ -25,20 +27,28 @@ TELLING_S = 120
 
 
 def flooding(plan: Wanted) -> Iterator[Sample]:
-    """flood: somebody runs one job after the other; others submit as many as they can beside."""
+    """flood: some run a job now and then, one of them at a time; others submit as many as they can
+    beside. Each time in a service that has seen nobody yet."""
     seconds = max(plan.seconds, LOOK_S)
     for who, users, workflow in (
         ("beside a user's flood", 1, "steps"),
         ("beside a workflow's flood", FLOOD_USERS, "others"),
     ):
         with service(plan.disk, DEFAULT) as server:
-            calm = submission(plan, server.token_of("calm"), workflow, WAITS)
-            yield Sample("flood", f"alone, {workflow}", 1, _delays(server, calm, seconds))
+            found = _calmly(plan, server, workflow, seconds)
+            yield Sample("flood", f"alone, {workflow}", 1, found)
+        with service(plan.disk, DEFAULT) as server:
             tokens = [server.token_of(f"flood-{number}") for number in range(users)]
             with _flood(server, [submission(plan, token) for token in tokens], seconds) as told:
-                found = _delays(server, calm, seconds, FRESH)
+                found = _calmly(plan, server, workflow, seconds)
             flooded = {"flood_per_s": told[0].per_s, "flood_refused": told[0].refused}
             yield Sample("flood", who, 1, found | flooded)
+
+
+def _calmly(plan: Wanted, server: Service, workflow: str, seconds: float) -> Values:
+    tokens = [server.token_of(f"calm-{number}") for number in range(CALM_USERS)]
+    asked = [submission(plan, token, workflow, WAITS) for token in tokens]
+    return _delays(server, asked, seconds, CALM_REST_S)
 
 
 @contextmanager
@@ -59,12 +69,9 @@ def _flood(server: Service, requests: Sequence[bytes], seconds: float) -> Iterat
         thread.join()
 
 
-def _delays(
-    server: Service, asked: bytes, seconds: float, first: int = 0, rest_s: float = 0
-) -> Values:
-    """Measure the delays of one client. Its requests are numbered from ``first`` on: a known key
-    finds its job."""
-    found = one_client(server.url, asked, seconds, first, rest_s)
+def _delays(server: Service, asked: Sequence[bytes], seconds: float, rest_s: float) -> Values:
+    """Measure the delays of one client: its keys are those of jobs that are not there yet."""
+    found = one_client(server.url, asked, seconds, FRESH, rest_s)
     return {"p50_ms": found.p50_ms, "p99_ms": found.p99_ms, "per_s": found.per_s}
 
 
@@ -72,11 +79,11 @@ def burning(plan: Wanted) -> Iterator[Sample]:
     """burn: as many stages as cores less one use a core up each, while somebody asks for little."""
     seconds, stages = max(plan.seconds, LOOK_S), max((os.cpu_count() or 1) - 1, 1)
     with service(plan.disk, LARGE) as server:
-        yield Sample("burn", "idle", 1, _delays(server, PROBE, seconds, rest_s=PROBE_REST_S))
+        yield Sample("burn", "idle", 1, _delays(server, [PROBE], seconds, PROBE_REST_S))
         order = body("burning", seconds=seconds + LOOK_S)
         once_each(server.url, [request("POST", "/jobs", server.token, order)] * stages, 1)
         _until_running(server, stages)
-        found = _delays(server, PROBE, seconds, rest_s=PROBE_REST_S)
+        found = _delays(server, [PROBE], seconds, PROBE_REST_S)
         yield Sample("burn", f"{stages} burning", 1, found)
 
 
@@ -91,7 +98,7 @@ def telling(plan: Wanted) -> Iterator[Sample]:
         _until_running(server, plan.telling)
         for half in ("first half", "second half"):
             watch = Watch(server)
-            found = _delays(server, PROBE, max(plan.seconds, LOOK_S), rest_s=PROBE_REST_S)
+            found = _delays(server, [PROBE], max(plan.seconds, LOOK_S), PROBE_REST_S)
             cores = watch.costs(1)["cpu_ms"] / 1000 / watch.seconds
             each = (resident_kib(*server.pids) - idle_kib) / plan.telling
             yield Sample("tell", half, plan.telling, found | {"cores": cores, "kib_each": each})

@@ -25,7 +25,8 @@ RETRY_AFTER = re.compile(rb"\r\nretry-after: *([\d.]+)", re.IGNORECASE)
 class LoadOrder(Struct, frozen=True):
     """Whole requests, to be sent over so many connections. With ``seconds`` each connection sends
     one of them again and again, as soon as it was answered or when a refusal said to come again,
-    with a number of its own in the place of ``MARK``; without, each request is sent once.
+    with a number of its own in the place of ``MARK``, ``in_turn`` the next of them each time;
+    without, each request is sent once.
     ``rest_s`` is how long a connection rests between two requests, ``every_s`` how long after it
     sent one it sends the next, if it was answered by then."""
 
@@ -36,6 +37,7 @@ class LoadOrder(Struct, frozen=True):
     first: int = 0
     rest_s: float = 0
     every_s: float = 0
+    in_turn: bool = False
 
 
 class Measured(Struct, frozen=True):
@@ -81,8 +83,9 @@ class LoadRun:
             return next(self.left, None)
         if self.left_s() <= 0:
             return None
-        template = asked.requests[line % len(asked.requests)]
-        return template.replace(MARK, b"%012d" % next(self.numbers))
+        number = next(self.numbers)
+        template = asked.requests[(number if asked.in_turn else line) % len(asked.requests)]
+        return template.replace(MARK, b"%012d" % number)
 
     def left_s(self) -> float:
         return self.started + self.asked.seconds - time.perf_counter()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -75,6 +76,21 @@ async def test_again_and_again_each_with_a_number_of_its_own() -> None:
         told = await load(LoadOrder(url, [template], clients=3, seconds=1, first=7, rest_s=0.01))
     assert len(set(seen)) == len(seen) == told.answers[201]
     assert any(b'"000000000007"' in one for one in seen)
+
+
+@pytest.mark.parametrize("in_turn", [True, False])
+async def test_a_connection_asks_one_of_the_requests_or_all_in_turn(in_turn: bool) -> None:
+    seen = list[bytes]()
+
+    def answer(got: bytes) -> list[bytes]:
+        seen.append(got.split()[1])
+        return [FINE]
+
+    asked = [request("GET", "/one"), request("GET", "/other")]
+    async with answering(answer) as url:
+        await load(LoadOrder(url, asked, 1, 1, rest_s=0.01, in_turn=in_turn))
+    assert [one != after for one, after in pairwise(seen)] == [in_turn] * (len(seen) - 1)
+    assert len(seen) > 1
 
 
 async def test_a_refusal_is_counted_apart_and_asked_again_when_it_says() -> None:

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -186,18 +187,21 @@ def test_a_service_that_does_not_start_is_told_and_ended(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_calm_ones_jobs_are_new_ones_beside_the_flood(
+def test_calm_ones_run_new_jobs_in_a_service_that_has_seen_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A key that is known is answered at once, with a job that has ended long ago."""
+    """Not the one whose every job they were alone with: there they had all of it lately."""
     asked: list[tuple[str, int]] = []
 
-    def one_client(url: str, request: bytes, seconds: float, first: int, rest_s: float) -> Answers:
-        asked.append((url, first))
-        return clients.one_client(url, request, 0.2, first, rest_s)
+    def one_client(
+        url: str, requests: Sequence[bytes], seconds: float, first: int, rest_s: float
+    ) -> Answers:
+        asked.append((url, len(set(requests))))
+        return clients.one_client(url, requests, 0.2, first, 0)
 
     monkeypatch.setattr(fairness, "one_client", one_client)
     monkeypatch.setattr(fairness, "LOOK_S", 0.2)
     monkeypatch.setattr(fairness, "AHEAD_S", 0.1)
     assert all(figures["per_s"] > 0 for figures in told("flood", tmp_path).values())
-    assert len(asked) == len(set(asked)) == 4
+    assert [users for _, users in asked] == [fairness.CALM_USERS] * 4
+    assert len({url for url, _ in asked}) == 4
