@@ -11,9 +11,9 @@ came while it was served, does not wait for others that are not there.
 
 Who goes next, and how many at a time, is for the queue to say.
 
-Whoever asks may be cancelled, and then only loses the answer. What must follow from an answer
-whoever is there to hear it is given along as ``then``: the round itself does it, in the order of
-the questions.
+Whoever asks may be cancelled, and then only loses the answer, also while there is no place in the
+line. What must follow from an answer whoever is there to hear it is given along as ``then``: the
+round itself does it, in the order of the questions.
 """
 
 import asyncio
@@ -122,16 +122,24 @@ class Rounds(Generic[Q, A]):
 
     async def ask(self, question: Q, then: Then[A] = None) -> A:
         """The answer, after ``then`` was given it."""
-        while self._longest and len(self) >= self._longest:
-            self._moved.clear()
-            await self._moved.wait()
+        try:
+            while self._longest and len(self) >= self._longest:
+                self._moved.clear()
+                await self._moved.wait()
+        except asyncio.CancelledError:
+            if not self._closed:
+                self._put(question, then)
+            raise
         if self._closed:
             raise StorageError("the store is closed")
+        return await self._put(question, then)
+
+    def _put(self, question: Q, then: Then[A]) -> "asyncio.Future[A]":
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._queue.add(Asked(question, answer, then))
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="store round")
-        return await answer
+        return answer
 
     def __len__(self) -> int:
         """How many wait for a round."""

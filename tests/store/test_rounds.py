@@ -66,6 +66,25 @@ async def test_a_line_that_is_full_takes_the_next_when_it_moves() -> None:
     assert await asyncio.gather(*answers) == list(range(6))
 
 
+async def test_who_is_cancelled_before_there_is_a_place_only_loses_the_answer() -> None:
+    """What follows from the answer may be that a slot comes free."""
+    gate, told = anyio.Event(), list[int]()
+
+    async def serve(questions: list[int]) -> list[int]:
+        await gate.wait()
+        return questions
+
+    rounds: Rounds[int, int] = Rounds(serve, InOrder(1), longest=1)
+    answers = [asyncio.ensure_future(rounds.ask(number, told.append)) for number in range(3)]
+    await anyio.wait_all_tasks_blocked()
+    answers[2].cancel()
+    await anyio.wait_all_tasks_blocked()
+    gate.set()
+    await rounds.close()
+    assert told == [0, 1, 2]
+    assert [one.cancelled() for one in answers] == [False, False, True]
+
+
 async def test_who_was_alone_is_served_soon_and_others_wait_for_each_other() -> None:
     """Somebody who came while the last one was served ends the haste."""
     served = list[list[int]]()
