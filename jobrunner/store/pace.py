@@ -62,14 +62,15 @@ class WriterQueue:
         return moving + self._newborn.take(min(most - len(moving), fair))
 
     def _many(self) -> int:
-        """Say how many make a round: a short one has few, but twice as many as are to go first, and
-        as many as take no longer than the disk."""
+        """Say how many make a round: a short one has few, but twice as many as are to go first, as
+        many as take no longer than the disk, and a share of a long line."""
         if little := len(self._moving.first) + len(self._newborn.first):
             self._short = SHORT_ROUNDS
         if not self._short:
             return self._most
         self._short -= 1
-        return min(self._most, max(FEW, 2 * little, self._pace.while_flushed))
+        share = len(self) // SHORT_ROUNDS
+        return min(self._most, max(FEW, 2 * little, share, self._pace.while_flushed))
 
     def round_ended(self, units: int, flush_s: float) -> None:
         self._pace.round_ended(units, flush_s)
@@ -102,8 +103,9 @@ class Pace:
         self.while_flushed = 0
 
     def newborn(self, others: int) -> int:
-        """Say how many may go in a round with so many others."""
-        return max(1, others * 2 // 3, self.while_flushed)
+        """Say how many may go in a round with so many others: at least one of those that go first,
+        and one that does not."""
+        return max(2, others * 2 // 3, self.while_flushed)
 
     def round_ended(self, units: int, flush_s: float) -> None:
         """Count how many units could have been written while the disk flushed these."""

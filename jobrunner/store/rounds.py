@@ -12,8 +12,8 @@ came while it was served, does not wait for others that are not there.
 Who goes next, and how many at a time, is for the queue to say.
 
 Whoever asks may be cancelled, and then only loses the answer, also while there is no place in the
-line. What must follow from an answer whoever is there to hear it is given along as ``then``: the
-round itself does it, in the order of the questions.
+line, as long as that is open. What must follow from an answer whoever is there to hear it is given
+along as ``then``: the round itself does it, in the order of the questions.
 """
 
 import asyncio

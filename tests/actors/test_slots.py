@@ -351,7 +351,11 @@ def test_of_whom_little_ran_lately_passes_the_others_and_keeps_a_slot_against_eq
     line.came(waiting("eve"))
     line.came(waiting("ada"))
     assert line.called("bob") < line.called("ada") < line.called("eve")
-    assert not line.somebody_before(0, "kim", {"kim": 2}), "she had nothing yet"
+    assert line.somebody_before(0, "kim", {"kim": 2}), "of ada little ran either"
+    line.left(waiting("ada"))
+    line.left(waiting("bob"))
+    assert not line.somebody_before(0, "kim", {"kim": 2}), "only eve waits"
+    line.came(waiting("ada"))
     assert line.somebody_before(0, "eve", {"eve": 2})
     line.came(waiting("bob", priority=1))
     assert line.somebody_before(0, "kim", {"kim": 1})

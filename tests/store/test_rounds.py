@@ -183,16 +183,19 @@ def flooded(most: int = 256, clock: Clock | None = None) -> WriterQueue:
 
 def test_who_had_little_goes_first_and_in_short_rounds() -> None:
     queue = flooded()
-    for number in range(200):
+    for number in range(100):
         queue.add(asked(job(number, user_id="eve")))
-    assert [len(one) for one in drained(queue)] == [200], "nobody else is about"
-    for number in range(200):
+    assert [len(one) for one in drained(queue)] == [100], "nobody else is about"
+    for number in range(100):
         queue.add(asked(job(number, user_id="eve")))
-    queue.add(asked(job(200, user_id="ada")))
+    queue.add(asked(job(100, user_id="ada")))
     first, *others = drained(queue)
     assert (first.count("ada"), first.index("ada"), len(first)) == (1, 0, FEW)
-    assert [len(one) for one in others[:-1]] == [FEW] * (SHORT_ROUNDS - 1), "she may come again"
-    assert len(others[-1]) == 200 + 1 - SHORT_ROUNDS * FEW
+    assert [len(one) for one in others] == [FEW] * 11 + [100 + 1 - 12 * FEW]
+    for number in range(100):
+        queue.add(asked(job(number, user_id="eve")))
+    rest = SHORT_ROUNDS - 13
+    assert [len(one) for one in drained(queue)] == [FEW] * rest + [100 - rest * FEW], "not for good"
 
 
 def test_as_many_others_go_as_had_little() -> None:
@@ -206,6 +209,28 @@ def test_as_many_others_go_as_had_little() -> None:
         first, second, *_ = drained(queue)
         assert (len(first), first.count("eve")) == (64, 32)
         assert (len(second), second.count("eve")) == (36, 18)
+
+
+def test_others_who_join_the_line_are_not_passed_for_good() -> None:
+    """However few move in a round, and however often those come that had little."""
+    queue, left = flooded(), 10
+    for number in range(left):
+        queue.add(asked(job(number, user_id="eve", line_at=NOON)))
+    for number in range(10, 10 + left):
+        queue.add(asked(job(number, user_id="eve")))
+        queue.add(asked(job(number + 10, user_id="ada", line_at=NOON)))
+        queue.add(asked(job(number + 20, user_id="kim", line_at=NOON)))
+        units = [unit.question.snapshot for unit in queue.take()]
+        left -= sum(one is not None and one.id < "job-000010" for one in units)
+    assert not left
+
+
+def test_a_long_line_has_longer_rounds() -> None:
+    queue = flooded()
+    for number in range(1_600):
+        queue.add(asked(job(number, user_id="eve")))
+    queue.add(asked(job(1_600, user_id="ada")))
+    assert len(queue.take()) == 1_600 // SHORT_ROUNDS
 
 
 def test_a_round_is_not_short_where_the_disk_takes_long() -> None:

@@ -132,15 +132,14 @@ class InLine:
 
     def somebody_before(self, priority: int, user_id: str, running: Mapping[str, int]) -> bool:
         """Say whether somebody has a better claim to a slot than this user's running job of this
-        priority: by priority, or as a user of whom fewer run, unless this is one of whom little ran
-        lately."""
+        priority: by priority, or as a user of whom fewer run. Where little ran of this one lately,
+        only another of whom little did has."""
         if self._users and max(self._users) > priority:
             return True
-        if self._shares.has_little(user_id):
-            return False
-        most = running.get(user_id, 0)
-        peers = self._users.get(priority, ())
-        return any(running.get(peer, 0) < most for peer in peers if peer != user_id)
+        most, little = running.get(user_id, 0), self._shares.has_little
+        peers = (peer for peer in self._users.get(priority, ()) if peer != user_id)
+        fewer = (peer for peer in peers if running.get(peer, 0) < most)
+        return any(map(little, fewer)) if little(user_id) else next(fewer, None) is not None
 
     def _has_behind(self, user_id: str) -> bool:
         """Say whether more wait than are known."""
