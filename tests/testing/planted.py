@@ -209,15 +209,11 @@ async def global_state(ctx: Context[Any]) -> Done:
 
 
 async def wall_clock(ctx: Context[Any]) -> Done:
-    if time.time_ns() // 1000 % 2:
-        raise PermanentFailure("ODD", "an odd moment")
-    return Done()
+    raise PermanentFailure(f"AT_{time.time_ns() // 1000 % 10_000}", "an odd moment")
 
 
 async def chance(ctx: Context[Any]) -> Done:
-    if random.random() < 0.5:
-        raise PermanentFailure("HEADS", "not today")
-    return Done()
+    raise PermanentFailure(f"DREW_{random.randrange(10_000)}", "not today")
 
 
 async def nonsense(ctx: Context[Any]) -> Any:
