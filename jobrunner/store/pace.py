@@ -22,7 +22,7 @@ from jobrunner.store.compiling import Work
 from jobrunner.store.rounds import Asked
 
 LATELY_ROWS = 262_144
-FEW = 8
+FEW = 6
 SHORT_ROUNDS = 16
 AskedUnit = Asked[Work, Verdict]
 
