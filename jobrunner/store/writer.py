@@ -50,7 +50,7 @@ class StoreWriter:
         self._initial_credits = initial_credits
         self._rounds: Rounds[Work, Verdict] = Rounds(
             self._commit_all, self._queue, _unanswered, gathers=True, longest=LINE_UNITS
-        )  # fmt: skip
+        )
         self._lost = ""
 
     def commit(self, unit: Unit, then: Then[Snapshot | None] = None) -> Awaitable[Written | Clash]:
