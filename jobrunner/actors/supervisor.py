@@ -1,11 +1,12 @@
 """Owns the actors of jobs: makes one for the first letter, and keeps those that were used lately.
 
 An actor at rest is nothing but the snapshot that was committed last. Keeping it saves reading the
-job again. Actors are kept up to ``kept_bytes``; those that were not used for longest go first. A
-job that has ended is not kept, nor one that joins a line so long that it would be let go before its
-turn: whatever is allocated where it lay is in the processor's cache, and what is kept is not. A
-job whose actor crashes three times within a minute is marked stuck, so one bad job costs no other
-anything.
+job again. Actors are kept up to ``kept_bytes``; those that were not used for longest go first, and
+before them new jobs that somebody elsewhere will begin, or a moment, the newest first: whoever came
+before is taken before. A job that has ended is not kept, nor one that joins a line so long that it
+would be let go before its turn: whatever is allocated where it lay is in the processor's cache, and
+what is kept is not. A job whose actor crashes three times within a minute is marked stuck, so one
+bad job costs no other anything.
 """
 
 from collections import OrderedDict, deque
@@ -122,6 +123,8 @@ class Supervisor:
             if job.line_at is not None and self._is_far():
                 return
             actor = self._actor(job.id)
+            if _waits_for_others(job):
+                self._actors.move_to_end(job.id, last=False)
         actor.keep(job)
         if actor.weight != actor.weighed:
             self._weigh(actor)
@@ -218,3 +221,8 @@ class Supervisor:
         if len(self._crashes) > CRASHES_KEPT:
             self._crashes.pop(next(iter(self._crashes)))
         return len(crashes) == DEATHS_MAX and now - crashes[0] <= DEATHS_WITHIN_S
+
+
+def _waits_for_others(job: Snapshot) -> bool:
+    """Say whether it is neither at work nor in line: somebody elsewhere, or a moment, begins it."""
+    return job.line_at is None and (job.attempt is None or job.attempt.status == "due")

@@ -36,19 +36,34 @@ async def submitted(house: House, count: int) -> list[str]:
     return [(await house.ada.submit("howera"))["id"] for _ in range(count)]
 
 
+def kept_of(house: House, jobs: list[str]) -> list[str]:
+    return [job_id for job_id in jobs if house.service.facade.supervisor.kept(job_id)]
+
+
 async def test_those_that_were_asked_last_stay(tmp_path: Path) -> None:
     async with keeping(tmp_path, ROOM) as house:
         supervisor = house.service.facade.supervisor
-        first, *others = await submitted(house, 8)
-        for _ in range(2):
-            await house.service.facade.ask(first, Beat(WORKER))
-            others += await submitted(house, 8)
-        kept = [job_id for job_id in (first, *others) if supervisor.kept(job_id)]
-        assert kept[0] == first
-        assert kept[1:] == others[-len(kept) + 1 :]
+        jobs = await submitted(house, 16)
+        for job_id in jobs:
+            await house.service.facade.ask(job_id, Beat(WORKER))
+        kept = kept_of(house, jobs)
+        assert kept == jobs[-len(kept) :]
         assert 5 < len(kept) < 12
         assert len(supervisor._actors) == len(kept)
         assert supervisor._weight <= ROOM
+
+
+async def test_who_waits_for_others_behind_many_is_not_remembered(tmp_path: Path) -> None:
+    """Those who came before are taken before; who was asked meanwhile is no longer one of them."""
+    async with keeping(tmp_path, ROOM) as house:
+        jobs = await submitted(house, 16)
+        first = kept_of(house, jobs)
+        assert first == jobs[: len(first)]
+        assert 5 < len(first) < 12
+        for job_id in (jobs[-1], jobs[2]):
+            await house.service.facade.ask(job_id, Beat(WORKER))
+        jobs += await submitted(house, 4)
+        assert kept_of(house, jobs) == [*first[:-1], jobs[15]]
 
 
 async def test_a_large_job_takes_the_room_of_many(tmp_path: Path) -> None:
@@ -58,10 +73,11 @@ async def test_a_large_job_takes_the_room_of_many(tmp_path: Path) -> None:
         for number in range(4):
             prompt = f"{number}" + "x" * 1500
             large = await house.ada.submit("image-generation", params={"prompt": prompt})
+            await house.service.facade.ask(large["id"], Beat(WORKER))
         kept = supervisor.kept(large["id"])
         assert kept is not None
         assert kept.params["prompt"] == prompt
-        assert not supervisor.kept(small[0])
+        assert not supervisor.kept(small[-1])
 
 
 async def test_without_room_everything_is_read(tmp_path: Path) -> None:
