@@ -94,9 +94,10 @@ async def test_a_stage_that_holds_up_the_stop_of_the_service_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobrunner.actors.attempts.GRACE_S", 0.1)
-    enough, told = asyncio.Event(), list[dict[str, Any]]()
+    began, enough, told = asyncio.Event(), asyncio.Event(), list[dict[str, Any]]()
 
     async def deaf(ctx: Context[Any]) -> Done:
+        began.set()
         while not enough.is_set():
             try:
                 await enough.wait()
@@ -115,6 +116,7 @@ async def test_a_stage_that_holds_up_the_stop_of_the_service_is_named(
         opened(tmp_path, registry=running(deaf), server=PROMPT) as house,
     ):
         job = await started(house)
+        await began.wait()  # a stage that has not begun when the stop comes is not begun
         group.start_soon(let_go_when_named, house)
     assert [(one["stage"], one["job_id"]) for one in told] == [("fickle.work", job)]
 
