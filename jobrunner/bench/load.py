@@ -59,9 +59,6 @@ class Measured(Struct, frozen=True):
     def delay_ms(self, share: float) -> float:
         return at_share(self.delays_ms, share)
 
-    def refusal_ms(self, share: float) -> float:
-        return at_share(self.refusals_ms, share)
-
 
 class LoadRun:
     """Shared by all connections of one load: its requests, and what came of them."""
