@@ -10,16 +10,11 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from yarl import URL
-
 from jobrunner.core.features.families.parentage import JobsAwaited
 from jobrunner.core.job import Asset
 from jobrunner.errors import PermanentFailure
-from jobrunner.files.kinds import HEAD_SIZE, sniff
 from jobrunner.files.library import Kept
 from jobrunner.outgoing.calls import Download, Exchange, Fetched, Reply
-from jobrunner.outgoing.downloads import WRONG_TYPE
-from jobrunner.outgoing.exchange import TOO_LARGE, raise_for_status
 from jobrunner.outgoing.gate import Outlets
 from jobrunner.ports import SystemChildren, SystemConnector
 from jobrunner.stages.given import Given
@@ -39,7 +34,7 @@ from jobrunner.stages.requests import (
 )
 from jobrunner.testing.kit.families import TrialChildren
 from jobrunner.testing.simulation.loop import RealWorld
-from jobrunner.testing.simulation.wires import answering
+from jobrunner.testing.simulation.wires import answering, fetched, getting, judged
 
 Scripted = Callable[[Exchange], Reply | Awaitable[Reply]]
 DOWNLOAD_MAX = 1024**3
@@ -90,23 +85,11 @@ class HostAnswers:
                 return self.children.answer(question)
 
     async def exchange(self, asked: Exchange) -> Reply:
-        reply = await self._scripted(asked)
-        if asked.good:
-            raise_for_status(URL(reply.url), reply.status, reply.headers, reply.body)
-        return reply
+        return judged(asked, await self._scripted(asked))
 
     async def download(self, asked: Download) -> Fetched:
-        reply = await self._scripted(Exchange("GET", asked.url, headers=asked.headers))
-        raise_for_status(URL(reply.url), reply.status, reply.headers, reply.body)
-        kind = sniff(reply.body[:HEAD_SIZE])
-        if asked.types is not None and kind not in asked.types:
-            raise PermanentFailure(WRONG_TYPE, f"the file looks like {kind}")
-        if asked.max_size is not None and len(reply.body) > asked.max_size:
-            raise PermanentFailure(TOO_LARGE, f"the file is larger than {asked.max_size} bytes")
-        path = self.path(asked.name)
-        Path(path).write_bytes(reply.body)
-        digest = hashlib.sha256(reply.body).hexdigest()
-        return Fetched(path, len(reply.body), digest, kind, reply.url)
+        reply = await self._scripted(getting(asked))
+        return fetched(asked, self.path(asked.name), reply)
 
     def path(self, name: str) -> str:
         """Make a path of its own for every download."""

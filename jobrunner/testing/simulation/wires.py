@@ -45,7 +45,7 @@ class SimOutlets(Outlets):
         reply = await self._answered(asked)
         await asyncio.sleep(self._chance.choice(TAKES_S))
         self._maybe_lost("hung up before its answer was read", asked.url)
-        return _judged(asked, reply)
+        return judged(asked, reply)
 
     def exchange_at_once(self, asked: Exchange) -> Reply:
         """Exchange for a plain function, whose whole pass is one moment."""
@@ -53,14 +53,13 @@ class SimOutlets(Outlets):
         reply = self._outside.copy().run(_driven, self._answering, asked)
         assert isinstance(reply, Reply), f"http= answered {reply!r}, which is no Reply"
         self._maybe_lost("hung up before its answer was read", asked.url)
-        return _judged(asked, reply)
+        return judged(asked, reply)
 
     async def download(self, asked: Download, path: str, settings: Mapping[str, Any]) -> Fetched:
-        got = Exchange("GET", asked.url, headers=asked.headers)
-        return fetched(asked, path, await self.exchange(got, settings))
+        return fetched(asked, path, await self.exchange(getting(asked), settings))
 
     def download_at_once(self, asked: Download, path: str) -> Fetched:
-        return fetched(asked, path, self.exchange_at_once(_getting(asked)))
+        return fetched(asked, path, self.exchange_at_once(getting(asked)))
 
     async def _answered(self, asked: Exchange) -> Reply:
         """Let somebody answer who lives on when the service dies."""
@@ -122,11 +121,13 @@ def fetched(asked: Download, path: str, reply: Reply) -> Fetched:
     return Fetched(path, len(reply.body), digest, kind, reply.url)
 
 
-def _getting(asked: Download) -> Exchange:
+def getting(asked: Download) -> Exchange:
+    """The request that a download makes."""
     return Exchange("GET", asked.url, headers=asked.headers)
 
 
-def _judged(asked: Exchange, reply: Reply) -> Reply:
+def judged(asked: Exchange, reply: Reply) -> Reply:
+    """Raises: StageFault, for what is not 2xx, where only that is good."""
     if asked.good:
         raise_for_status(URL(reply.url), reply.status, reply.headers, reply.body)
     return reply
