@@ -206,16 +206,16 @@ class Gauges(Struct, frozen=True):
     """How things stand in the file, for who watches over it. ``line_at`` is since when the one who
     waits longest has been in line, ``due_at`` when the earliest timer is or was due."""
 
-    by_status: tuple[tuple[str, str, int], ...]
-    in_line: int
-    line_at: int | None
-    due_at: int | None
-    running: int
-    parked: int
-    deliveries: int
-    endpoints_failing: int
-    endpoints_disabled: int
-    file_bytes: int
-    wal_bytes: int
-    unused_bytes: int
+    by_status: tuple[tuple[str, str, int], ...] = ()
+    in_line: int = 0
+    line_at: int | None = None
+    due_at: int | None = None
+    running: int = 0
+    parked: int = 0
+    deliveries: int = 0
+    endpoints_failing: int = 0
+    endpoints_disabled: int = 0
+    file_bytes: int = 0
+    wal_bytes: int = 0
+    unused_bytes: int = 0
     questions: int = 0

@@ -5,6 +5,7 @@ the answer as it was then.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import (
@@ -31,10 +32,10 @@ CLASSES = ("0xx", "1xx", "2xx", "3xx", "4xx", "5xx")
 
 # One line each: name, what it says, and which of the readings it is.
 GAUGES = (
-    ("attempts_running", "Attempts that somebody works on, in-process or outside", "running"),
-    ("attempts_in_line", "Jobs in line for a slot", "in_line"),
-    ("attempts_parked", "Attempts that await a callback", "parked"),
-    ("questions_open", "Questions of stages that nobody has answered", "questions"),
+    ("attempts_running", "Attempts that somebody works on, in-process or outside", "file.running"),
+    ("attempts_in_line", "Jobs in line for a slot", "file.in_line"),
+    ("attempts_parked", "Attempts that await a callback", "file.parked"),
+    ("questions_open", "Questions of stages that nobody has answered", "file.questions"),
     ("queue_oldest_seconds", "How long the job waits that waits longest", "oldest_in_line_s"),
     ("timer_overdue_seconds", "How long the earliest timer has been due", "overdue_timers_s"),
     ("actors", "Jobs that are told something just now", "actors"),
@@ -46,12 +47,12 @@ GAUGES = (
     ("streams_open", "Event streams that clients read", "streams"),
     ("uploads_under_way", "Files that are coming in", "uploads"),
     ("deliveries_under_way", "Notifications being sent", "deliveries_under_way"),
-    ("deliveries_waiting", "Notifications to be sent, now or later", "deliveries_waiting"),
-    ("endpoints_failing", "Notification endpoints whose last try failed", "endpoints_failing"),
-    ("endpoints_disabled", "Notification endpoints nothing is sent to", "endpoints_disabled"),
-    ("store_file_bytes", "Size of the database file", "file_bytes"),
-    ("store_unused_bytes", "Room in the file that nothing uses", "unused_bytes"),
-    ("store_wal_bytes", "Size of its write-ahead log", "wal_bytes"),
+    ("deliveries_waiting", "Notifications to be sent, now or later", "file.deliveries"),
+    ("endpoints_failing", "Notification endpoints whose last try failed", "file.endpoints_failing"),
+    ("endpoints_disabled", "Notification endpoints nothing is sent to", "file.endpoints_disabled"),
+    ("store_file_bytes", "Size of the database file", "file.file_bytes"),
+    ("store_unused_bytes", "Room in the file that nothing uses", "file.unused_bytes"),
+    ("store_wal_bytes", "Size of its write-ahead log", "file.wal_bytes"),
     ("disk_free_bytes", "Room left on the disk of the database", "free_bytes"),
     ("backup_timestamp_seconds", "As of when the last backup is; 0: there is none", "backup_at_s"),
     ("standby_behind_seconds", "Age of the oldest commit that is not copied", "standby_behind_s"),
@@ -165,10 +166,10 @@ class Figures(Meter):
 
 def _standing(readings: Readings) -> Iterator[Metric]:
     """How things stand, as families of gauges."""
-    jobs = (((workflow, status), count) for workflow, status, count in readings.jobs)
+    jobs = (((workflow, status), count) for workflow, status, count in readings.file.by_status)
     yield _family("jobs", "Jobs in the store", ("workflow", "status"), jobs)
     for name, text, field in GAUGES:
-        yield GaugeMetricFamily(f"jobrunner_{name}", text, value=getattr(readings, field))
+        yield GaugeMetricFamily(f"jobrunner_{name}", text, value=attrgetter(field)(readings))
 
 
 def _resting(readings: Readings) -> Iterator[Metric]:

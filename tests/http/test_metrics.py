@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jobrunner.config.settings import ServerSection
 from jobrunner.core.features.meter import Meter, Readings
+from jobrunner.core.questions import Gauges
 from jobrunner.http.frame.origins import is_local
 from jobrunner.stages import Registry
 from jobrunner.telemetry import Figures, Telemetry
@@ -255,7 +256,7 @@ def test_what_is_told_is_in_the_text() -> None:
     figures_.fired(-1)
     figures_.fired(0.3)
     figures_.lagged(0.002)
-    text, kind = figures_.exposition(Readings(jobs=(("a", "b", 7),), parked=3))
+    text, kind = figures_.exposition(Readings(file=Gauges(by_status=(("a", "b", 7),), parked=3)))
     assert kind.startswith("text/plain")
     assert b'jobrunner_jobs{status="b",workflow="a"} 7.0' in text
     assert b"jobrunner_attempts_parked 3.0" in text

@@ -17,6 +17,7 @@ from jobrunner.core.job import Attempt, Snapshot
 from jobrunner.core.keeping.census import Census
 from jobrunner.core.keeping.charts import Counting
 from jobrunner.core.messages import Ended
+from jobrunner.core.questions import Gauges
 
 
 class Span(Struct, frozen=True):
@@ -120,15 +121,11 @@ class ScheduleReading(Struct, frozen=True):
 
 
 class Readings(Struct, frozen=True, kw_only=True):
-    """The state of things in the moment somebody asks. Jobs are counted by workflow and status.
+    """The state of things in the moment somebody asks; ``file`` is what the store says of it.
     ``pauses`` are of workflows and stages: scope, name, and for how many seconds. ``limits`` are
     settings by their keys, for who compares."""
 
-    jobs: tuple[tuple[str, str, int], ...] = ()
-    running: int = 0
-    in_line: int = 0
-    parked: int = 0
-    questions: int = 0
+    file: Gauges = Gauges()
     oldest_in_line_s: float = 0
     overdue_timers_s: float = 0
     actors: int = 0
@@ -140,12 +137,6 @@ class Readings(Struct, frozen=True, kw_only=True):
     streams: int = 0
     uploads: int = 0
     deliveries_under_way: int = 0
-    deliveries_waiting: int = 0
-    endpoints_failing: int = 0
-    endpoints_disabled: int = 0
-    file_bytes: int = 0
-    unused_bytes: int = 0
-    wal_bytes: int = 0
     free_bytes: int = 0
     objects_away_s: float = 0
     threads_stray: int = 0

@@ -27,11 +27,7 @@ async def readings(door: HttpDoor) -> Readings:
     standby = door.standby()
     stats, pressure, now = door.facade.stats(), door.limits.stats(), door.clock.now()
     return Readings(
-        jobs=found.by_status,
-        running=found.running,
-        in_line=found.in_line,
-        parked=found.parked,
-        questions=found.questions,
+        file=found,
         oldest_in_line_s=_age_s(found.line_at, now),
         overdue_timers_s=_age_s(found.due_at, now),
         actors=stats["actors"],
@@ -43,12 +39,6 @@ async def readings(door: HttpDoor) -> Readings:
         streams=int(pressure["streams"]),
         uploads=door.arrivals.under_way,
         deliveries_under_way=door.facade.deliveries.under_way,
-        deliveries_waiting=found.deliveries,
-        endpoints_failing=found.endpoints_failing,
-        endpoints_disabled=found.endpoints_disabled,
-        file_bytes=found.file_bytes,
-        wal_bytes=found.wal_bytes,
-        unused_bytes=found.unused_bytes,
         free_bytes=door.limits.free_bytes,
         objects_away_s=door.facade.file_moves.away_s,
         threads_stray=stats["strays"],
