@@ -8,7 +8,7 @@ from msgspec import Meta, to_builtins
 from jobrunner.actors.features.bulk import FORESEEN_MAX
 from jobrunner.core.declaration.states import Kind
 from jobrunner.core.features.bulk import BUILT_IN, Bulk, BulkItem, Orders, Status
-from jobrunner.core.instants import instant_or_none, text_of, text_or_none
+from jobrunner.core.instants import instant_or_none
 from jobrunner.core.questions import JobFilter
 from jobrunner.http.frame import inputs
 from jobrunner.http.frame.addresses import link
@@ -22,7 +22,7 @@ from jobrunner.http.frame.endpoint import (
     View,
 )
 from jobrunner.http.frame.problems import invalid
-from jobrunner.http.frame.views import encode, reply
+from jobrunner.http.frame.views import encode, reply, view_of
 
 AT_ONCE_MAX = 100
 AT_ONCE_S = 20.0
@@ -92,26 +92,6 @@ class BulkFailure(View, frozen=True, kw_only=True):
     detail: str
 
 
-class BulkView(View, frozen=True, kw_only=True):
-    """``satisfied`` are those for whom there was nothing to do. ``failures`` come in the order of
-    the jobs, a page of them."""
-
-    id: str
-    command: str
-    by: str
-    reason: str | None
-    status: Status
-    total: int
-    done: int
-    satisfied: int
-    failed: int
-    left: int
-    created_at: str
-    ended_at: str | None
-    failures: list[BulkFailure]
-    next_cursor: str | None
-
-
 class BulkEntry(View, frozen=True, kw_only=True):
     """A bulk without what failed."""
 
@@ -126,6 +106,15 @@ class BulkEntry(View, frozen=True, kw_only=True):
     failed: int
     created_at: str
     ended_at: str | None
+
+
+class BulkView(BulkEntry, frozen=True, kw_only=True):
+    """``satisfied`` are those for whom there was nothing to do. ``failures`` come in the order of
+    the jobs, a page of them."""
+
+    left: int
+    failures: list[BulkFailure]
+    next_cursor: str | None
 
 
 class BulkList(View, frozen=True, kw_only=True):
@@ -182,7 +171,7 @@ async def list_bulks(call: HttpCall) -> HttpReply:
     query: inputs.PageQuery = call.query
     rows = await call.door.reader.bulk_list(query.limit, inputs.key_of(query.cursor))
     following = inputs.following_cursor([key for key, _ in rows], query)
-    entries = [BulkEntry(**_told(bulk)) for _, bulk in rows]
+    entries = [view_of(BulkEntry, bulk, **_order(bulk)) for _, bulk in rows]
     return reply(BulkList(bulks=entries, next_cursor=following))
 
 
@@ -254,10 +243,10 @@ async def _dry_run(call: HttpCall, orders: Orders, job_ids: list[str]) -> HttpRe
         counts[one.outcome] += 1
         if len(shown) < SHOWN_MAX:
             shown.append(
-                ForeseenJob(
-                    job_id=one.job_id,
+                view_of(
+                    ForeseenJob,
+                    one,
                     status=one.status or None,
-                    outcome=one.outcome,
                     to=one.to or None,
                     detail=one.detail or None,
                 )
@@ -279,28 +268,16 @@ async def _shown(call: HttpCall, bulk: Bulk, limit: int, after: int | None) -> B
     if bulk.failed:
         failures = await call.door.reader.bulk_failures(bulk.id, limit, after)
     following = failures[-1].place if len(failures) == limit else None
-    return BulkView(
-        **_told(bulk),
+    return view_of(
+        BulkView,
+        bulk,
+        **_order(bulk),
         left=bulk.total - bulk.done - bulk.satisfied - bulk.failed,
-        failures=[
-            BulkFailure(job_id=one.job_id, error_code=one.code, detail=one.detail)
-            for one in failures
-        ],
+        failures=[view_of(BulkFailure, one, error_code=one.code) for one in failures],
         next_cursor=inputs.cursor_of(following),
     )
 
 
-def _told(bulk: Bulk) -> dict[str, Any]:
-    return {
-        "id": bulk.id,
-        "command": bulk.orders.command,
-        "by": bulk.actor,
-        "reason": bulk.orders.reason,
-        "status": bulk.status,
-        "total": bulk.total,
-        "done": bulk.done,
-        "satisfied": bulk.satisfied,
-        "failed": bulk.failed,
-        "created_at": text_of(bulk.created_at),
-        "ended_at": text_or_none(bulk.ended_at),
-    }
+def _order(bulk: Bulk) -> dict[str, str | None]:
+    """Name what was ordered, and by whom."""
+    return {"command": bulk.orders.command, "by": bulk.actor, "reason": bulk.orders.reason}
