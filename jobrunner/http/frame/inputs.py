@@ -18,6 +18,7 @@ from jobrunner.http.frame.bodies import decode, decode_whole, fault_of
 from jobrunner.http.frame.endpoint import Body, HttpCall, Query
 from jobrunner.http.frame.problems import invalid
 
+WAIT_MAX_S = 60
 SEAL = "c1-"
 CURSOR = r"^c1-[0-9a-f]{1,15}$"
 
@@ -58,6 +59,10 @@ class NoFields(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class Reasoned(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Prose | None = None
+
+
+class WaitQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    wait: Annotated[float, Meta(ge=0, le=WAIT_MAX_S)] = 0
 
 
 class PageQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):

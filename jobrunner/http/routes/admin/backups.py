@@ -1,21 +1,12 @@
 """Backups: one is asked for, and followed to its end; those that there are, and drills of them."""
 
-from typing import Annotated, Any, Literal
-
-from msgspec import Meta
+from typing import Any, Literal
 
 from jobrunner.actors.keeping.backups import BackupState
 from jobrunner.actors.keeping.drills import Drill, StoredBackup
 from jobrunner.core.instants import text_or_none
-from jobrunner.http.frame.endpoint import (
-    ADMINS,
-    Body,
-    Endpoint,
-    HttpCall,
-    HttpReply,
-    Query,
-    View,
-)
+from jobrunner.http.frame import inputs
+from jobrunner.http.frame.endpoint import ADMINS, Body, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.views import reply, view_of
 
 PATIENCE_S = 20
@@ -25,10 +16,6 @@ class BackupOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``folder``: its whole path, on the machine of the service; else that of the settings."""
 
     folder: str = ""
-
-
-class BackupQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    wait: Annotated[float, Meta(ge=0, le=60)] = 0
 
 
 class Backup(View, frozen=True, kw_only=True):
@@ -120,10 +107,10 @@ async def verify_backup(call: HttpCall) -> HttpReply:
     return reply(_drilled(await call.door.backups.drills.drill(call.path["name"])))
 
 
-@Endpoint("GET", "/admin/db/backup", {200: Backup, 202: Backup}, ADMINS, query=BackupQuery)
+@Endpoint("GET", "/admin/db/backup", {200: Backup, 202: Backup}, ADMINS, query=inputs.WaitQuery)
 async def get_backup(call: HttpCall) -> HttpReply:
     """Show the backup that is being made, or the last one that was made in this life."""
-    query: BackupQuery = call.query
+    query: inputs.WaitQuery = call.query
     call.leave()
     return _shown(await call.door.backups.wait(query.wait))
 

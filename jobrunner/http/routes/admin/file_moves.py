@@ -1,25 +1,11 @@
 """Orders to move the files of jobs between disk and store, while everything goes on."""
 
-from typing import Annotated
-
-from msgspec import Meta
-
 from jobrunner.core.instants import text_of
 from jobrunner.core.keeping.objects import FileMove, Standing, Target
 from jobrunner.http.frame import inputs
 from jobrunner.http.frame.addresses import link
-from jobrunner.http.frame.endpoint import (
-    ADMINS,
-    Body,
-    Endpoint,
-    HttpCall,
-    HttpReply,
-    Query,
-    View,
-)
+from jobrunner.http.frame.endpoint import ADMINS, Body, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.views import encode, reply, view_of
-
-WAIT_S_MAX = 60
 
 
 class FileMoveOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,10 +13,6 @@ class FileMoveOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     to: Target
     dry_run: bool = False
-
-
-class FileMoveQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    wait: Annotated[float, Meta(ge=0, le=WAIT_S_MAX)] = 0
 
 
 class FileMoveForeseen(View, frozen=True, kw_only=True):
@@ -91,10 +73,10 @@ async def list_file_moves(call: HttpCall) -> HttpReply:
     return reply(FileMoveList(file_moves=[_shown(one) for one in found], next_cursor=following))
 
 
-@Endpoint("GET", "/admin/file-moves/{id}", {200: FileMoveView}, ADMINS, query=FileMoveQuery)
+@Endpoint("GET", "/admin/file-moves/{id}", {200: FileMoveView}, ADMINS, query=inputs.WaitQuery)
 async def get_file_move(call: HttpCall) -> HttpReply:
     """Show how many files were moved."""
-    query: FileMoveQuery = call.query
+    query: inputs.WaitQuery = call.query
     call.leave()
     return reply(_shown(await call.door.facade.file_moves.ended(call.path["id"], query.wait)))
 

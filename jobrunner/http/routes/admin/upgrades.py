@@ -1,8 +1,6 @@
 """Jobs under way, moved to the declaration of today: tried out, begun under a handle, aborted."""
 
-from typing import Annotated, ClassVar
-
-from msgspec import Meta
+from typing import ClassVar
 
 from jobrunner.core.features.upgrades.upgrades import Turn, UnderWay, Upgrade
 from jobrunner.core.instants import text_of
@@ -15,13 +13,11 @@ from jobrunner.http.frame.endpoint import (
     FromWorkflows,
     HttpCall,
     HttpReply,
-    Query,
     View,
 )
 from jobrunner.http.frame.views import encode, reply, view_of
 
 AT_ONCE_S = 5.0
-WAIT_S_MAX = 60
 
 
 class UpgradeOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,10 +27,6 @@ class UpgradeOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workflow: inputs.Name
     dry_run: bool = False
     reason: inputs.Prose | None = None
-
-
-class UpgradeQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    wait: Annotated[float, Meta(ge=0, le=WAIT_S_MAX)] = 0
 
 
 class StayView(View, frozen=True, kw_only=True):
@@ -98,10 +90,10 @@ async def list_upgrades(call: HttpCall) -> HttpReply:
     return reply(UpgradeList(upgrades=[_shown(one) for one in found], next_cursor=following))
 
 
-@Endpoint("GET", "/admin/upgrades/{id}", {200: UpgradeView}, ADMINS, query=UpgradeQuery)
+@Endpoint("GET", "/admin/upgrades/{id}", {200: UpgradeView}, ADMINS, query=inputs.WaitQuery)
 async def get_upgrade(call: HttpCall) -> HttpReply:
     """Show how many jobs were moved, and why others stay."""
-    query: UpgradeQuery = call.query
+    query: inputs.WaitQuery = call.query
     call.leave()
     return reply(_shown(await call.door.facade.upgrades.ended(call.path["id"], query.wait)))
 

@@ -10,12 +10,13 @@ from jobrunner.core.instants import instant_or_none
 from jobrunner.core.job import JOB_ID, Snapshot
 from jobrunner.core.questions import JobFilter
 from jobrunner.errors import Refused
-from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, Query, View
+from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.etags import etag, expected_version, matches_any, seen_before
 from jobrunner.http.frame.inputs import (
     Instant,
     PageQuery,
     RowsQuery,
+    WaitQuery,
     cursor_of,
     job_id_of,
     key_of,
@@ -84,11 +85,10 @@ class JobsQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True
     param: Annotated[list[ParamWanted], Meta(max_length=8)] = []
 
 
-class JobQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JobQuery(WaitQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``wait`` holds the answer for so many seconds, until something was decided or, with
     ``progress``, until anything changed. With ``until=ended`` only the end counts."""
 
-    wait: Annotated[float, Meta(ge=0, le=60)] = 0
     progress: bool = False
     until: Literal["ended"] | None = None
 

@@ -29,6 +29,7 @@ from jobrunner.http.frame.endpoint import (
 )
 from jobrunner.http.frame.inputs import (
     SPACE,
+    WAIT_MAX_S,
     Instant,
     Key,
     LabelKey,
@@ -49,7 +50,6 @@ Address = Annotated[
     str, Meta(max_length=2048, pattern=rf"^https?://[^/{SPACE}]+[^{SPACE}]*(?!\n)$")
 ]
 
-WAIT_MAX_S = 60
 QUIET_MAX_S = 30 * 86400
 WAIT = re.compile(r"(?:^|,)[ \t]*wait[ \t]*=[ \t]*([0-9]{1,6})[ \t]*(?:$|[,;])", re.IGNORECASE)
 CANONICAL = msgspec.json.Encoder(order="sorted").encode
