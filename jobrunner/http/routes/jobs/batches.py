@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
-import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
 from jobrunner.actors.features.families.batches import ItemAnswer, Sent, is_unfinished
-from jobrunner.core.declaration.happenings import NAMES, Happening
 from jobrunner.core.features.families.batches import Batch, BatchStatus
 from jobrunner.core.instants import instant_of
 from jobrunner.errors import Refused
@@ -24,11 +22,7 @@ from jobrunner.http.frame.endpoint import (
     View,
 )
 from jobrunner.http.frame.inputs import (
-    Instant,
     Key,
-    LabelKey,
-    LabelValue,
-    Name,
     OwnedPageQuery,
     cursor_of,
     key_given,
@@ -36,12 +30,12 @@ from jobrunner.http.frame.inputs import (
     omitted_of,
     params_of,
 )
-from jobrunner.http.frame.problems import invalid
 from jobrunner.http.frame.views import encode, reply, view_of
 from jobrunner.http.routes.jobs.submissions import (
     Address,
-    SingletonOrder,
+    NewJob,
     job_type_named,
+    refuse_url,
     singleton_of,
     submission,
     workflow_named,
@@ -52,21 +46,12 @@ BODY_MAX = 8 * 1024 * 1024
 REFUSALS_SHOWN = 100
 
 
-class BatchJob(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BatchJob(NewJob, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A submission of a batch. ``key`` is its own in the batch; without one it is known by its
     place in the call, if that has a key."""
 
     from_workflows: ClassVar[dict[str, FromWorkflows]] = {"params": "params"}
-    workflow: Name
-    job_type: Annotated[str, Meta(min_length=1, max_length=50)] | None = None
-    params: msgspec.Raw | UnsetType = UNSET
     key: Key | None = None
-    priority: Annotated[int, Meta(ge=-100, le=100)] = 0
-    run_at: Instant | None = None
-    labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] = {}
-    notify_url: Address | None = None
-    notify_on: Annotated[list[Happening], Meta(min_length=1, max_length=len(NAMES))] | None = None
-    singleton: SingletonOrder | None = None
 
 
 BatchJobs = Annotated[list[BatchJob], Meta(max_length=JOBS_MAX)]
@@ -163,7 +148,7 @@ async def create_batch(call: HttpCall) -> HttpReply:
 
     Sent again under its key, it goes on where it was cut off."""
     body: BatchOrder = call.body
-    _refuse_url(call, body.notify_url)
+    refuse_url(call, body.notify_url)
     key = key_given(call, body.key)
     batches = call.door.facade.batches
     batch, known = await batches.begun(call.actor.name, key, body.notify_url or "")
@@ -265,12 +250,6 @@ async def _found(call: HttpCall) -> Batch:
     return batch
 
 
-def _refuse_url(call: HttpCall, url: str | None) -> None:
-    """Raises: Refused, for a URL that nobody may be told at."""
-    if url is not None and (reason := call.door.facade.deliveries.misfit_url(url)):
-        raise invalid(f"notify_url: {reason}", ("$.notify_url", reason))
-
-
 def _sent(call: HttpCall, jobs: Sequence[BatchJob], key: str | None) -> list[Sent]:
     """A key of a place has a space in it, and no client's has."""
     own = key or call.door.ids.fresh()
@@ -283,7 +262,7 @@ def _one(call: HttpCall, job: BatchJob, key: str) -> Sent:
         job_type = job_type_named(definition, job.job_type)
         raw = b"" if job.params is UNSET else bytes(job.params)
         params = params_of(definition, job_type, raw, "$.params")
-        _refuse_url(call, job.notify_url)
+        refuse_url(call, job.notify_url)
         alone = singleton_of(definition, job.singleton)
     except Refused as refused:
         return Sent(key, refused=refused)

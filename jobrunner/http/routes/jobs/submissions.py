@@ -64,7 +64,21 @@ class SingletonOrder(Body, frozen=True, kw_only=True, forbid_unknown_fields=True
     quiet_s: Annotated[float, Meta(ge=0, le=QUIET_MAX_S)] = 0
 
 
-class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewJob(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The common part of a submission alone and of one in a batch."""
+
+    workflow: Name
+    job_type: Annotated[str, Meta(min_length=1, max_length=50)] | None = None
+    params: msgspec.Raw | UnsetType = UNSET
+    priority: Annotated[int, Meta(ge=-100, le=100)] = 0
+    run_at: Instant | None = None
+    labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] = {}
+    notify_url: Address | None = None
+    notify_on: Annotated[list[Happening], Meta(min_length=1, max_length=len(NAMES))] | None = None
+    singleton: SingletonOrder | None = None
+
+
+class Submission(NewJob, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Make a job. The job type says what ``params`` may be; ``parameters`` is an alias."""
 
     rules: ClassVar[tuple[dict[str, Any], ...]] = (
@@ -76,17 +90,8 @@ class Submission(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "params": "params",
         "parameters": "params",
     }
-    workflow: Name
-    job_type: Annotated[str, Meta(min_length=1, max_length=50)] | None = None
-    params: msgspec.Raw | UnsetType = UNSET
     parameters: msgspec.Raw | UnsetType = UNSET
     idempotency_key: Key | None = None
-    priority: Annotated[int, Meta(ge=-100, le=100)] = 0
-    run_at: Instant | None = None
-    labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] = {}
-    notify_url: Address | None = None
-    notify_on: Annotated[list[Happening], Meta(min_length=1, max_length=len(NAMES))] | None = None
-    singleton: SingletonOrder | None = None
 
 
 class SubmissionQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -115,7 +120,10 @@ async def create_job(call: HttpCall) -> HttpReply:
     raw = _params(body)
     params = params_of(definition, job_type, raw, "$.params")
     run_at = instant_of(body.run_at, "$.run_at") if body.run_at else None
-    _refuse_url(call, body)
+    refuse_url(call, body.notify_url)
+    if body.notify_on is not None and body.notify_url is None:
+        detail = "notify_on says what notify_url is told; send both"
+        raise invalid(detail, ("$.notify_on", detail))
     wait_s, preferred = _wait_asked(call)
     answer = await call.door.facade.submit(
         submission(
@@ -162,18 +170,13 @@ async def ended(call: HttpCall, answer: Answer, wait_s: float) -> Answer:
     return replace(answer, job=await call.door.facade.ended(answer.job, wait_s))
 
 
-def _refuse_url(call: HttpCall, body: Submission) -> None:
+def refuse_url(call: HttpCall, url: str | None) -> None:
     """Refuse a URL to which no notification may go.
 
     Raises: Refused
     """
-    if body.notify_url is not None and (
-        reason := call.door.facade.deliveries.misfit_url(body.notify_url)
-    ):
+    if url is not None and (reason := call.door.facade.deliveries.misfit_url(url)):
         raise invalid(f"notify_url: {reason}", ("$.notify_url", reason))
-    if body.notify_on is not None and body.notify_url is None:
-        detail = "notify_on says what notify_url is told; send both"
-        raise invalid(detail, ("$.notify_on", detail))
 
 
 def submission(
