@@ -143,7 +143,7 @@ class AssetEntry(View, frozen=True, kw_only=True):
     created_at: str
 
 
-def view_of(kind: type[V], row: Any, **more: Any) -> V:
+def view_of(kind: type[V], row: Any, /, **more: Any) -> V:
     """Show a row: copy what has the same name, write instants as text, and add ``more``."""
     names = (name for name in kind.__struct_fields__ if name not in more)
     return kind(**{name: _shown(name, getattr(row, name)) for name in names}, **more)

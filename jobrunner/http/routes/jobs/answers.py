@@ -7,14 +7,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from jobrunner.core.features.answers.giving import AnswerFilter, PendingAnswer, digest_of, may_give
 from jobrunner.core.features.answers.posed import Standing
-from jobrunner.core.instants import text_of, text_or_none
 from jobrunner.core.job import Actor, Snapshot
 from jobrunner.core.messages import Answered
 from jobrunner.errors import PluginFault, Refused
 from jobrunner.http.frame.bodies import decode
 from jobrunner.http.frame.endpoint import SHOWN, Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import PageQuery, cursor_of, key_of, visible_job
-from jobrunner.http.frame.views import reply
+from jobrunner.http.frame.views import reply, view_of
 from jobrunner.http.routes.pages.answers import question_page
 
 GIVING = ("ANSWER_GIVEN", "ANSWER_OVER", "CALLBACK_UNEXPECTED", "WORKFLOW_UNAVAILABLE")
@@ -169,16 +168,14 @@ def _wanted(call: HttpCall, found: PendingAnswer) -> WantedAnswer:
         asks = _schema(call, found)
     except Refused:
         asks = None
-    return WantedAnswer(
+    return view_of(
+        WantedAnswer,
+        posed,
         job_id=found.job_id,
         workflow=found.workflow,
         name=found.name,
-        text=posed.text,
         asks=asks,
-        by=list(posed.by),
         may_give=may_give(posed, frozenset(roles)),
-        asked_at=text_of(posed.asked_at),
-        expires_at=text_or_none(posed.expires_at),
         has_default=posed.default is not UNSET,
         default=_default(found),
     )
@@ -189,12 +186,12 @@ async def _shown(call: HttpCall) -> QuestionShown:
     found = await _found(call)
     if found.standing == "over" or found.posed.expired(call.door.clock.now()):
         raise Refused("ANSWER_OVER", "nobody waits for this answer any more")
-    return QuestionShown(
+    return view_of(
+        QuestionShown,
+        found.posed,
         name=found.name,
-        text=found.posed.text,
         asks=_schema(call, found),
         standing=found.standing,
-        expires_at=text_or_none(found.posed.expires_at),
         default=_default(found),
     )
 

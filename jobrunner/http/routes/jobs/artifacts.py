@@ -11,7 +11,7 @@ from jobrunner.http.frame.bodies import too_large
 from jobrunner.http.frame.endpoint import MOVING, Body, Endpoint, HttpCall, HttpReply, Query, View
 from jobrunner.http.frame.etags import expected_version
 from jobrunner.http.frame.inputs import Version, governed_job, job_id_of, visible_job
-from jobrunner.http.frame.views import Job, reply, reply_answer
+from jobrunner.http.frame.views import Job, reply, reply_answer, view_of
 
 
 class ArtifactEdit(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,18 +56,10 @@ async def get_artifact(call: HttpCall) -> HttpReply:
         why = f"UNREADABLE: {view.unreadable}"
         version = view.artifact.version
         raise Refused("JOB_LOCKED", f"version {version} of {name!r}: {why}", stuck=why)
-    return reply(
-        ArtifactValue(
-            name=view.artifact.name,
-            version=view.artifact.version,
-            value=view.artifact.value,
-            created_at=text_of(view.artifact.created_at),
-            versions=[
-                ArtifactVersion(version=version, created_at=text_of(at))
-                for version, at in view.versions
-            ],
-        )
-    )
+    versions = [
+        ArtifactVersion(version=version, created_at=text_of(at)) for version, at in view.versions
+    ]
+    return reply(view_of(ArtifactValue, view.artifact, versions=versions))
 
 
 @Endpoint("PUT", "/jobs/{id}/artifacts/{name}", {200: Job}, body=ArtifactEdit, codes=MOVING)

@@ -2,11 +2,10 @@
 
 from typing import Literal
 
-from jobrunner.core.instants import text_or_none
 from jobrunner.core.job import Attempt, Failure
 from jobrunner.http.frame.endpoint import Endpoint, HttpCall, HttpReply, View
 from jobrunner.http.frame.inputs import RowsQuery, cursor_of, key_of, visible_job
-from jobrunner.http.frame.views import reply
+from jobrunner.http.frame.views import reply, view_of
 
 
 class AttemptEntry(View, frozen=True, kw_only=True):
@@ -45,17 +44,14 @@ def attempt_entry(attempt: Attempt, whole: bool = False) -> AttemptEntry:
     """``whole``: with what strangers and libraries said of its failure."""
     failure = attempt.failure or Failure("", "")
     told = failure.detail.splitlines() if whole else []
-    return AttemptEntry(
-        state=attempt.state,
+    return view_of(
+        AttemptEntry,
+        attempt,
         stage=attempt.runs or attempt.stage,
         holder=attempt.holder or None,
-        run_id=attempt.run_id,
         attempt=attempt.number,
-        status=attempt.status,
         outcome=attempt.outcome or None,
         failure_code=failure.code or None,
         failure_message=failure.message or None,
-        started_at=text_or_none(attempt.started_at),
-        ended_at=text_or_none(attempt.ended_at),
         log=[*attempt.log, *told],
     )

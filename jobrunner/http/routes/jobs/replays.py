@@ -22,7 +22,7 @@ from jobrunner.http.frame.inputs import (
     visible_job,
 )
 from jobrunner.http.frame.problems import invalid
-from jobrunner.http.frame.views import reply
+from jobrunner.http.frame.views import reply, view_of
 from jobrunner.http.routes.admin.workflows import WorkflowView, panel_of, published
 
 BEATS = 1 << 20
@@ -172,12 +172,5 @@ def _step(record: Recorded, told: Retold) -> ReplayStep:
 
 
 def _led(led: Led) -> LedView:
-    return LedView(
-        status=led.status,
-        path=list(led.path),
-        credits=list(led.credits),
-        attempt=led.attempt,
-        timers={purpose: text_of(at) for purpose, at in led.timers.items()},
-        stuck=led.stuck,
-        failure_code=led.failure_code,
-    )
+    timers = {purpose: text_of(at) for purpose, at in led.timers.items()}
+    return view_of(LedView, led, attempt=led.attempt, timers=timers)

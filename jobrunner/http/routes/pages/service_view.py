@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from jobrunner.actors.features.plugins import PartKind, PluginTrouble
-from jobrunner.core.instants import text_of, text_or_none
+from jobrunner.core.instants import text_or_none
 from jobrunner.core.questions import Gauges
 from jobrunner.http.frame.endpoint import HttpCall, View
 from jobrunner.http.frame.views import view_of
@@ -73,14 +73,9 @@ def system_view(call: HttpCall, gauges: Gauges, checks: Mapping[str, str]) -> Sy
 
 
 def _trouble(one: PluginTrouble) -> PluginTroubleView:
-    return PluginTroubleView(
-        kind=one.part.kind,
-        name=one.part.name,
-        workflow=one.part.workflow or None,
-        error=one.error,
-        at=text_of(one.at),
-        job_id=one.job_id,
-    )
+    part = one.part
+    workflow = part.workflow or None
+    return view_of(PluginTroubleView, one, kind=part.kind, name=part.name, workflow=workflow)
 
 
 def limit_now(call: HttpCall, key: str) -> float:

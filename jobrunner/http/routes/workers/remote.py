@@ -24,7 +24,7 @@ from jobrunner.http.frame.endpoint import (
 )
 from jobrunner.http.frame.inputs import ArtifactName, Count, Word, job_id_of, needs_one
 from jobrunner.http.frame.problems import invalid
-from jobrunner.http.frame.views import Job, reply_answer
+from jobrunner.http.frame.views import Job, reply_answer, view_of
 from jobrunner.http.routes.workers.reports import Percent, ReportedAsset
 from jobrunner.http.routes.workers.status_moves import EventId, reported_asset
 from jobrunner.ports import digest
@@ -157,20 +157,12 @@ async def brief_of(call: HttpCall, job: Snapshot) -> StageBrief:
     given, attempt = await call.door.facade.told(job), attempt_of(job)
     definition = call.door.facade.definitions.of(job)
     assert definition is not None, "a job that was claimed just now has its declaration"
-    return StageBrief(
+    return view_of(
+        StageBrief,
+        given,
         stage=attempt.runs,
-        state=given.state,
-        params=given.params,
-        artifacts=given.artifacts,
-        settings=given.settings,
-        kept=given.kept,
-        answers=given.answers,
         files={name: job.artifacts[name].asset for name in given.files},
-        number=given.number,
-        seconds=given.seconds,
         silence_s=definition.states[attempt.state].heartbeat_s,
-        base_url=given.base_url,
-        traceparent=given.traceparent,
     )
 
 
