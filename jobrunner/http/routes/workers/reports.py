@@ -42,24 +42,6 @@ class ReportedAsset(Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{64}(?!\n)$")] | None = None
 
 
-class Reported(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The report that may accompany a move: results, files, progress, or why it failed. ``run_id``,
-    ``attempt`` and ``claim`` say which work it is of, as the claim was answered."""
-
-    artifact_updates: dict[ArtifactName, Any] | None = None
-    assets: list[ReportedAsset] | None = None
-    result: dict[str, Any] | None = None
-    progress: Percent | None = None
-    message: str | None = None
-    failure_code: Word | None = None
-    failure_message: Annotated[str, Meta(min_length=1)] | None = None
-    failed_stage: Word | None = None
-    retryable: bool | None = None
-    run_id: Word | None = None
-    attempt: Count | None = None
-    claim: Count | None = None
-
-
 class Progress(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Without any field it is a heartbeat."""
 
@@ -68,6 +50,19 @@ class Progress(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run_id: Word | None = None
     attempt: Count | None = None
     claim: Count | None = None
+
+
+class Reported(Progress, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The report that may accompany a move: results, files, progress, or why it failed. ``run_id``,
+    ``attempt`` and ``claim`` say which work it is of, as the claim was answered."""
+
+    artifact_updates: dict[ArtifactName, Any] | None = None
+    assets: list[ReportedAsset] | None = None
+    result: dict[str, Any] | None = None
+    failure_code: Word | None = None
+    failure_message: Annotated[str, Meta(min_length=1)] | None = None
+    failed_stage: Word | None = None
+    retryable: bool | None = None
 
 
 @Endpoint(
