@@ -12,9 +12,8 @@ from jobrunner.core.access import allowed, ended_as, needs_person
 from jobrunner.core.credits import Standing
 from jobrunner.core.declaration.states import Kind
 from jobrunner.core.declaration.workflow import Definition, End
-from jobrunner.core.features.streams import HistoryRow
 from jobrunner.core.instants import text_of, text_or_none, timed
-from jobrunner.core.job import Asset, Paused, Scheduled, Snapshot
+from jobrunner.core.job import Asset, Scheduled, Snapshot
 from jobrunner.core.questions import AssetRow
 from jobrunner.http.frame.addresses import link, linked
 from jobrunner.http.frame.endpoint import HttpCall, HttpReply, View
@@ -215,7 +214,7 @@ def job_view(
         notify_url=job.notify_url,
         notify_on=list(job.notify_on),
         stuck=stuck_view(call, job),
-        paused=_held_back(job.paused) if job.paused else None,
+        paused=view_of(HeldBack, job.paused) if job.paused else None,
         forked_from=job.forked_from,
         **(_ties(job) if job.schedule or job.parent or job.batch else ALONE),
         needs_person=needs_person(definition, job) if definition else job.stuck is not None,
@@ -259,14 +258,6 @@ def stuck_view(call: HttpCall, job: Snapshot) -> Stuck | None:
 
 def _scheduled(schedule: Scheduled) -> ScheduleOf:
     return ScheduleOf(name=schedule.name, moment=text_of(schedule.moment))
-
-
-def _held_back(paused: Paused) -> HeldBack:
-    return view_of(HeldBack, paused)
-
-
-def history_entry(row: HistoryRow) -> HistoryEntry:
-    return view_of(HistoryEntry, row)
 
 
 def asset_entries(call: HttpCall, rows: tuple[AssetRow, ...]) -> list[AssetEntry]:

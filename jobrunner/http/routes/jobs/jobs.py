@@ -27,10 +27,10 @@ from jobrunner.http.frame.views import (
     PAYLOADS,
     HistoryEntry,
     Job,
-    history_entry,
     job_view,
     reply,
     reply_job,
+    view_of,
 )
 
 LabelWanted = Annotated[
@@ -143,7 +143,8 @@ async def get_history(call: HttpCall) -> HttpReply:
     rows = await call.door.reader.history(job.id, query.limit, after)
     full = len(rows) == query.limit
     following = cursor_of(rows[-1].version * HOPS_MAX + rows[-1].hop) if full else None
-    return reply(History(history=[history_entry(row) for row in rows], next_cursor=following))
+    hops = [view_of(HistoryEntry, row) for row in rows]
+    return reply(History(history=hops, next_cursor=following))
 
 
 @Endpoint("DELETE", "/jobs/{id}", {204: None}, codes=("JOB_NOT_SETTLED", "JOB_VERSION_CONFLICT"))

@@ -31,8 +31,8 @@ from jobrunner.http.frame.views import (
     HistoryEntry,
     Job,
     encode,
-    history_entry,
     job_view,
+    view_of,
 )
 
 EventNumber = Annotated[str, Meta(max_length=64, extra_json_schema={"pattern": "^[0-9]{1,15}$"})]
@@ -215,7 +215,7 @@ def _transition(workflow: str, user_id: str, hops: Iterable[HistoryRow]) -> tupl
         user_id=user_id,
         version=rows[-1].version,
         status=rows[-1].to_status,
-        hops=[history_entry(row) for row in rows],
+        hops=[view_of(HistoryEntry, row) for row in rows],
     )
     return "transition", encode(view)
 
