@@ -10,9 +10,9 @@ from jobrunner.cli.admin.notifications import of_job
 from jobrunner.cli.frame import printing
 from jobrunner.cli.frame.examples import examples
 from jobrunner.cli.frame.options import Flag, Ids, Listing, Many, pairs, parameters, spelled_out
-from jobrunner.cli.frame.paging import Limit, Since, paged
+from jobrunner.cli.frame.paging import NO_LIMIT, Limit, Since, paged
 from jobrunner.cli.frame.prefixes import whole
-from jobrunner.cli.frame.service import RunningService, part, service
+from jobrunner.cli.frame.service import part, service
 from jobrunner.core.declaration.happenings import NAMES
 
 app = App(name="job", help="Jobs of the running service.")
@@ -164,7 +164,7 @@ async def history(job_id: str, /, *, listing: Listing = Listing()) -> None:
     """List the transitions of a job, oldest first."""
     async with service(listing) as running:
         path = f"/jobs/{part(await whole(running, job_id))}/history"
-        found = await _every(running, path, "history")
+        found = await paged(running, path, [], NO_LIMIT)
     rows = [row | {"id": f"{row['version']}.{row['hop']}"} for row in found]
     printing.rows(rows, HISTORY, listing)
 
@@ -174,7 +174,7 @@ async def attempts(job_id: str, /, *, listing: Listing = Listing()) -> None:
     """List the executions of a job's stages, oldest first; `-o json` has their logs."""
     async with service(listing) as running:
         path = f"/jobs/{part(await whole(running, job_id))}/attempts"
-        found = await _every(running, path, "attempts")
+        found = await paged(running, path, [], NO_LIMIT)
     rows = [row | {"id": f"{row['run_id']}.{row['state']}.{row['attempt']}"} for row in found]
     printing.rows(rows, ATTEMPTS, listing)
 
@@ -252,18 +252,6 @@ async def upload(
     async with service(listing) as running:
         asset_id = await sent(running, file, await whole(running, job_id), upload)
         printing.record(await running.get(f"/assets/{part(asset_id)}"), listing)
-
-
-async def _every(running: RunningService, path: str, name: str) -> list[dict[str, Any]]:
-    """All of a list that goes from the oldest on."""
-    found: list[dict[str, Any]] = []
-    cursor = None
-    while True:
-        page = await running.get(path, {"cursor": cursor})
-        found += page[name]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            return found
 
 
 def _alone(key: str | None, mode: str | None, quiet_s: float | None) -> dict[str, Any]:
