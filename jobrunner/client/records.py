@@ -325,33 +325,6 @@ class BatchResultRecord(Struct, frozen=True, kw_only=True):
     idempotency_mismatch: bool = False
 
 
-class BatchRecord(Struct, frozen=True, kw_only=True):
-    """A batch as it was when the service answered; ``results`` are those of a call that sent jobs,
-    in its order."""
-
-    id: str
-    user_id: str
-    key: str | None = None
-    status: str
-    counts: dict[str, int]
-    well: int
-    ill: int
-    left: int
-    deleted: int = 0
-    refused: int
-    refusals: list[BatchResultRecord] = []
-    notify_url: str | None = None
-    rerun_of: str | None = None
-    created_at: datetime
-    ended_at: datetime | None = None
-    results: list[BatchResultRecord] = []
-    replayed: bool = False
-
-    @property
-    def ended(self) -> bool:
-        return self.status == "ended"
-
-
 class BatchEntryRecord(Struct, frozen=True, kw_only=True):
     id: str
     user_id: str
@@ -361,3 +334,22 @@ class BatchEntryRecord(Struct, frozen=True, kw_only=True):
     rerun_of: str | None = None
     created_at: datetime
     ended_at: datetime | None = None
+
+
+class BatchRecord(BatchEntryRecord, frozen=True, kw_only=True):
+    """A batch as it was when the service answered; ``results`` are those of a call that sent jobs,
+    in its order."""
+
+    counts: dict[str, int]
+    well: int
+    ill: int
+    deleted: int = 0
+    refused: int
+    refusals: list[BatchResultRecord] = []
+    notify_url: str | None = None
+    results: list[BatchResultRecord] = []
+    replayed: bool = False
+
+    @property
+    def ended(self) -> bool:
+        return self.status == "ended"

@@ -93,31 +93,6 @@ class BatchResult(View, frozen=True, kw_only=True):
     idempotency_mismatch: bool | UnsetType = UNSET
 
 
-class BatchView(View, frozen=True, kw_only=True):
-    """``status`` is ``open`` while it takes jobs, then ``running`` until the last one has ended.
-    ``counts`` are its jobs by their status; ``well`` and ``ill`` those that ended, ``left`` those
-    that go on, ``refused`` submissions that no job was made of, the first of which are listed.
-    ``results`` are those of this call, in its order."""
-
-    id: str
-    user_id: str
-    key: str | None
-    status: BatchStatus
-    counts: dict[str, int]
-    well: int
-    ill: int
-    left: int
-    deleted: int
-    refused: int
-    refusals: list[BatchResult]
-    notify_url: str | None
-    rerun_of: str | None
-    created_at: str
-    ended_at: str | None
-    results: list[BatchResult] | UnsetType = UNSET
-    replayed: bool | UnsetType = UNSET
-
-
 class BatchEntry(View, frozen=True, kw_only=True):
     id: str
     user_id: str
@@ -127,6 +102,23 @@ class BatchEntry(View, frozen=True, kw_only=True):
     rerun_of: str | None
     created_at: str
     ended_at: str | None
+
+
+class BatchView(BatchEntry, frozen=True, kw_only=True):
+    """``status`` is ``open`` while it takes jobs, then ``running`` until the last one has ended.
+    ``counts`` are its jobs by their status; ``well`` and ``ill`` those that ended, ``left`` those
+    that go on, ``refused`` submissions that no job was made of, the first of which are listed.
+    ``results`` are those of this call, in its order."""
+
+    counts: dict[str, int]
+    well: int
+    ill: int
+    deleted: int
+    refused: int
+    refusals: list[BatchResult]
+    notify_url: str | None
+    results: list[BatchResult] | UnsetType = UNSET
+    replayed: bool | UnsetType = UNSET
 
 
 class BatchList(View, frozen=True, kw_only=True):
