@@ -114,9 +114,6 @@ class _Known(Generic[P]):
         self._kept_bytes += len(name) + len(data)
         return msgspec.json.decode(data)
 
-    def _save(self, name: str, content: bytes | str) -> Kept:
-        return self._shelf.put(name, content)
-
     def _took(self, kept: Kept, asset_type: str, artifact: str) -> Asset:
         asset_id = self._host.fresh()
         url = f"/assets/{asset_id}/content"
@@ -135,6 +132,9 @@ class _Known(Generic[P]):
 
     def _file(self, artifact: str) -> str:
         return self._shelf.sound(artifact, self._given.files.get(artifact))
+
+    async def _exchanged(self, exchange: Exchange) -> Reply:
+        return _of(Reply, await self._host.ask(traced(exchange, self.traceparent)))
 
 
 class Context(_Known[P], Questioning, SubmitsJobs):
@@ -187,7 +187,7 @@ class Context(_Known[P], Questioning, SubmitsJobs):
         """Put a file into the job's library: ``content`` is the bytes, or the path of a file that
         is moved there. It belongs to the job as soon as the attempt is done; nobody ever sees half
         of it. With ``artifact`` that artifact's new value is the address of the file."""
-        kept = await self._host.block(lambda: self._save(name, content))
+        kept = await self._host.block(lambda: self._shelf.put(name, content))
         return self._took(kept, asset_type, artifact)
 
     async def checkpoint(self, **artifacts: Any) -> None:
@@ -233,9 +233,6 @@ class Context(_Known[P], Questioning, SubmitsJobs):
         that there is not ends the attempt for good: ARTIFACT_NOT_FOUND."""
         return _of(Recalled, await self._host.ask(Recall(name, version))).value
 
-    async def _exchanged(self, exchange: Exchange) -> Reply:
-        return _of(Reply, await self._host.ask(traced(exchange, self.traceparent)))
-
 
 class PlainContext(_Known[P], PlainQuestioning, SubmitsJobsPlainly):
     """The same for plain functions, in a process or a thread of their own: the same verbs, which
@@ -271,7 +268,7 @@ class PlainContext(_Known[P], PlainQuestioning, SubmitsJobsPlainly):
     def save(
         self, name: str, content: bytes | str, *, asset_type: str, artifact: str = ""
     ) -> Asset:
-        return self._took(self._save(name, content), asset_type, artifact)
+        return self._took(self._shelf.put(name, content), asset_type, artifact)
 
     def checkpoint(self, **artifacts: Any) -> None:
         self._wait(self._host.checkpoint(self._made(artifacts)))
@@ -302,9 +299,6 @@ class PlainContext(_Known[P], PlainQuestioning, SubmitsJobsPlainly):
 
     def artifact(self, name: str, version: int) -> Any:
         return _of(Recalled, self._wait(self._host.ask(Recall(name, version)))).value
-
-    async def _exchanged(self, exchange: Exchange) -> Reply:
-        return _of(Reply, await self._host.ask(traced(exchange, self.traceparent)))
 
 
 def traced(exchange: Exchange, traceparent: str) -> Exchange:
