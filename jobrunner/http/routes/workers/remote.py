@@ -67,7 +67,16 @@ class FailureSaid(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     detail: str = ""
 
 
-class StageOutcome(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StageCheckpoint(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Results so far, which are the job's from now on whatever becomes of the attempt."""
+
+    id: EventId
+    claim: Count
+    artifacts: dict[ArtifactName, Any] | None = None
+    assets: list[ReportedAsset] | None = None
+
+
+class StageOutcome(StageCheckpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The end of a stage that ran elsewhere. ``failure`` goes with partial, failed and rejected
     (and may go with interrupted), ``awaits`` and ``source`` with parked: the key of a callback, and
     whose webhook brings it. ``interrupted`` gives the work back; that spends no retry."""
@@ -79,12 +88,8 @@ class StageOutcome(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
         },
         {"if": {"properties": {"outcome": {"const": "parked"}}}, "then": needs_one("awaits")},
     )
-    id: EventId
-    claim: Count
     outcome: OutcomeName
     result: Any = None
-    artifacts: dict[ArtifactName, Any] | None = None
-    assets: list[ReportedAsset] | None = None
     failure: FailureSaid | None = None
     awaits: Word | None = None
     await_s: Annotated[float, Meta(ge=0, le=LATER_S_MAX)] = 0
@@ -92,15 +97,6 @@ class StageOutcome(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     progress: Percent | None = None
     message: str | None = None
     log: Annotated[list[Annotated[str, Meta(max_length=4096)]], Meta(max_length=1000)] | None = None
-
-
-class StageCheckpoint(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Results so far, which are the job's from now on whatever becomes of the attempt."""
-
-    id: EventId
-    claim: Count
-    artifacts: dict[ArtifactName, Any] | None = None
-    assets: list[ReportedAsset] | None = None
 
 
 class KeptValue(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -201,14 +197,14 @@ def _failure(said: FailureSaid) -> Failure:
     )
 
 
-def _report(call: HttpCall, body: StageOutcome | StageCheckpoint) -> Report:
+def _report(call: HttpCall, body: StageCheckpoint) -> Report:
     now, fresh = call.door.clock.now(), call.door.ids.fresh
     assets = tuple(
         reported_asset(asset, fresh, now, f"$.assets[{place}]")
         for place, asset in enumerate(body.assets or ())
     )
     report = Report(artifacts=body.artifacts or {}, assets=assets)
-    if isinstance(body, StageCheckpoint):
+    if not isinstance(body, StageOutcome):
         return report
     return msgspec.structs.replace(
         report, result=body.result, progress=body.progress, message=body.message
