@@ -130,8 +130,7 @@ async def _reports(at: Address, jobs: list[str], seconds: float) -> Measured:
 
 
 def _said(row: Row) -> Row:
-    sys.stdout.write(f"{row}\n")
-    sys.stdout.flush()
+    print(row, flush=True)
     return row
 
 
@@ -157,20 +156,20 @@ def main() -> int:
     parser.add_argument("--connections", type=_numbers(int), default=CONNECTIONS)
     parser.add_argument("--loads", type=_numbers(float), default=TIMES)
     given = parser.parse_args()
-    sys.stdout.write(f"{HEAD}\n")
+    print(HEAD, flush=True)
     try:
         rows = anyio.run(overload, given.seconds, given.connections, given.loads)
         refused_s = anyio.run(cost_s, "shut", given.seconds, max(given.connections))
         made_s = anyio.run(cost_s, "service", given.seconds, PEAK_CONNECTIONS)
     except NoCompiler as error:
-        sys.stderr.write(f"{error}\n")
+        print(error, file=sys.stderr)
         return 2
-    sys.stdout.write(
+    print(
         f"a refusal costs {1000 * refused_s:.4f} ms of CPU, a job {1000 * made_s:.4f}: "
-        f"{100 * refused_s / made_s:.0f} %\n\n"
+        f"{100 * refused_s / made_s:.0f} %\n"
     )
     for aim in aims(rows, 100 * refused_s / made_s):
-        sys.stdout.write(f"{aim}\n")
+        print(aim)
     return 0
 
 

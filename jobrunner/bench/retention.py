@@ -82,12 +82,12 @@ async def prune(ended: int, rate: float, seconds: float, rounds: int) -> None:
             for _ in range(PATTERNS):
                 await _ended_job(at)
         await grow(str(folder / "jobs.db"), Growth(ended))
-        _say(f"{ended} jobs have ended")
+        print(f"{ended} jobs have ended", flush=True)
         kept: list[Window] = []
         pruned: list[Window] = []
         for _ in range(rounds):
             for age, windows in (("0", kept), ("1d", pruned)):
-                _say(f"{'they are kept' if age == '0' else 'they go'}\n{HEAD}")
+                print(f"{'they are kept' if age == '0' else 'they go'}\n{HEAD}", flush=True)
                 async with _service(folder, age) as at:
                     await crowd(program, at.url, at.token, rate, WARM_UP_S, CONNECTIONS, SUBMITTED)
                     windows.append(await _window(program, at, folder, rate, seconds, SUBMITTED))
@@ -95,8 +95,8 @@ async def prune(ended: int, rate: float, seconds: float, rounds: int) -> None:
         after.crowd.made_p99_ms / before.crowd.made_p99_ms
         for before, after in zip(kept, pruned, strict=True)
     )
-    _say(f"p99 before {_middle(kept):.1f} ms, meanwhile {_middle(pruned):.1f} ms (medians); "
-         f"pair by pair {', '.join(f'{one:.2f}' for one in ratios)}")  # fmt: skip
+    print(f"p99 before {_middle(kept):.1f} ms, meanwhile {_middle(pruned):.1f} ms (medians); "
+          f"pair by pair {', '.join(f'{one:.2f}' for one in ratios)}")  # fmt: skip
 
 
 def _middle(windows: list[Window]) -> float:
@@ -107,7 +107,7 @@ async def steady(rate: float, seconds: float, windows: int) -> None:
     """Raises: NoCompiler."""
     with _folder() as folder:
         program = await built(folder)
-        _say(HEAD)
+        print(HEAD, flush=True)
         async with _service(folder, "60s") as at:
             for _ in range(windows):
                 await _window(program, at, folder, rate, seconds, ENDING)
@@ -157,7 +157,7 @@ async def _window(
         _size_mb(folder / "jobs.db-wal"),
         resident_kib(at.pid) * 1024 / 1e6,
     )
-    _say(str(found))
+    print(found, flush=True)
     return found
 
 
@@ -178,11 +178,6 @@ def _size_mb(path: Path) -> float:
     return path.stat().st_size / 1e6
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m jobrunner.bench.retention")
     parser.add_argument("what", choices=("prune", "steady"))
@@ -198,7 +193,7 @@ def main() -> int:
         else:
             anyio.run(steady, given.rate, given.seconds, given.windows)
     except NoCompiler as error:
-        sys.stderr.write(f"{error}\n")
+        print(error, file=sys.stderr)
         return 2
     return 0
 

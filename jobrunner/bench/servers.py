@@ -116,7 +116,7 @@ class Service(Server):
         self.pids = (self.process.pid,)
         self.url = self._ready(log)
         took_s = time.perf_counter() - began
-        self.admin = self.token = (self.folder / "admin.token").read_text().strip()
+        self.token = (self.folder / "admin.token").read_text().strip()
         return took_s
 
     def stop(self) -> None:

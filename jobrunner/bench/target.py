@@ -80,8 +80,7 @@ async def serve(kind: str, folder: str) -> None:
         while kind == "shut" and service.limits.admission.enter():
             pass
         address = Address(service.url, service.first_token, os.getpid())
-        sys.stdout.write(msgspec.json.encode(address).decode() + "\n")
-        sys.stdout.flush()
+        print(msgspec.json.encode(address).decode(), flush=True)
         await anext(aiter(stops))
     log.close()
 
