@@ -3,7 +3,6 @@ the artifacts that people write."""
 
 from msgspec import Raw
 
-from jobrunner.actors import Answer
 from jobrunner.core.declaration.workflow import Command, Definition
 from jobrunner.core.job import Snapshot
 from jobrunner.core.messages import Do, Release, Stop
@@ -68,8 +67,7 @@ async def _do(
 )
 async def stop_job(call: HttpCall) -> HttpReply:
     """End the running attempt as a permanent failure."""
-    body: Reasoned = call.body
-    return reply_answer(call, await _ask(call, Stop(call.actor, body.reason)), 200)
+    return await _ask(call, Stop)
 
 
 @Endpoint(
@@ -77,10 +75,10 @@ async def stop_job(call: HttpCall) -> HttpReply:
 )
 async def release_job(call: HttpCall) -> HttpReply:
     """Let a stuck job go on."""
+    return await _ask(call, Release)
+
+
+async def _ask(call: HttpCall, order: type[Stop] | type[Release]) -> HttpReply:
     body: Reasoned = call.body
-    return reply_answer(call, await _ask(call, Release(call.actor, body.reason)), 200)
-
-
-async def _ask(call: HttpCall, message: Stop | Release) -> Answer:
-    answer: Answer = await call.door.facade.ask(job_id_of(call), message)
-    return answer
+    message = order(call.actor, body.reason)
+    return reply_answer(call, await call.door.facade.ask(job_id_of(call), message), 200)
