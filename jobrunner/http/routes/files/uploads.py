@@ -70,11 +70,10 @@ class SendQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run_id: Word | None = None
 
 
-class UploadQuery(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class UploadQuery(ShelfQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``name`` is what the file is called; what of it cannot stand in a path is replaced.
     ``upload`` says which of the files that the workflow takes this is (default: the first)."""
 
-    name: Annotated[str, Meta(max_length=1024)] = ""
     upload: Annotated[str, Meta(max_length=64)] = ""
 
 
@@ -117,7 +116,7 @@ async def upload_file(call: HttpCall) -> HttpReply:
 )
 async def create_asset(call: HttpCall) -> HttpReply:
     """Send a file before its job; the body is the file."""
-    query: UploadQuery = call.query
+    query: ShelfQuery = call.query
     stream: Stream = call.stream
     _ = stream.media_type
     limit, wanted = call.door.settings.max_upload, expected_digest(call)
