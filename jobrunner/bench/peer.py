@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -32,6 +32,7 @@ PROGRAM = Path(__file__).with_name("peer.mjs")
 NEEDS = ("@restatedev/restate-server", "@restatedev/restate-sdk")
 LONG_S = 86_400
 POLL_S = 0.25
+STARTS = 3
 WARM_S = 4.0  # until its compilers have seen the work
 BODY = msgspec.json.encode(ORDER)
 QUIET = {"RESTATE_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1", "RESTATE_LOG_FILTER": "error",
@@ -108,7 +109,7 @@ class Restate(Server):
         """Tell the server where the services are, as soon as it listens to that."""
         body = msgspec.json.encode({"uri": sdk})
         end = time.perf_counter() + READY_S
-        while time.perf_counter() < end:
+        while time.perf_counter() < end and all(one.poll() is None for one in self.processes):
             try:
                 if self._admin.ask("POST", "/deployments", body)[0] < 300:
                     status, _ = self.ask("POST", "/steps/run", BODY)
@@ -153,12 +154,22 @@ def _without_loop(values: Values) -> Values:
 
 @contextmanager
 def _restate(plan: Wanted) -> Iterator[Restate]:
-    with data_folder(plan.disk) as folder:
-        made = Restate(folder, found())
+    with ExitStack() as stack:
+        made = _started(plan, stack)
         try:
             yield made
         finally:
             made.stop()
+
+
+def _started(plan: Wanted, stack: ExitStack, tries: int = STARTS) -> Restate:
+    """Start it, again if need be: a port that was free a moment ago may be somebody's by now."""
+    try:
+        return Restate(stack.enter_context(data_folder(plan.disk)), found())
+    except Misconfigured:
+        if tries == 1:
+            raise
+        return _started(plan, stack, tries - 1)
 
 
 def _node(modules: Path) -> str:

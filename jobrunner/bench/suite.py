@@ -89,20 +89,26 @@ def measure(
     plan: Wanted, works: Iterable[str], *, beside_peer: bool, tell: Callable[[Sample], None]
 ) -> Result:
     """Measure everything, and tell each sample as soon as it is known. An interrupt ends it before
-    its time.
+    its time; a round in which something does not start, when others have told something, ends
+    before its time alone.
 
     Raises: Misconfigured."""
     if beside_peer:
         found()
-    machine, samples = look_at(plan.disk), []
+    machine, samples, broken = look_at(plan.disk), list[Sample](), list[str]()
     with _interruptible():
         for work in works:
             for _ in range(1 if work in ONCE else plan.rounds):
-                for sample in _round(plan, work, beside_peer):
-                    samples.append(sample)
-                    tell(sample)
+                try:
+                    for sample in _round(plan, work, beside_peer):
+                        samples.append(sample)
+                        tell(sample)
+                except Misconfigured as error:
+                    if not samples:
+                        raise
+                    broken.append(f"a round of {work} ended before its time: {error}")
     lines = lines_of(samples)
-    return Result(machine, plan, lines, ratios(lines), list(doubts(lines)), samples)
+    return Result(machine, plan, lines, ratios(lines), [*broken, *doubts(lines)], samples)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -176,6 +176,21 @@ def test_an_interrupt_leaves_what_is_known_and_no_service(number: int, tmp_path:
     assert [line.who for line in result.lines] == ["default limits"]
     assert list(tmp_path.iterdir()) == []
     assert signal.getsignal(number) == before
+
+
+def test_what_was_measured_before_something_did_not_start_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def submitting(plan: Wanted) -> Iterator[Sample]:
+        yield Sample("W1", "R", 4, {"per_s": 7.0})
+        raise Misconfigured("the port is taken")
+
+    monkeypatch.setitem(suite.WORKS, "W1", submitting)
+    plan = msgspec.structs.replace(SMALL, disk=tmp_path, rounds=2)
+    result = suite.measure(plan, ["W1"], beside_peer=False, tell=lambda sample: None)
+    assert [(line.who, line.figures["per_s"].median) for line in result.lines] == [("R", 7.0)]
+    told = "a round of W1 ended before its time: the port is taken"
+    assert [line for line in result.text() if told in line] == [f"doubt: {told}"] * 2
 
 
 def test_a_service_that_does_not_start_is_told_and_ended(tmp_path: Path) -> None:
