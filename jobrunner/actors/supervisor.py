@@ -1,12 +1,12 @@
 """Owns the actors of jobs: makes one for the first letter, and keeps those that were used lately.
 
 An actor at rest is nothing but the snapshot that was committed last. Keeping it saves reading the
-job again. Actors are kept up to ``kept_bytes``; those that were not used for longest go first, and
-before them new jobs that somebody elsewhere will begin, or a moment, the newest first: whoever came
-before is taken before. A job that has ended is not kept, nor one that joins a line so long that it
-would be let go before its turn: whatever is allocated where it lay is in the processor's cache, and
-what is kept is not. A job whose actor crashes three times within a minute is marked stuck, so one
-bad job costs no other anything.
+job again. Actors are kept up to ``kept_bytes``; those that were not used for longest go first. A
+job that has ended is not kept, nor one that joins a line so long that it would be let go before its
+turn, nor a new one that waits for somebody elsewhere, or for a moment, when half of the room is
+taken: whoever came before is taken before. For whatever is allocated where such a job lay is in the
+processor's cache, and what is kept is not. A job whose actor crashes three times within a minute is
+marked stuck, so one bad job costs no other anything.
 """
 
 from collections import OrderedDict, deque
@@ -120,11 +120,9 @@ class Supervisor:
             self.reread(job.id)
             return
         if (actor := self._actors.get(job.id)) is None:
-            if job.line_at is not None and self._is_far():
+            if self._is_far(job):
                 return
             actor = self._actor(job.id)
-            if _waits_for_others(job):
-                self._actors.move_to_end(job.id, last=False)
         actor.keep(job)
         if actor.weight != actor.weighed:
             self._weigh(actor)
@@ -152,9 +150,13 @@ class Supervisor:
             await self._world.clock.sleep(LOOK_AGAIN_S)
             waited_s += LOOK_AGAIN_S
 
-    def _is_far(self) -> bool:
-        """Say whether who joins the line now stands behind half of those who can be kept."""
-        return self._in_line() * SNAPSHOT_BYTES > self._kept_bytes // 2
+    def _is_far(self, job: Snapshot) -> bool:
+        """Say whether half of those who can be kept are before this new job: in the line that it
+        joins, or among all who are, where somebody elsewhere begins it, or a moment."""
+        if job.line_at is not None:
+            return self._in_line() * SNAPSHOT_BYTES > self._kept_bytes // 2
+        waits = job.attempt is None or job.attempt.status == "due"
+        return waits and self._weight > self._kept_bytes // 2
 
     def _actor(self, job_id: str) -> JobActor:
         if (actor := self._actors.get(job_id)) is None:
@@ -221,8 +223,3 @@ class Supervisor:
         if len(self._crashes) > CRASHES_KEPT:
             self._crashes.pop(next(iter(self._crashes)))
         return len(crashes) == DEATHS_MAX and now - crashes[0] <= DEATHS_WITHIN_S
-
-
-def _waits_for_others(job: Snapshot) -> bool:
-    """Say whether it is neither at work nor in line: somebody elsewhere, or a moment, begins it."""
-    return job.line_at is None and (job.attempt is None or job.attempt.status == "due")
