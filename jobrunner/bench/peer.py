@@ -58,6 +58,7 @@ class Restate(Server):
     """Its server, and the process of its SDK beside it: the cost of both counts."""
 
     def __init__(self, folder: Path, modules: Path) -> None:
+        node_program = _node(modules)  # before anything is begun that somebody would have to end
         self._folder = folder
         self._ingress, admin, node, sdk = (_free_port() for _ in range(4))
         self.url, self._admin = f"http://127.0.0.1:{self._ingress}", Server()
@@ -77,7 +78,7 @@ class Restate(Server):
         self.processes = (
             self._begun(str(next(modules.glob("@restatedev/restate-server-*/bin/restate-server"))),
                         "--no-logo", **where),
-            self._begun(_node(modules), PROGRAM.name, str(sdk)),
+            self._begun(node_program, PROGRAM.name, str(sdk)),
         )  # fmt: skip
         self.pids = tuple(process.pid for process in self.processes)
         self._introduce(f"http://127.0.0.1:{sdk}")
@@ -155,21 +156,20 @@ def _without_loop(values: Values) -> Values:
 @contextmanager
 def _restate(plan: Wanted) -> Iterator[Restate]:
     with ExitStack() as stack:
-        made = _started(plan, stack)
-        try:
-            yield made
-        finally:
-            made.stop()
+        yield _started(plan, stack)
 
 
 def _started(plan: Wanted, stack: ExitStack, tries: int = STARTS) -> Restate:
     """Start it, again if need be: a port that was free a moment ago may be somebody's by now."""
+    folder = stack.enter_context(data_folder(plan.disk))
     try:
-        return Restate(stack.enter_context(data_folder(plan.disk)), found())
+        made = Restate(folder, found())
     except Misconfigured:
         if tries == 1:
             raise
         return _started(plan, stack, tries - 1)
+    stack.callback(made.stop)
+    return made
 
 
 def _node(modules: Path) -> str:

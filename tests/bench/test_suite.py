@@ -3,13 +3,14 @@
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from jobrunner import cli
-from jobrunner.bench import clients, fairness, growth, parking, running, suite
+from jobrunner.bench import clients, fairness, growth, parking, peer, running, suite
 from jobrunner.bench.clients import Answers, once_each
 from jobrunner.bench.measuring import Sample, Values, Wanted, numbered, submission
 from jobrunner.bench.servers import DEFAULT, service
@@ -138,6 +139,33 @@ def test_a_peer_that_is_not_here(
     monkeypatch.chdir(tmp_path)
     assert cli.run(["bench", "--peer", "restate"]) == cli.FAILED
     assert "npm install @restatedev/restate-server" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("failing", "stopped"), [(2, 1), (3, 0)])
+def test_a_peer_whose_port_is_taken_is_started_again(
+    failing: int, stopped: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, ends = list[Path](), list[Path]()
+
+    class Shy:
+        def __init__(self, folder: Path, modules: Path) -> None:
+            self.folder = folder
+            tried.append(folder)
+            if len(tried) <= failing:
+                raise Misconfigured("the port is taken")
+
+        def stop(self) -> None:
+            assert self.folder.is_dir(), "its files are there for as long as it is"
+            ends.append(self.folder)
+
+    monkeypatch.setattr(peer, "Restate", Shy)
+    monkeypatch.setattr(peer, "found", lambda: tmp_path)
+    plan = msgspec.structs.replace(SMALL, disk=tmp_path)
+    starts = pytest.raises(Misconfigured, match="taken") if failing == 3 else nullcontext()
+    with starts, peer._restate(plan):
+        pass
+    assert (len(set(tried)), ends) == (3, tried[3 - stopped :])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_flame_graph_without_its_program(
