@@ -32,7 +32,7 @@ Log = Callable[..., None]
 NAMED_MAX = 100
 LOCAL = "local"
 FLUSHES = 9
-COLLECTING = 50_000, 20, 50
+COLLECTING = 100_000, 20, 50
 
 
 def introduce(
@@ -221,7 +221,8 @@ def admin_token_path(config: Config) -> str:
 
 def settle() -> None:
     """Freeze what was loaded: it stays for good. To look through it again costs a sixth of the work
-    on a job, and makes everybody wait meanwhile."""
+    on a job, and makes everybody wait meanwhile. What thousands are about at a time is no garbage
+    either, and each such look makes more of them come at once."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTING)

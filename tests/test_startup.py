@@ -3,8 +3,11 @@
 import gc
 from pathlib import Path
 
+from msgspec import Struct
+
 from jobrunner import startup
 from jobrunner.config.settings import Config, StoreSection
+from jobrunner.core import job
 from jobrunner.ports import SystemFiles
 from tests.served import serving
 
@@ -18,6 +21,18 @@ def test_what_was_loaded_is_out_of_the_collectors_sight() -> None:
     finally:
         gc.unfreeze()
         gc.set_threshold(*thresholds)
+
+
+def test_no_part_of_a_job_is_in_the_collectors_sight() -> None:
+    """However many are kept, and with however much in them."""
+    nouns = [kind for kind in vars(job).values() if isinstance(kind, type)]
+    parts = [kind for kind in nouns if issubclass(kind, Struct) and kind is not Struct]
+    assert {job.Snapshot, job.Attempt, job.Timer} < set(parts)
+    assert not [part for part in parts if part.__module__ == job.__name__ and _is_looked_at(part)]
+
+
+def _is_looked_at(kind: type[Struct]) -> bool:
+    return kind.__struct_config__.gc
 
 
 def test_the_price_of_a_flush_is_told_at_the_start(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 A ``Snapshot`` is the whole of a job after a transition. What grows without bound (history,
 attempts that ended, old versions of artifacts, assets) is not in it: those rows are written once,
-beside it, and read by whoever asks.
+beside it, and read by whoever asks. Thousands are kept, of what no cycle can be made: so the
+collector looks at none of them.
 """
 
 import re
@@ -19,7 +20,7 @@ from jobrunner.core.features.families.parentage import ParentLink
 JOB_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class Actor(Struct, frozen=True):
+class Actor(Struct, frozen=True, gc=False):
     """The one who asks: a token's name with its role, or a part of the engine. ``token`` is the id
     of the token, ``replaced`` are those of the tokens that it took the place of; ``workflows`` are
     the only ones that it is for (none named: all)."""
@@ -70,7 +71,7 @@ TIMER = Actor("timer", "timer")
 STAGE = Actor("stage", "stage")
 
 
-class Failure(Struct, frozen=True, omit_defaults=True):
+class Failure(Struct, frozen=True, gc=False, omit_defaults=True):
     """Why something failed; ``stage`` is the state (or named stage) in which it did."""
 
     code: str
@@ -81,7 +82,7 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     detail: str = ""
 
 
-class Asset(Struct, frozen=True, omit_defaults=True):
+class Asset(Struct, frozen=True, gc=False, omit_defaults=True):
     """A file in the job's library."""
 
     id: str
@@ -93,7 +94,7 @@ class Asset(Struct, frozen=True, omit_defaults=True):
     created_at: int = 0
 
 
-class SentFile(Struct, frozen=True, omit_defaults=True):
+class SentFile(Struct, frozen=True, gc=False, omit_defaults=True):
     """A file that an outside worker sent and no report has named yet. With ``artifact`` a report
     need not name it."""
 
@@ -101,7 +102,7 @@ class SentFile(Struct, frozen=True, omit_defaults=True):
     artifact: str = ""
 
 
-class Attempt(Struct, frozen=True, omit_defaults=True):
+class Attempt(Struct, frozen=True, gc=False, omit_defaults=True):
     """One execution of an active state's stage.
 
     ``due`` waits for a slot, a claim or its backoff (``not_before``); ``running`` is held by
@@ -143,7 +144,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     jobs: int = 0
 
 
-class HeldLock(Struct, frozen=True, omit_defaults=True):
+class HeldLock(Struct, frozen=True, gc=False, omit_defaults=True):
     """The right of one run to work on the job in one scope.
 
     Holder ``stage`` is void when its epoch is; ``external`` survives a restart until its lease."""
@@ -158,14 +159,14 @@ class HeldLock(Struct, frozen=True, omit_defaults=True):
 Purpose = Literal["run_at", "retry", "backoff", "deadline", "limit", "lease", "heartbeat", "lapse"]
 
 
-class Timer(Struct, frozen=True):
+class Timer(Struct, frozen=True, gc=False):
     """A message to be delivered at a time. A job has at most one of each purpose."""
 
     purpose: Purpose
     due_at: int
 
 
-class Artifact(Struct, frozen=True, omit_defaults=True):
+class Artifact(Struct, frozen=True, gc=False, omit_defaults=True):
     """The current version of a named value. ``asset`` names the file behind it, if it is ours."""
 
     name: str
@@ -177,7 +178,7 @@ class Artifact(Struct, frozen=True, omit_defaults=True):
     asset: str = ""
 
 
-class Run(Struct, frozen=True, omit_defaults=True):
+class Run(Struct, frozen=True, gc=False, omit_defaults=True):
     """From creation or an explicit command until the job settles, ends or waits for a person.
 
     ``opened_by``: ``birth``, the name of a command, or ``callback`` for an orchestrator's own; then
@@ -190,7 +191,7 @@ class Run(Struct, frozen=True, omit_defaults=True):
     opener: str = ""
 
 
-class Paused(Struct, frozen=True, omit_defaults=True):
+class Paused(Struct, frozen=True, gc=False, omit_defaults=True):
     """A pause of a job, a workflow or a stage: by whom, since when, and why."""
 
     by: str
@@ -198,7 +199,7 @@ class Paused(Struct, frozen=True, omit_defaults=True):
     reason: str | None = None
 
 
-class Scheduled(Struct, frozen=True):
+class Scheduled(Struct, frozen=True, gc=False):
     """The schedule and moment that a job was made for. ``mark`` is the identity of that moment, and
     makes one job."""
 
@@ -207,7 +208,7 @@ class Scheduled(Struct, frozen=True):
     mark: str
 
 
-class Snapshot(Struct, frozen=True, omit_defaults=True):
+class Snapshot(Struct, frozen=True, gc=False, omit_defaults=True):
     """The whole of a job. ``row`` is its integer key inside the store (0: not stored yet).
 
     ``version`` counts decided changes, ``beat`` the reports of progress since the last of them.
