@@ -87,16 +87,20 @@ async def connected(house: House) -> AsyncIterator[Wire]:
 
 
 def submission(
-    house: House, body: bytes = BODY, more: bytes = b"", line: bytes = b"POST /jobs"
+    house: House,
+    body: bytes = BODY,
+    more: bytes = b"",
+    line: bytes = b"POST /jobs",
+    token: str | None = None,
 ) -> bytes:
-    token = f"Authorization: Bearer {house.ada.token}\r\n".encode()
-    head = line + b" HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n" + token + more
+    bearer = f"Authorization: Bearer {token or house.ada.token}\r\n".encode()
+    head = line + b" HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n" + bearer + more
     return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
-def chunked(house: House) -> bytes:
+def chunked(house: House, token: str | None = None) -> bytes:
     """The same in a form that is never held back."""
-    token = f"Authorization: Bearer {house.ada.token}\r\n".encode()
-    head = b"POST /jobs HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n" + token
+    bearer = f"Authorization: Bearer {token or house.ada.token}\r\n".encode()
+    head = b"POST /jobs HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n" + bearer
     chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
     return head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks

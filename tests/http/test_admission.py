@@ -86,6 +86,18 @@ def test_so_many_and_then_a_line_in_order(world: World) -> None:
     assert (gate.inside, len(gate)) == (0, 0)
 
 
+def test_users_take_turns(world: World) -> None:
+    gate, told = admission(world), list[str]()
+    gate.enter()
+    for name, whose in (("a1", "ada"), ("a2", "ada"), ("a3", "ada"), ("b1", "bob"), ("c1", "cy")):
+        gate.wait(Client(told, name), whose)
+    gate.leave()
+    gate.wait(Client(told, "b2"), "bob")
+    for _ in range(5):
+        gate.leave()
+    assert told == [f"{name} in" for name in ("a1", "b1", "c1", "a2", "b2", "a3")]
+
+
 def test_without_places_there_is_no_limit(world: World) -> None:
     gate = admission(world, 0)
     assert all(gate.enter() for _ in range(10_000))
@@ -249,6 +261,53 @@ def test_above_capacity_every_place_is_taken(world: World, times: float, clients
     assert made[0] >= 0.98 * 4000 * seconds
     assert len(waits) <= clients * seconds / PATIENCE_S
     late = sorted(waits)[int(len(waits) * 0.3) :]
+    assert all(waited_s <= 1.3 * PATIENCE_S for waited_s in late[: len(late) // 2])
+
+
+@pytest.mark.parametrize("clients", [200, 1000])
+def test_somebody_calm_waits_a_moment_beside_any_number_of_anothers(
+    world: World, clients: int
+) -> None:
+    """And the other is refused no later for it: that somebody's wait is short is no sign that the
+    line goes down."""
+    gate, told, waits = admission(world, 64), list[str](), list[float]()
+    calm, calm_waits, flooding = Client([], "calm"), list[float](), [0]
+
+    class Flood(Client):
+        def go_in(self) -> None:
+            flooding[0] -= 1
+
+        def turn_away(self, waited_s: float) -> None:
+            flooding[0] -= 1
+            waits.append(waited_s)
+
+    def commit() -> None:
+        done = gate.inside
+        for _ in range(done):
+            gate.leave()
+        world.later(max(done, 1) / 4000, commit)
+
+    commit()
+    came_at, calm.told = 0.0, ["calm in"]
+    while world.at < 5:
+        world.pass_by(0.001)
+        if calm.told:
+            calm_waits.append(world.at - came_at)
+            came_at, calm.told = world.at, []
+            if gate.enter():
+                calm.told.append("calm in")
+            else:
+                gate.wait(calm, "calm")
+        while flooding[0] < clients:
+            flooding[0] += 1
+            if gate.enter():
+                flooding[0] -= 1
+            else:
+                gate.wait(Flood(told, "one"), "flood")
+    assert calm.waited_s < 0, "and was never turned away"
+    assert max(calm_waits) <= 2 * 64 / 4000
+    late = sorted(waits)[int(len(waits) * 0.3) :]
+    assert clients < 1000 or late
     assert all(waited_s <= 1.3 * PATIENCE_S for waited_s in late[: len(late) // 2])
 
 

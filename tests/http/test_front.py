@@ -1,7 +1,8 @@
 """A submission before its turn, over real connections: what is held back, what is turned away, and
 what goes by."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
@@ -74,9 +75,9 @@ async def test_whoever_was_answered_waits_before_it_is_read_again(
 ) -> None:
     waiters, wait = list[Waiter](), gate(patient).wait
 
-    def watched(waiter: Waiter) -> None:
+    def watched(waiter: Waiter, whose: str) -> None:
         waiters.append(waiter)
-        wait(waiter)
+        wait(waiter, whose)
 
     monkeypatch.setattr(gate(patient), "wait", watched)
     read = submission(patient, b"", line=b"GET /jobs")
@@ -89,6 +90,49 @@ async def test_whoever_was_answered_waits_before_it_is_read_again(
                 await waiting(patient, 1)
             assert (await wire.heard()).status == 201
     assert [type(waiter) for waiter in waiters] == [Connection] * 2, "and no Turn"
+
+
+@pytest.mark.parametrize("sent", [submission, chunked])
+async def test_users_take_turns_whatever_the_number_of_their_connections(
+    patient: House, sent: Callable[..., bytes]
+) -> None:
+    ada, eve = patient.ada, patient.eve
+    for caller in (ada, eve):
+        await caller.get("/jobs")
+    async with AsyncExitStack() as stack:
+        with Shut(gate(patient)):
+            for number, caller in enumerate((ada, ada, ada, eve, eve), 1):
+                wire = await stack.enter_async_context(connected(patient))
+                await wire.say(sent(patient, token=caller.token))
+                await waiting(patient, number)
+        with anyio.fail_after(120):
+            while len(made := (await patient.admin.get("/jobs")).json["jobs"]) < 5:
+                await anyio.sleep(0.001)
+    assert [job["user_id"] for job in reversed(made)] == ["ada", "eve", "ada", "eve", "ada"]
+
+
+async def test_strangers_have_one_turn_together(
+    patient: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many tokens they make up."""
+    turns, wait = list[str](), gate(patient).wait
+
+    def watched(waiter: Waiter, whose: str) -> None:
+        turns.append(whose)
+        wait(waiter, whose)
+
+    monkeypatch.setattr(gate(patient), "wait", watched)
+    await patient.ada.get("/jobs")
+    async with AsyncExitStack() as stack:
+        with Shut(gate(patient)):
+            for number, token in enumerate(("made up", "too", patient.ada.token), 1):
+                wire = await stack.enter_async_context(connected(patient))
+                await wire.say(submission(patient, token=token))
+                await waiting(patient, number)
+        with anyio.fail_after(120):
+            while not await jobs(patient):
+                await anyio.sleep(0.001)
+    assert turns == ["", "", "ada"]
 
 
 async def test_a_connection_stays_what_it_is(hasty: House) -> None:

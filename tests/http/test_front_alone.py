@@ -58,6 +58,7 @@ class Served:
             log=lambda *event, **fields: None,
             ids=SystemIds(SystemClock()),
             settings=SimpleNamespace(cors=()),
+            keyring=SimpleNamespace(remembered=lambda token: ""),
         )
         self.seen: list[str] = []
         self.goes_on = asyncio.Event()

@@ -75,6 +75,11 @@ class Keyring:
             raise _unauthorized("the token has expired; ask an admin for a new one")
         return actor, digest(actor.token.encode()) if is_issued(token) else key
 
+    def remembered(self, token: bytes) -> str:
+        """Name the user whose token this is, if that is known without asking; empty otherwise."""
+        found = self._known.get(digest(token))
+        return found[0].name if found else ""
+
     async def signed_in(self, session: str) -> tuple[Actor, int]:
         """Find out who opened this session, and until when it is good.
 

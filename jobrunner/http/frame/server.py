@@ -235,7 +235,7 @@ def _serve(door: HttpDoor, endpoint: Endpoint) -> Served:
         raw, body = await body_of(request)
         front = _front(request)
         if weight == "making":
-            await front.come_in()
+            await front.come_in(actor.name)
         call = HttpCall(
             door,
             actor,

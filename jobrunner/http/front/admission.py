@@ -4,8 +4,9 @@ So many have a place; whoever comes while all are taken waits in line, and is le
 leaves. A line in which the wait is short now and then only evens out bursts and stalls, so one may
 wait long in it. When for that long nobody's wait was short, more comes than can be done, and then
 everybody may wait a moment only. Nobody is turned away sooner than that: those who ask again as
-soon as they are refused would otherwise cost more the more of them there are. First come is first
-served, so nobody gets more by asking more often.
+soon as they are refused would otherwise cost more the more of them there are. Users take turns, and
+of one user the first come is first served, so nobody gets more by asking more often, or over more
+connections; strangers have one turn together.
 """
 
 import asyncio
@@ -52,7 +53,8 @@ class Admission:
         self._patience_s = patience_s
         self._full = full
         self._later = later
-        self._line: OrderedDict[Waiter, float] = OrderedDict()
+        self._line: OrderedDict[Waiter, tuple[str, float]] = OrderedDict()
+        self._turns: OrderedDict[str, OrderedDict[Waiter, None]] = OrderedDict()
         self._short_at = 0.0
         self._looking = False
         self.inside = 0
@@ -68,8 +70,9 @@ class Admission:
         self.inside -= 1
         self._let_in()
 
-    def wait(self, waiter: Waiter) -> None:
-        """Let this one in or turn it away, now or later."""
+    def wait(self, waiter: Waiter, whose: str = "") -> None:
+        """Let this one in or turn it away, now or later. ``whose`` names its user, if that is
+        known."""
         if not self._patience_s:
             waiter.turn_away(0.0)
             return
@@ -77,11 +80,13 @@ class Admission:
         if not self._line:
             self._short_at = now
             self._look_again()
-        self._line[waiter] = now
+        self._line[waiter] = whose, now
+        self._turns.setdefault(whose, OrderedDict())[waiter] = None
 
     def forget(self, waiter: Waiter) -> None:
         """Forget one that waits no more."""
-        self._line.pop(waiter, None)
+        if waiter in self._line:
+            self._take_out(waiter)
 
     def __len__(self) -> int:
         """How many wait."""
@@ -93,12 +98,27 @@ class Admission:
 
     def _let_in(self) -> None:
         while self._line and self._free:
-            waiter, since = self._line.popitem(last=False)
             now = self._clock.monotonic()
-            if now - since <= SHORT * self._patience_s:
+            if now - self._oldest <= SHORT * self._patience_s:
                 self._short_at = now
+            whose, waiters = next(iter(self._turns.items()))
+            self._turns.move_to_end(whose)
+            waiter = next(iter(waiters))
+            self._take_out(waiter)
             self.inside += 1
             waiter.go_in()
+
+    @property
+    def _oldest(self) -> float:
+        """Since when whoever has waited for longest has."""
+        return next(iter(self._line.values()))[1]
+
+    def _take_out(self, waiter: Waiter) -> None:
+        whose, _ = self._line.pop(waiter)
+        waiters = self._turns[whose]
+        del waiters[waiter]
+        if not waiters:
+            del self._turns[whose]
 
     def _look(self) -> None:
         """The line moves by itself when somebody leaves; this is for whoever waits too long."""
@@ -120,9 +140,9 @@ class Admission:
         if now - self._short_at <= STRETCH * patience_s:
             patience_s *= STRETCH
         for _ in range(TURNED_AWAY_AT_ONCE):
-            waiter = next(iter(self._line), None)
-            if waiter is None or (waited_s := now - self._line[waiter]) <= patience_s:
+            if not self._line or (waited_s := now - self._oldest) <= patience_s:
                 return False
-            del self._line[waiter]
+            waiter = next(iter(self._line))
+            self._take_out(waiter)
             waiter.turn_away(waited_s)
         return True

@@ -1,6 +1,6 @@
 """The very front: a submission waits here for its turn, as the bytes in which it came, or is turned
-away with a prepared answer. To the server underneath it is no request yet: no task, no headers, no
-token.
+away with a prepared answer. To the server underneath it is no request yet: no task, no headers. Its
+token is only looked at to tell in whose turn it waits.
 
 Only whole and plainly written submissions are held back, one of a connection at a time, while
 nothing else of that connection is under way. Everything else goes the ordinary way at once and
@@ -30,6 +30,7 @@ REQUEST_ID_MAX = 128
 LATER_MAX_S = 4
 NO_TURN = "more jobs come than can be made now; send it again after so many seconds"
 REFUSED = Refused("OVERLOADED", NO_TURN)
+BEARER = re.compile(rb"\r\nauthorization:[\t ]*+bearer[\t ]++([!-~]++)[\t ]*+\r\n", re.IGNORECASE)
 GIVEN_ID = re.compile(rb"\r\nx-request-id:[\t ]*+([!-~]+)[\t ]*+\r\n", re.IGNORECASE)
 NO_PLACE, PROMISED, TAKEN = range(3)
 
@@ -46,10 +47,16 @@ class Desk:
         self._origins = door.settings.cors
         self._meter = door.meter
         self._ids = door.ids
+        self._keyring = door.keyring
         self._refusals = Refusals(door)
         self._answers = [
             Prepared(_no_turn(seconds), fixed) for seconds in range(1, LATER_MAX_S + 1)
         ]
+
+    def owner_of(self, message: bytes) -> str:
+        """Name the user who sent this, if the token is one that was here lately."""
+        token = BEARER.search(message)
+        return "" if token is None else self._keyring.remembered(token[1])
 
     def no_turn(self) -> Refused:
         return _no_turn(1 + self._later())
@@ -147,12 +154,12 @@ class Front(web.RequestHandler):
         """Take what comes now for the next request: this one was answered in full."""
         self._busy = False
 
-    async def come_in(self) -> None:
+    async def come_in(self, whose: str) -> None:
         """A place for the submission that is under way, if it has none yet.
 
         Raises: Refused OVERLOADED.
         """
-        if self._place == NO_PLACE and not await _turn(self._desk.admission):
+        if self._place == NO_PLACE and not await _turn(self._desk.admission, whose):
             raise self._desk.no_turn()
         self._place = TAKEN
 
@@ -196,7 +203,7 @@ class Front(web.RequestHandler):
             self._enter(data)
         else:
             self._held, self._about = data, about
-            self._desk.admission.wait(self)
+            self._desk.admission.wait(self, self._desk.owner_of(data))
 
     def _is_worth_waiting(self, data: bytes, about: Framed) -> bool:
         """The rest of it will be here in a moment."""
@@ -260,12 +267,12 @@ class Turn:
             raise
 
 
-async def _turn(admission: Admission) -> bool:
+async def _turn(admission: Admission, whose: str) -> bool:
     """Take a place, if there is one."""
     if admission.enter():
         return True
     turn = Turn(admission)
-    admission.wait(turn)
+    admission.wait(turn, whose)
     return await turn.come()
 
 
