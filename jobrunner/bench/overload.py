@@ -7,7 +7,8 @@ peak is left, what a refusal costs beside a job, and how long callbacks and refu
 lines say what of it is as it should be. The machine should have nothing else to do.
 
 The peak is the same for all: what clients on 64 connections get made who ask again as soon as they
-are answered. What a service does that nobody asks anything is no refusal's cost and no job's.
+are answered, right before a load and right after it, since what a machine can do changes while one
+measures. What a service does that nobody asks anything is no refusal's cost and no job's.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from typing import TypeVar
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from jobrunner.bench.aims import Ran, aims
 from jobrunner.bench.cost import used
@@ -73,20 +75,24 @@ async def overload(
         program = await built(Path(folder))
         for count in connections:
             async with server("service") as at:
-                await _run(program, at, WARM_UP_S, PEAK_CONNECTIONS, 0, PEAK_RATE, 0)
-                peak = await _run(program, at, seconds, PEAK_CONNECTIONS, 0, PEAK_RATE, 0)
-                rows.append(_said(peak))
+                await _run(program, at, WARM_UP_S, PEAK_CONNECTIONS, 0, PEAK_RATE)
+                peak = await _peak(program, at, seconds)
                 for times in loads:
                     rate = min(times * peak.made_per_s, RATE_MAX)
-                    row = await _run(program, at, seconds, count, times, rate, peak.made_per_s)
-                    rows.append(_said(row))
+                    row = await _run(program, at, seconds, count, times, rate)
+                    before, peak = peak, await _peak(program, at, seconds) if times > 1 else peak
+                    usual = (before.made_per_s + peak.made_per_s) / 2
+                    rows.append(_said(replace(row, of_peak=row.made_per_s / usual)))
     return rows
 
 
+async def _peak(program: Path, at: Address, seconds: float) -> Row:
+    return _said(await _run(program, at, seconds, PEAK_CONNECTIONS, 0, PEAK_RATE))
+
+
 async def _run(
-    program: Path, at: Address, seconds: float, connections: int, times: float, rate: float,
-    peak: float,
-) -> Row:  # fmt: skip
+    program: Path, at: Address, seconds: float, connections: int, times: float, rate: float
+) -> Row:
     jobs = [await _running_job(at) for _ in range(REPORTERS)]
     beside: list[Measured] = []
 
@@ -98,12 +104,11 @@ async def _run(
         group.start_soon(report)
         many = await crowd(program, at.url, at.token, rate, seconds, connections, BODY)
     used_s = used(at.pid).all_s - before_s
-    made_per_s = many.made / seconds
     return Row(
         connections,
         times,
-        made_per_s / (peak or made_per_s),
-        made_per_s,
+        1.0,
+        many.made / seconds,
         many.refused,
         many.refused_p99_ms,
         beside[0].delay_ms(0.99),
