@@ -478,3 +478,9 @@ def test_a_rate_comes_from_the_environment_too() -> None:
 def test_what_is_no_rate_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(Misconfigured, match="must be a rate, like"):
         load(written(f"[rates]\na = {text}\n"), {})
+
+
+def test_what_jobs_that_run_write_keeps_nobody_from_submitting() -> None:
+    """An end and a begin of each that has a slot may wait, with all submissions under way."""
+    limits = Config().limits
+    assert limits.submissions + 2 * limits.active_jobs <= limits.pending_writes
