@@ -5,8 +5,6 @@ one moment. Every select is backed by an index or bounded by a limit.
 """
 
 import sqlite3
-from collections.abc import Iterator
-from typing import Any
 
 from jobrunner.core.features.pauses import OF_HELD_WORK
 from jobrunner.core.job import Attempt, Snapshot
@@ -173,43 +171,6 @@ def next_timer(db: Db, workflows: tuple[str, ...], after: int = -1) -> int | Non
 
 def line_length(db: Db) -> int:
     return int(db.execute("SELECT coalesce(sum(in_line), 0) FROM tally").fetchone()[0])
-
-
-def claimable(
-    db: Db, workflow: str, statuses: tuple[str, ...], job_type: str | None, now: int, limit: int
-) -> tuple[str, ...]:
-    """Highest priority first, then the oldest; without statuses, in any."""
-    found = [
-        row
-        for status in statuses or _statuses(db, workflow)
-        for row in _claimable(db, workflow, status, job_type, now, limit)
-    ]
-    return tuple(uid for _, _, uid in sorted(found)[:limit])
-
-
-def _statuses(db: Db, workflow: str) -> Iterator[str]:
-    found = db.execute(
-        "SELECT status FROM tally WHERE workflow = :of AND jobs > 0", {"of": workflow}
-    )
-    return (status for (status,) in found.fetchall())
-
-
-def _claimable(
-    db: Db, workflow: str, status: str, job_type: str | None, now: int, limit: int
-) -> list[Any]:
-    return db.execute(
-        "SELECT -priority, id, uid FROM jobs "
-        "WHERE workflow = :workflow AND status = :status "
-        "AND claim_at IS NOT NULL AND claim_at <= :now "
-        "AND (:job_type IS NULL OR job_type = :job_type) ORDER BY priority DESC, id LIMIT :limit",
-        {
-            "workflow": workflow,
-            "status": status,
-            "now": now,
-            "job_type": job_type,
-            "limit": limit,
-        },
-    ).fetchall()
 
 
 OPEN = Columns(

@@ -29,7 +29,7 @@ from jobrunner.store.features.bulk import BulkAnswers
 from jobrunner.store.features.families.batches import BatchAnswers
 from jobrunner.store.features.families.families import FamilyAnswers
 from jobrunner.store.features.schedules import schedules as planned
-from jobrunner.store.features.turns import in_line
+from jobrunner.store.features.turns import claimable, in_line
 from jobrunner.store.features.turns import limits as bounds
 from jobrunner.store.features.turns import one_at_a_time as keyed
 from jobrunner.store.features.turns import rates as paces
@@ -156,7 +156,7 @@ class StoreReader(FamilyAnswers, BatchAnswers, BulkAnswers, KeepingAnswers):
     line = asks(in_line.line)
     line_users = asks(in_line.line_users)
     place = asks(in_line.place)
-    claimable = asks(answers.claimable)
+    claimable = asks(claimable.claimable)
     open_attempts = asks(answers.open_attempts)
     last_life = asks(answers.last_life)
     declarations = asks(answers.declarations)

@@ -156,6 +156,18 @@ async def test_a_worker_that_looks_for_work_is_told_the_number(house: House) -> 
     assert (await house.worker.post(path, {"claim": 0})).code == "VALIDATION_ERROR"
 
 
+async def test_users_take_turns_at_the_workers(house: House) -> None:
+    """Whoever brought three waits for one of another's after each, and not the other for all."""
+    made, given = list[str](), list[str]()
+    for caller in (house.eve, house.eve, house.eve, house.ada, house.ada):
+        job = await caller.submit("cutx", job_type="copy", params={"product_id": "lamp-9"})
+        made.append(job["id"])
+    while len(given) < len(made):
+        found = (await house.worker.post("/internal/claims", {"workflow": "cutx"})).json["claims"]
+        given += [one["job"]["user_id"] for one in found if one["job"]["id"] in made]
+    assert sorted(given[:2]) == sorted(given[2:4]) == ["ada", "eve"]
+
+
 async def test_a_claim_is_asked_for_again_under_its_key(house: House) -> None:
     """Whoever holds it is given it again; nobody else is, and not when it is over."""
     anna, otto = await worker(house, "anna-again"), await worker(house, "otto-again")

@@ -150,10 +150,6 @@ async def test_what_is_asked_while_the_service_runs_needs_no_scan(db: sqlite3.Co
             "SELECT 1 FROM jobs WHERE line_at IS NOT NULL AND stuck IS NULL AND paused = 0 "
             "ORDER BY priority DESC, line_at, id LIMIT 1"
         ),
-        (
-            "SELECT 1 FROM jobs WHERE workflow = 'x' AND status = 'y' AND claim_at IS NOT NULL "
-            "AND claim_at <= 3 ORDER BY priority DESC, id LIMIT 1"
-        ),
         "SELECT 1 FROM attempts WHERE status = 'running' AND epoch < 3",
         (
             "SELECT 1 FROM timers t CROSS JOIN jobs j ON j.id = t.job WHERE t.due_at <= 5 "

@@ -2,7 +2,8 @@
 
 A worker whose answer was lost asks again under the key of that request, and is given what it was
 given then, as long as it holds it. Which that was is in memory alone: after a crash of the service
-its lease lapses, as that of any claim of which nobody is heard.
+its lease lapses, as that of any claim of which nobody is heard. In memory is also whose turn it is
+among the users of a workflow.
 """
 
 from collections import OrderedDict
@@ -83,6 +84,7 @@ class Claims:
         self._world = world
         self._supervisor = supervisor
         self._given = _GivenClaims()
+        self._last_user: dict[str, str] = {}
 
     async def take(self, search: ClaimSearch, key: str = "") -> list[Answer]:
         """Claim work. Under the ``key`` of an earlier request give what that one was given."""
@@ -159,7 +161,8 @@ class Claims:
         for _ in range(TRIES):
             now = self._world.clock.now()
             # A few more than wanted: others may be faster with some of them, or with all.
-            job_ids = await self._world.reader.claimable(search.workflow, *place, now, look)
+            last = self._last_user.get(search.workflow, "")
+            job_ids = await self._world.reader.claimable(search.workflow, *place, now, look, last)
             if taken := await self._of(job_ids, asked, limit):
                 return taken
             if len(job_ids) < look:
@@ -178,6 +181,7 @@ class Claims:
                 continue
             if "lease_until" in answer.fields:
                 taken.append(answer)
+                self._last_user[answer.job.workflow] = answer.job.user_id
         return taken
 
     def _places(self, search: ClaimSearch) -> list[Place]:

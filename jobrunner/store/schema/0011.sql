@@ -1,0 +1,5 @@
+-- Users take turns at work for outside workers: within a priority the jobs of each lie together, in the order
+-- of their age.
+DROP INDEX jobs_to_claim;
+CREATE INDEX jobs_to_claim ON jobs (workflow, status, priority DESC, user_id, id)
+    WHERE claim_at IS NOT NULL;
