@@ -31,7 +31,7 @@ class WriterQueue:
     """Those who wait to be written; those who join the line for slots apart."""
 
     def __init__(self, most: int, clock: Clock) -> None:
-        self._most = most
+        self.most = most
         self._pace = Pace(clock)
         self._shares = Shares(LATELY_ROWS)
         self._moving = FirstAndOthers()
@@ -51,9 +51,6 @@ class WriterQueue:
         way.add(asked, first=self._shares.has_little(user_id))
         self._shares.take(user_id, len(work.rows))
 
-    def is_enough(self) -> bool:
-        return len(self) >= self._most
-
     def take(self) -> list[AskedUnit]:
         most = self._many()
         kept = min(len(self._newborn), most * 2 // 5)
@@ -67,10 +64,10 @@ class WriterQueue:
         if little := len(self._moving.first) + len(self._newborn.first):
             self._short = SHORT_ROUNDS
         if not self._short:
-            return self._most
+            return self.most
         self._short -= 1
         share = len(self) // SHORT_ROUNDS
-        return min(self._most, max(FEW, 2 * little, share, self._pace.while_flushed))
+        return min(self.most, max(FEW, 2 * little, share, self._pace.while_flushed))
 
     def round_ended(self, units: int, flush_s: float) -> None:
         self._pace.round_ended(units, flush_s)

@@ -62,14 +62,11 @@ class Asked(Struct, Generic[Q, A]):
 
 
 class Queue(Protocol[Q, A]):
-    """Those who wait for a round, in an order of its own."""
+    """Those who wait for a round, in an order of its own; with ``most`` a round is full."""
 
-    def __len__(self) -> int: ...
+    most: int
 
     def add(self, asked: Asked[Q, A]) -> None: ...
-
-    def is_enough(self) -> bool:
-        """Say whether a round would be full."""
 
     def take(self) -> list[Asked[Q, A]]:
         """Take who is in the next round out of the line: somebody, if anybody waits."""
@@ -79,27 +76,22 @@ class InOrder(Generic[Q, A]):
     """A line of whoever came first, ``most`` at a time."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self._waiting: deque[Asked[Q, A]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
     def add(self, asked: Asked[Q, A]) -> None:
         self._waiting.append(asked)
 
-    def is_enough(self) -> bool:
-        return len(self) >= self._most
-
     def take(self) -> list[Asked[Q, A]]:
-        return [self._waiting.popleft() for _ in range(min(len(self), self._most))]
+        return [self._waiting.popleft() for _ in range(min(len(self._waiting), self.most))]
 
 
 class Rounds(Generic[Q, A]):
     """``lost`` is what somebody is told whose round was ended from outside: an error, since a
     cancellation that is not one's own would end whoever waits, without a word to those who wait
     for it. ``gathers``: a round waits until the loop brings no more questions for now. ``longest``
-    bounds the line: who comes then waits for a place in it; 0 is no bound."""
+    bounds the line, in which ``waiting`` are: who comes then waits for a place in it; 0 is no
+    bound."""
 
     def __init__(
         self,
@@ -119,11 +111,12 @@ class Rounds(Generic[Q, A]):
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._alone = False
+        self.waiting = 0
 
     async def ask(self, question: Q, then: Then[A] = None) -> A:
         """The answer, after ``then`` was given it."""
         try:
-            while self._longest and len(self) >= self._longest:
+            while self._longest and self.waiting >= self._longest:
                 self._moved.clear()
                 await self._moved.wait()
         except asyncio.CancelledError:
@@ -137,13 +130,10 @@ class Rounds(Generic[Q, A]):
     def _put(self, question: Q, then: Then[A]) -> "asyncio.Future[A]":
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._queue.add(Asked(question, answer, then))
+        self.waiting += 1
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="store round")
         return answer
-
-    def __len__(self) -> int:
-        """How many wait for a round."""
-        return len(self._queue)
 
     async def close(self) -> None:
         """Serves what waits, and takes nothing more."""
@@ -153,14 +143,14 @@ class Rounds(Generic[Q, A]):
 
     async def _run(self) -> None:
         try:
-            while self._queue:
+            while self.waiting:
                 if self._gathers and not self._alone:
                     await self._gather()
-                await self._round(self._queue.take())
+                await self._round(self._taken())
         finally:
             self._task = None
-            while self._queue:
-                for asked in self._queue.take():
+            while self.waiting:
+                for asked in self._taken():
                     asked.fail(self._lost())
             self._moved.set()
 
@@ -169,11 +159,16 @@ class Rounds(Generic[Q, A]):
         without a question says little, and several in a row that the loop has nothing more."""
         quiet = 0
         for _ in range(TURNS_MAX):
-            before = len(self)
+            before = self.waiting
             await asyncio.sleep(0)
-            quiet = 0 if len(self) > before else quiet + 1
-            if quiet == QUIET_TURNS or self._queue.is_enough():
+            quiet = 0 if self.waiting > before else quiet + 1
+            if quiet == QUIET_TURNS or self.waiting >= self._queue.most:
                 return
+
+    def _taken(self) -> list[Asked[Q, A]]:
+        taken = self._queue.take()
+        self.waiting -= len(taken)
+        return taken
 
     async def _round(self, taken: list[Asked[Q, A]]) -> None:
         self._moved.set()
@@ -187,6 +182,6 @@ class Rounds(Generic[Q, A]):
             for asked in taken:
                 asked.fail(self._lost())
             raise
-        self._alone = len(taken) == 1 and not len(self)
+        self._alone = len(taken) == 1 and not self.waiting
         for asked, answer in zip(taken, answers, strict=True):
             asked.settle(answer)

@@ -66,7 +66,7 @@ class StoreWriter:
 
     def waiting(self) -> int:
         """Say how many units wait to be written, those for a place in line not counted."""
-        return len(self._rounds)
+        return self._rounds.waiting
 
     async def mark_alive(self, now: int) -> None:
         """Write a sign of life into the file, which proves that writing works.

@@ -61,7 +61,7 @@ async def test_a_line_that_is_full_takes_the_next_when_it_moves() -> None:
     rounds: Rounds[int, int] = Rounds(serve, InOrder(1), longest=2)
     answers = [asyncio.ensure_future(rounds.ask(number)) for number in range(6)]
     await anyio.wait_all_tasks_blocked()
-    assert (len(asked), len(rounds)) == (1, 2)
+    assert (len(asked), rounds.waiting) == (1, 2)
     gate.set()
     assert await asyncio.gather(*answers) == list(range(6))
 
