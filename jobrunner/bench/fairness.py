@@ -16,6 +16,7 @@ from jobrunner.bench.workloads import body
 
 LOOK_S = 20.0
 FLOOD_CLIENTS = 32
+CROWD_CLIENTS = 256  # more than have a place at the front
 FLOOD_USERS = 100  # more than there are slots, so that each has one or none
 AHEAD_S = 2.0
 CALM_USERS = 10
@@ -30,16 +31,18 @@ def flooding(plan: Wanted) -> Iterator[Sample]:
     """flood: some run a job now and then, one of them at a time; others submit as many as they can
     beside. Each time in a service that has seen nobody yet."""
     seconds = max(plan.seconds, LOOK_S)
-    for who, users, workflow in (
-        ("beside a user's flood", 1, "steps"),
-        ("beside a workflow's flood", FLOOD_USERS, "others"),
+    for who, users, clients, workflow in (
+        ("beside a user's flood", 1, FLOOD_CLIENTS, "steps"),
+        ("beside a user's crowd", 1, CROWD_CLIENTS, "steps"),
+        ("beside a workflow's flood", FLOOD_USERS, FLOOD_CLIENTS, "others"),
     ):
         with service(plan.disk, DEFAULT) as server:
             found = _calmly(plan, server, workflow, seconds)
             yield Sample("flood", f"alone, {workflow}", 1, found)
         with service(plan.disk, DEFAULT) as server:
             tokens = [server.token_of(f"flood-{number}") for number in range(users)]
-            with _flood(server, [submission(plan, token) for token in tokens], seconds) as told:
+            orders = [submission(plan, token) for token in tokens]
+            with _flood(server, orders, clients, seconds) as told:
                 found = _calmly(plan, server, workflow, seconds)
             flooded = {"flood_per_s": told[0].per_s, "flood_refused": told[0].refused}
             yield Sample("flood", who, 1, found | flooded)
@@ -52,13 +55,15 @@ def _calmly(plan: Wanted, server: Service, workflow: str, seconds: float) -> Val
 
 
 @contextmanager
-def _flood(server: Service, requests: Sequence[bytes], seconds: float) -> Iterator[list[Answers]]:
+def _flood(
+    server: Service, requests: Sequence[bytes], clients: int, seconds: float
+) -> Iterator[list[Answers]]:
     """Ask as much as they can from now on; the answers are known afterwards."""
     told: list[Answers] = []
 
     def run() -> None:
         lasts_s = seconds + 2 * AHEAD_S
-        told.append(again_and_again(server.url, requests, FLOOD_CLIENTS, lasts_s))
+        told.append(again_and_again(server.url, requests, clients, lasts_s))
 
     thread = threading.Thread(target=run)
     thread.start()
