@@ -432,7 +432,7 @@ CREATE INDEX jobs_paused ON jobs (id) WHERE paused = 1
 
 CREATE INDEX jobs_stuck ON jobs (id) WHERE stuck IS NOT NULL
 
-CREATE INDEX jobs_to_claim ON jobs (workflow, status, priority DESC, user_id, id)
+CREATE INDEX jobs_to_claim ON jobs (workflow, status, priority DESC, user_id, id, claim_at)
     WHERE claim_at IS NOT NULL
 
 CREATE INDEX jobs_waiting ON jobs (workflow, updated_at) WHERE kind = 'waiting'
