@@ -7,6 +7,8 @@ from random import Random
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jobrunner.http.front.admission import STRETCH, Admission
 from jobrunner.http.front.waiting import Turn
@@ -326,3 +328,51 @@ async def test_whoever_is_called_off_gives_its_place_back(world: World) -> None:
                 gate.leave()
         assert len(gate) == 0
     assert gate.inside == 0
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("come"), st.sampled_from(["", "ada", "bob", "cy"])),
+            st.tuples(st.sampled_from(["leave", "late"]), st.just("")),
+            st.tuples(st.just("give up"), st.integers(0, 9)),
+        ),
+        max_size=60,
+    )
+)
+def test_whoever_comes_or_gives_up_the_turns_are_kept(steps: list[tuple[str, str | int]]) -> None:
+    """Beside a line for each user, in the order of their turns: nobody is forgotten or served
+    twice, whoever goes in is the first of the user whose turn it is."""
+    world, told, expected = World(), list[str](), list[str]()
+    gate, lines, here = admission(world), dict[str, list[Client]](), list[Client]()
+    gate.enter()
+
+    def gone(client: Client) -> None:
+        here.remove(client)
+        for whose, line in [*lines.items()]:
+            lines[whose] = [one for one in line if one is not client]
+            if not lines[whose]:
+                del lines[whose]
+
+    for number, (step, which) in enumerate(steps):
+        if step == "come":
+            client = Client(told, str(number))
+            gate.wait(client, str(which))
+            lines.setdefault(str(which), []).append(client)
+            here.append(client)
+        elif step == "leave" and here:
+            gate.leave()
+            whose, line = next(iter(lines.items()))
+            lines[whose] = lines.pop(whose)
+            expected.append(f"{line[0].name} in")
+            gone(line[0])
+        elif step == "late":
+            world.pass_by(2 * STRETCH * PATIENCE_S)
+            expected += [f"{one.name} away" for one in here]
+            lines.clear()
+            here.clear()
+        elif step == "give up" and here:
+            client = here[int(which) % len(here)]
+            gate.forget(client)
+            gone(client)
+        assert (told, len(gate), gate.inside) == (expected, len(here), 1)
