@@ -31,14 +31,15 @@ def flooding(plan: Wanted) -> Iterator[Sample]:
     """flood: some run a job now and then, one of them at a time; others submit as many as they can
     beside. Each time in a service that has seen nobody yet."""
     seconds = max(plan.seconds, LOOK_S)
+    for workflow in ("steps", "others"):
+        with service(plan.disk, DEFAULT) as server:
+            found = _calmly(plan, server, workflow, seconds)
+            yield Sample("flood", f"alone, {workflow}", 1, found)
     for who, users, clients, workflow in (
         ("beside a user's flood", 1, FLOOD_CLIENTS, "steps"),
         ("beside a user's crowd", 1, CROWD_CLIENTS, "steps"),
         ("beside a workflow's flood", FLOOD_USERS, FLOOD_CLIENTS, "others"),
     ):
-        with service(plan.disk, DEFAULT) as server:
-            found = _calmly(plan, server, workflow, seconds)
-            yield Sample("flood", f"alone, {workflow}", 1, found)
         with service(plan.disk, DEFAULT) as server:
             tokens = [server.token_of(f"flood-{number}") for number in range(users)]
             orders = [submission(plan, token) for token in tokens]
