@@ -70,16 +70,30 @@ def test_users_take_turns_and_the_oldest_of_each_is_first(
     assert list(found) == modelled(jobs, statuses, limit, last)
 
 
-def test_who_has_much_there_costs_another_nothing(db: sqlite3.Connection) -> None:
-    """Only heads are read, with the index that has them in order."""
-    filled(db, [("eve", 0, 0, "queued")] * 5_000 + [("ada", 0, 0, "queued")])
+def counted(db: sqlite3.Connection, limit: int, last: str) -> tuple[tuple[str, ...], int]:
+    """What is found, and with how many hundred steps of the file's engine."""
     steps = []
     db.set_progress_handler(lambda: steps.append(1), 100)
     try:
-        assert asked.claimable(db, "toy", ("queued",), None, NOW, 2, "ada") == ("job-1", "job-5001")
+        return asked.claimable(db, "toy", ("queued",), None, NOW, limit, last), len(steps)
     finally:
         db.set_progress_handler(None, 0)
-    assert len(steps) < 10
+
+
+def test_many_who_have_much_are_read_no_further_than_is_wanted(db: sqlite3.Connection) -> None:
+    """Of each of a hundred one or two, and not a hundred of each."""
+    filled(db, [(f"user-{number:02}", 0, 0, "queued") for number in range(100)] * 50)
+    found, steps = counted(db, 108, "")
+    assert found == tuple(f"job-{row}" for row in range(1, 109))
+    assert steps < 300
+
+
+def test_who_has_much_there_costs_another_nothing(db: sqlite3.Connection) -> None:
+    """Only heads are read, with the index that has them in order."""
+    filled(db, [("eve", 0, 0, "queued")] * 5_000 + [("ada", 0, 0, "queued")])
+    found, steps = counted(db, 2, "ada")
+    assert found == ("job-1", "job-5001")
+    assert steps < 10
     for question in (asked.HIGHEST, asked.NEXT_USER, asked.OLDEST):
         names = PLACE | {"below": 1, "priority": 0, "last": "", "user_id": "ada"}
         plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {question}", names)]

@@ -5,7 +5,7 @@ each user the oldest. Only heads are read: who has a hundred thousand jobs there
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 Db = sqlite3.Connection
@@ -61,10 +61,20 @@ def _there(db: Db, place: dict[str, Any], last: str) -> Iterator[Row]:
     while left > 0 and (highest := db.execute(HIGHEST, place | {"below": below}).fetchone()):
         (below,) = highest
         of_it = place | {"priority": below}
-        for user_id in islice(_users(db, of_it, last), place["limit"]):
-            rows = db.execute(OLDEST, of_it | {"user_id": user_id}).fetchall()
-            left -= len(rows)
-            yield from rows
+        rows = _heads(db, of_it, [*islice(_users(db, of_it, last), place["limit"])])
+        left -= len(rows)
+        yield from rows
+
+
+def _heads(db: Db, of_it: dict[str, Any], users: list[str]) -> list[Row]:
+    """As many of each as make so many of all: more, where some of them have too few."""
+    each = of_it["limit"] // len(users) + 1
+    while True:
+        asked = [of_it | {"user_id": user_id, "limit": each} for user_id in users]
+        heads = [db.execute(OLDEST, one).fetchall() for one in asked]
+        if sum(map(len, heads)) >= of_it["limit"] or max(map(len, heads)) < each:
+            return [*chain.from_iterable(heads)]
+        each *= 2
 
 
 def _users(db: Db, of_it: dict[str, Any], last: str) -> Iterator[str]:
